@@ -61,6 +61,7 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
     refuse_collection(y, "y", estimator)
     if options.get("y_numeric"):
         y = check_numbers(y, "y")
+        _refuse_words(y)
     X = _checked(X, "X", options)
     try:
         checked = validation.validate_data(estimator, X, y, **options)
@@ -95,6 +96,21 @@ def check_array(X: Any, *, input_name: str = "X", **options: Any) -> Any:
 def assert_all_finite(X: Any, *, input_name: str) -> None:
     """Raise scikit-learn's error if X holds NaN or infinity."""
     validation.assert_all_finite(X, input_name=input_name)
+
+
+def _refuse_words(y: Any) -> None:
+    """Refuse targets that are text and no numbers."""
+    values = np.asarray(y)
+    if values.ndim != 1 or values.dtype.kind not in "OUST":
+        return
+    for row, value in enumerate(values.tolist()):
+        try:
+            _ = float(value) if isinstance(value, str | bytes) else value
+        except ValueError as error:
+            raise DataError(
+                f"{error} in row {row} of y. Targets are numbers: take a classifier for labels, and GPOrdinalRegressor "
+                "or VariationalFMOrdinal for ordered levels."
+            ) from None
 
 
 def _refuse_text(error: ValueError, X: Any, name: str) -> None:

@@ -190,14 +190,15 @@ def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | 
             if not complete.lines:
                 raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
         else:
-            say_left_out(len(sheet.lines) - len(complete.lines), f"rows of {sheet.path} are incomplete")
+            say_left_out(len(sheet.lines) - len(complete.lines), "row", f"of {sheet.path} ", "incomplete")
             return result
 
 
-def say_left_out(count: int, what: str) -> None:
+def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
     """Tell the user of rows that are not used."""
     if count:
-        print(f"skpref: note: {count} {what} and left out", file=sys.stderr)
+        rows = f"1 {noun} {of}is" if count == 1 else f"{count} {noun}s {of}are"
+        print(f"skpref: note: {rows} {reason} and left out", file=sys.stderr)
 
 
 def _with_point(cell: Any) -> Any:
@@ -383,9 +384,10 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
 
 
 def _schema_of(folder: Path) -> Any:
-    from skpref.data.shards import folder_schema  # only now: --help need not wait for numba
+    from skpref.data.shards import open_dataset, shared_schema  # only now: --help need not wait for numba
 
-    return folder_schema(folder)
+    dataset = open_dataset(folder)
+    return shared_schema(dataset, dataset.schema.names)
 
 
 def items_purpose(id_column: str) -> str:
@@ -436,6 +438,18 @@ def as_id(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def by_text(ids: NDArray[Any]) -> dict[str, Any]:
+    """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
+    return {text(own): own for text in (str, as_id) for own in ids.tolist()}
+
+
+def as_in_model(cells: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
+    """Return ids of a file as the model has them, and unseen ones as they are, shape (n,)."""
+    trained, own = by_text(ids), np.empty(cells.size, dtype=object)
+    own[:] = [trained.get(cell, cell) for cell in cells.tolist()]
+    return own
 
 
 def _short(cell: Any) -> str:

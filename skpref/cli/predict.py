@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import Format, as_id, check_file, complete_rows, nearest, read_sheet, write_csv
+from skpref.cli.files import Format, as_in_model, by_text, check_file, complete_rows, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -138,21 +138,17 @@ def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, st
 
 def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
     """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
-    # As text has bytes in CSV files, and as they are in others.
-    by_text = {text(trained_id): trained_id for text in (str, as_id) for trained_id in trained.tolist()}
-    cells = sheet.ids(name, noun)
-    unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in by_text]
+    cells, texts = sheet.ids(name, noun), by_text(trained)
+    unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in texts]
     if unknown:
         cell = cells[unknown[0]]
         more = f" ({len(unknown)} such cells)" if len(unknown) > 1 else ""
-        hint = nearest(cell, list(by_text))
+        hint = nearest(cell, list(texts))
         problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
         if strict:
             raise problem
         print(f"skpref: note: {problem}; the prediction is that for an unseen {noun}", file=sys.stderr)
-    ids = np.empty(cells.size, dtype=object)
-    ids[:] = [by_text.get(cell, cell) for cell in cells.tolist()]
-    return ids
+    return as_in_model(cells, trained)
 
 
 def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:

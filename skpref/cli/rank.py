@@ -12,6 +12,8 @@ from sklearn.pipeline import Pipeline
 from skpref._estimator import last_step
 from skpref.cli.files import (
     Format,
+    as_in_model,
+    by_text,
     check_file,
     complete_rows,
     items_purpose,
@@ -75,11 +77,11 @@ def rank(options: Rank) -> int:
 # --------------------------------------------------------------------------------------------------------- comparisons
 def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
     """Rank by utility."""
-    _check_user(model, options)
+    user = _user_of(model, options)
     items: Any = None
     id_column = options.id or "id"
     if options.items is not None and model.items is None:
-        items = _read(options, partial(read_ids, id_column=id_column))
+        items = _items_of(model.item_ids_, options)
     elif options.items is not None:
         if model.items.feature_names is None:
             name = type(model).__name__
@@ -87,7 +89,7 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         names, purpose = tuple(model.items.feature_names), items_purpose(id_column)
         items = _read(options, lambda sheet: read_table(sheet, id_column, purpose, "item", names))
     if isinstance(model, CrowdGPPL):
-        ranking = model.rank(items, options.user, groups=_groups(model, options))
+        ranking = model.rank(items, user, groups=_groups(model, options))
     else:
         ranking = model.rank(items)
     ranking = ranking.on_scale(options.scale, model.likelihood_)
@@ -103,10 +105,15 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         write_ranking(ranking, options.out)
 
 
+def _sheet(options: Rank) -> Sheet:
+    """Return the file of items."""
+    form = Format(options.separator, options.encoding, decimal=options.decimal)
+    return read_sheet(cast("Path", options.items), form)
+
+
 def _read(options: Rank, read: Callable[[Sheet], Result]) -> Result:
     """Return what is read from the file of items."""
-    form = Format(options.separator, options.encoding, decimal=options.decimal)
-    return complete_rows(read_sheet(cast("Path", options.items), form), read, options.missing)
+    return complete_rows(_sheet(options), read, options.missing)
 
 
 def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
@@ -120,21 +127,22 @@ def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
             wanted = " or ".join(f"{name}=GROUP" for name in columns) or "nothing: the model has no groups"
             wanted += ", each once" if column in groups else ""
             raise DataError(f"{options.model}: --groups wants {wanted}; got {text[:80]!r}")
-        by_text = {str(known): known for known in model.group_ids_[columns.index(column)].tolist()}
-        if group not in by_text:
-            hint = nearest(group, list(by_text)) or f". It has {', '.join(list(by_text)[:10])}"
+        texts = by_text(model.group_ids_[columns.index(column)])
+        if group not in texts:
+            hint = nearest(group, list(texts)) or f". It has {', '.join(list(texts)[:10])}"
             raise DataError(f"{options.model}: unknown group {group[:80]!r} of {column!r}{hint}")
-        groups[column] = by_text[group]
+        groups[column] = texts[group]
     return groups
 
 
-def _check_user(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
-    """Refuse an unseen user, for whom the model would rank by the consensus."""
+def _user_of(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Any:
+    """Return the user as the model has it; refuse an unseen one, for whom the model would rank by the consensus."""
     if options.user is None:
-        return
+        return None
     if not isinstance(model, CrowdGPPL):
         raise _one_view(options)
-    _known_id(options, options.user, model.user_ids_ if model.users is None else model.users.ids, "the consensus")
+    ids = model.user_ids_ if model.users is None else model.users.ids
+    return _known_id(options, options.user, ids, "the consensus")
 
 
 def _one_view(options: Rank) -> DataError:
@@ -143,12 +151,12 @@ def _one_view(options: Rank) -> DataError:
 
 def _known_id(options: Rank, user: str, ids: Any, without: str = "") -> Any:
     """Return the id that is written so."""
-    by_text = {str(user_id): user_id for user_id in ids.tolist()}
-    if user not in by_text:
-        hint = nearest(user, list(by_text))
+    texts = by_text(ids)
+    if user not in texts:
+        hint = nearest(user, list(texts))
         more = f"{hint or '.'} Without --user, {without} ranks" if without else hint
         raise DataError(f"{options.model}: unknown user {user[:80]!r}{more}")
-    return by_text[user]
+    return texts[user]
 
 
 # ------------------------------------------------------------------------------------------------------------- ratings
@@ -173,11 +181,7 @@ def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
     """Return the ids of a file of items, as the model has them."""
     if options.items is None:
         return ids
-    by_text = {str(item_id): item_id for item_id in ids.tolist()}
-    names = _read(options, partial(read_ids, id_column=options.id or "id")).tolist()
-    items = np.empty(len(names), dtype=object)
-    items[:] = [by_text.get(name, name) for name in names]
-    return items
+    return as_in_model(_read(options, partial(read_ids, id_column=options.id or "id")), ids)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
@@ -209,7 +213,9 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         raise _one_view(options)
     if options.items is None:
         raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
-    names, X = _read(options, partial(_names_and_features, model=model, options=options))
+    sheet = _sheet(options)
+    read = partial(_names_and_features, whole=sheet, model=model, options=options)
+    names, X = complete_rows(sheet, read, options.missing)
     if isinstance(model, SVGPRegressor):
         mean, std = model.predict(X, return_std=True)
         return names, {"prediction": mean, "std": std}
@@ -224,12 +230,12 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
     return names, {f"p_{model.classes_[1]}": p[:, 1]}
 
 
-def _names_and_features(sheet: Sheet, model: Any, options: Rank) -> tuple[NDArray[Any], Array]:
-    """Return names of the rows of a file, which are their numbers where it has none, and their features."""
+def _names_and_features(sheet: Sheet, whole: Sheet, model: Any, options: Rank) -> tuple[NDArray[Any], Array]:
+    """Return names of some rows of a file, which are their numbers in it where it has none, and their features."""
     X = features_of(model, sheet, options)
     sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
     name = options.id or "id"
-    return sheet.ids(name) if name in sheet.names else np.arange(1, len(X) + 1), X
+    return sheet.ids(name) if name in sheet.names else 1 + np.searchsorted(whole.lines, sheet.lines), X
 
 
 def _of_user(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:

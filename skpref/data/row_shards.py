@@ -22,6 +22,7 @@ from skpref.data.shards import (
     located,
     runs_of_rows,
     shared_ids,
+    shared_schema,
     stored_names,
     without_repeats,
 )
@@ -222,7 +223,7 @@ def row_shards(
     """Return the columns of a dataset; and summary and rows of runs of about a million of its rows."""
     target = "y" if y is None else y
     names = feature_columns(stored_names(dataset), target, weight)
-    columns = row_columns(dataset.schema, names, categorical)
+    columns = row_columns(shared_schema(dataset, names), names, categorical)
 
     def shards() -> Iterator[tuple[RowSummary, RowShard]]:
         start = 0

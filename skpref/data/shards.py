@@ -301,9 +301,8 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
     A scan of all files would decode up to 1 GiB ahead of slow readers.
     """
     options = {"columns": columns, "batch_size": size, "batch_readahead": 1, "fragment_readahead": 1}
-    try:
-        fragments = list(dataset.get_fragments())
-    except ValueError:  # of a filtered dataset
+    fragments = _fragments(dataset)
+    if fragments is None:
         yield from dataset.to_batches(**options)
         return
     schema = _shared_schema(dataset.schema, fragments, columns)
@@ -313,10 +312,17 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
             yield from part.to_batches(schema=schema, **options)
 
 
-def folder_schema(path: Path) -> Any:  # noqa: ANN401  # of pyarrow
-    """Return the names and types of the columns of a folder of Parquet files."""
-    stored = open_dataset(path)
-    return _shared_schema(stored.schema, list(stored.get_fragments()), stored.schema.names)
+def shared_schema(dataset: Any, names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
+    """Return the schema of a dataset with the types that hold some columns of all its files."""
+    return _shared_schema(dataset.schema, _fragments(dataset) or [], names)
+
+
+def _fragments(dataset: Any) -> list[Any] | None:  # noqa: ANN401  # of pyarrow
+    """Return the files of a dataset; None if it is filtered."""
+    try:
+        return list(dataset.get_fragments())
+    except ValueError:
+        return None
 
 
 def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow

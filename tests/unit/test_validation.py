@@ -286,9 +286,12 @@ def test_text_in_files_is_named(tmp_path: Any) -> None:
         SVGPRegressor().fit(tmp_path / "rows.parquet", "y")
 
 
-def test_text_among_targets_is_not_blamed_on_sparse_features() -> None:
-    with pytest.raises(ValueError, match=r"could not convert string to float: 'red'$"):
-        SVGPRegressor().fit(sparse.csr_array([[1.0], [2.0]]), np.array(["red", "blue"], dtype=object))
+@pytest.mark.parametrize("dtype", [object, "U4", "S4"])
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+def test_text_among_targets_is_named(container: Any, dtype: Any) -> None:
+    message = r"could not convert string to float: b?'red' in row 1 of y\. Targets are numbers: take a classifier"
+    with pytest.raises(DataError, match=message):
+        SVGPRegressor().fit(container([[1.0], [2.0]]), np.array(["1.5", "red"], dtype=dtype))
 
 
 @pytest.mark.parametrize("fill", [np.nan, 0.0, 1.0])

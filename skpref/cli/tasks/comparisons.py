@@ -362,13 +362,14 @@ def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Da
     sheet = read_sheet(path, format_of_others(options))
     id_column = "id" if noun == "user" and id_column not in sheet.columns else id_column
     table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
-    return table, set(sheet.texts(id_column)) - set(table.ids.tolist())
+    named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
+    return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
 
 
 def _without(answers: Answers, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> Answers:
     """Return the comparisons that have no id of an incomplete item or user in some columns."""
     kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
-    say_left_out(int(np.sum(~kept)), f"comparisons are of {noun}s without features")
+    say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
     return answers if kept.all() else answers.take(kept)
 
 

@@ -58,13 +58,13 @@ def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
     kept = np.ones(len(sheet.lines), dtype=bool)
     if options.missing == "drop":
         kept = _are_complete(sheet, options, user)
-        say_left_out(int(np.sum(~kept)), "rows are incomplete")
+        say_left_out(int(np.sum(~kept)), "row", "", "incomplete")
     if options.on_self == "drop":
         names = _needed(sheet, options)
         if len(names) > 1 and not _are_several(options) and set(names[:2]) <= sheet.columns.keys():
             same = np.array([a == b for a, b in zip(*map(sheet.texts, names[:2]), strict=True)]) & kept
             kept &= ~same
-            say_left_out(int(np.sum(same)), "rows are of an item with itself")
+            say_left_out(int(np.sum(same)), "row", "", "of an item with itself")
     if not kept.any():
         raise sheet.fault("every row is left out by --missing or --on-self")
     return sheet if kept.all() else sheet.take(np.flatnonzero(kept).tolist())

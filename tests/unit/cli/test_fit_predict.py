@@ -12,6 +12,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 from skpref import (
+    CrowdGPPL,
     GibbsM3F,
     GPPLRegressor,
     OneHotDesign,
@@ -318,3 +319,18 @@ def test_a_folder_of_files_with_different_types_is_refused(tmp_path: Path, capsy
     capsys.readouterr()
     assert main(["fit", str(tmp_path), *out]) == 2
     assert "column 'left' of X holds int32 in " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [int, lambda k: b"%d" % k, str])
+def test_rank_takes_ids_of_any_type(name: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(k % 2, 2 + k % 3, 2 + (k + 1) % 3) for k in range(12)]
+    ids = np.array([[name(cell) for cell in row] for row in rows], dtype=object)
+    save(CrowdGPPL(n_factors=1).fit(ids), tmp_path / "crowd")
+    save(GibbsM3F(n_factors=2, n_sweeps=4, burn_in=1, duplicates="last").fit(ids[:, :2], [1, 2] * 6), tmp_path / "m3f")
+    items = write(tmp_path / "items.csv", "id\n2\n3\n")
+    capsys.readouterr()
+    for model in ("crowd", "m3f"):
+        assert main(["rank", str(tmp_path / model), str(items), "--user", "1", "--json"]) == 0
+        ranked = json.loads(capsys.readouterr().out)
+        if model == "crowd":  # the other recommends what the user has not rated
+            assert {str(row["id"]).strip("b'") for row in ranked} == {"2", "3"}

@@ -440,7 +440,7 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
     assert fit(text, *options, "--covariates", "length_a-length_b").rank().n_comparisons.sum() == 2 * len(rows)
     err = capsys.readouterr().err
     assert "note: 3 rows are incomplete and left out" in err
-    assert "note: 1 rows are of an item with itself and left out" in err
+    assert "note: 1 row is of an item with itself and left out" in err
     assert np.array_equal(fit(text.replace("gpt,llama,a,,1\n", ""), *options).utility(), utilities)
     for name, message in (
         ("--missing", "line 14, column 'model_b': an item id is missing; --missing drop leaves such rows out"),

@@ -88,7 +88,7 @@ def test_rows_without_a_number_are_left_out_and_counted(place: str, text: str, c
     command, name, column = PLACES[place]
     write(name, 2, column, text)
     assert main([*command, "--missing", "drop"]) == 0
-    assert "note: 1 rows " in capsys.readouterr().err
+    assert "note: 1 row " in capsys.readouterr().err
 
 
 def test_text_that_is_no_missing_number_is_never_left_out(capsys: Any) -> None:
@@ -116,10 +116,26 @@ def test_comparisons_of_items_and_users_without_features_go_too(capsys: Any) -> 
     notes = capsys.readouterr().err
     of_item = [row for row in VOTES[1:] if "i1" in row[:2]]
     of_user = [row for row in VOTES[1:] if row[-1] == "u1" and row not in of_item]
-    assert "note: 1 rows of items.csv are incomplete and left out" in notes
+    assert "note: 1 row of items.csv is incomplete and left out" in notes
     assert f"note: {len(of_item)} comparisons are of items without features and left out" in notes
     assert f"note: {len(of_user)} comparisons are of users without features and left out" in notes
     assert load("model.skpref").posterior_ is not None
+
+
+def test_ids_that_pandas_wrote_as_fractions_are_those_of_the_comparisons(capsys: Any) -> None:
+    Path("items.csv").write_text("id,size\n1.0,1\n2.0,2\n3.0,\n4.0,5\n")
+    Path("votes.csv").write_text("left,right,label\n" + "1,2,1\n2,3,0\n4,2,1\n4,1,1\n" * 5)
+    assert main(["fit", "votes.csv", "--items", "items.csv", *FAST, "--missing", "drop"]) == 0
+    assert "note: 5 comparisons are of items without features and left out" in capsys.readouterr().err
+    assert load("model.skpref").items.ids.tolist() == ["1", "2", "4"]
+
+
+def test_a_row_keeps_its_number_in_a_ranking(capsys: Any) -> None:
+    assert main(list(NUMBERS)) == 0
+    Path("asked.csv").write_text("size,colour\n1,2\nNA,2\n4,3\n")
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "asked.csv", "--json", "--missing", "drop"]) == 0
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {1, 3}
 
 
 def test_an_item_may_be_called_na(capsys: Any) -> None:
@@ -128,7 +144,7 @@ def test_an_item_may_be_called_na(capsys: Any) -> None:
     Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in votes))
     assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 2
     captured = capsys.readouterr().err
-    assert "note: 1 rows are incomplete and left out" in captured
+    assert "note: 1 row is incomplete and left out" in captured
     assert "line 15, column 'winner': the winner is missing" in captured
 
 
@@ -136,7 +152,7 @@ def test_a_level_may_be_called_none(capsys: Any) -> None:
     levels = [("size", "label")] + [(k, ("None", "some")[k % 2]) for k in range(20)] + [(3, "NA")]
     Path("rows.csv").write_text("".join(f"{size},{label}\n" for size, label in levels))
     assert main([*GRADES, "--class-order", "None,some", "--missing", "drop"]) == 0
-    assert "note: 1 rows of rows.csv are incomplete and left out" in capsys.readouterr().err
+    assert "note: 1 row of rows.csv is incomplete and left out" in capsys.readouterr().err
 
 
 def test_a_winner_written_na_is_missing(capsys: Any) -> None:
@@ -186,7 +202,7 @@ def test_items_of_a_ranking(capsys: Any) -> None:
     assert main(["rank", "model.skpref", "items.csv", "--json", "--missing", "drop"]) == 0
     captured = capsys.readouterr()
     assert {row["id"] for row in json.loads(captured.out)} == {"i0", "i1", "i3", "i4"}
-    assert "note: 1 rows of items.csv are incomplete and left out" in captured.err
+    assert "note: 1 row of items.csv is incomplete and left out" in captured.err
 
 
 def test_an_experiment_in_a_file_takes_missing_for_every_model() -> None:

@@ -675,7 +675,7 @@ def test_incomplete_times_are_left_out_and_groups_are_another_split(
     options = ["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]
     assert main([*options, "--missing", "drop"]) == 0
     out, err = capsys.readouterr()
-    assert "1 rows are incomplete and left out" in err
+    assert "1 row is incomplete and left out" in err
     assert "39 comparisons" in out
     assert main([*options, "--group", "left"]) == 2
     assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err

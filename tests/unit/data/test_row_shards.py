@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.data import Vocabulary
-from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
+from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns, row_shards
+from skpref.data.shards import open_dataset
 from skpref.exceptions import DataError, DataWarning
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pandas = pytest.importorskip("pandas")
 DESIGN = ColumnDesign(("user", "price"), (Vocabulary(["ann", "bob"]), None))
 
@@ -71,6 +76,16 @@ def test_what_cannot_be_read_is_said(X: Any, message: str) -> None:
 def test_types_tell_ids_from_numbers(kind: Any, is_id: bool) -> None:
     assert row_columns(pa.schema([("a", kind)]), ["a"], None).is_id == (is_id,)
     assert row_columns(pa.schema([("a", kind)]), ["a"], "a").is_id == (True,)
+
+
+@pytest.mark.parametrize("kinds", [("int64", "float64"), ("float64", "int64")])
+def test_the_order_of_files_does_not_tell_ids_from_numbers(kinds: Any, tmp_path: Path) -> None:
+    for name, kind in zip("ab", kinds, strict=True):
+        pq.write_table(pa.table({"user": pa.array([1, 2], kind), "y": [0.5, 1.5]}), tmp_path / f"{name}.parquet")
+    columns, _ = row_shards(open_dataset(tmp_path), "y", None, None, labels=False)
+    assert columns.is_id == (False,)
+    stored = open_dataset(tmp_path).filter(pa.compute.field("y") > 0.0)
+    assert row_shards(stored, "y", None, None, labels=False)[0].names == ("user",)
 
 
 def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
