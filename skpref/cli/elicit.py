@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import check_file, nearest, read_sheet
+from skpref.cli.files import by_text, check_file, nearest, read_sheet
 from skpref.cli.report import print_json
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
@@ -25,10 +26,13 @@ from skpref.persistence import load, save
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from skpref.cli.options import Elicit
     from skpref.elicitation import Estimates
 
 _LONGEST: Final = 60
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MORE: Final = "s = skip, u = undo the last answer, q = quit"
 
 
@@ -66,11 +70,11 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     trained = model.steps[0][1] if machine else model
     pairs, user = isinstance(last, GPPLClassifier | CrowdGPPL), options.user
     if user is not None and hasattr(trained, "user_ids_"):
-        user = _id_of(user, trained.user_ids_.tolist())
+        user = _id_of(user, trained.user_ids_)
     items = getattr(trained, "item_ids_", None)
     if items is None:
         raise DataError(f"{options.model}: a {type(last).__name__} has no items to ask for")
-    candidates = None if options.candidates is None else _read(options.candidates, items.tolist(), pairs=pairs)
+    candidates = None if options.candidates is None else _read(options.candidates, items, pairs=pairs)
     if options.session is not None and options.session.exists():
         session = Session.load(options.session, model)
     else:
@@ -79,29 +83,26 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
-def _id_of(text: str, users: list[Any]) -> Any:
+def _id_of(text: str, users: NDArray[Any]) -> Any:
     """Return the id of this text, or a new id of the same type."""
-    for user in users:
-        if str(user) == text:
-            return user
-    whole = users and all(isinstance(user, int) for user in users) and text.strip().lstrip("-").isdecimal()
-    return int(text) if whole else text
+    texts = by_text(users)
+    whole = texts and all(isinstance(user, int) for user in users.tolist()) and _WHOLE_NUMBER.fullmatch(text.strip())
+    return texts.get(text, int(text) if whole else text)
 
 
-def _read(path: Path, items: list[Any], *, pairs: bool) -> list[Any]:
+def _read(path: Path, items: NDArray[Any], *, pairs: bool) -> list[Any]:
     """Items, or pairs of them, in a file."""
     sheet = read_sheet(path)
     names = ["left", "right"] if pairs else ["item"]
     sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
-    by_text = {str(item): item for item in items}
-    columns = []
+    texts, columns = by_text(items), []
     for name in names:
         cells = sheet.ids(name).tolist()
         for index, cell in enumerate(cells):
-            if cell not in by_text:
-                more = nearest(cell, list(by_text)) or ""
+            if cell not in texts:
+                more = nearest(cell, list(texts)) or ""
                 raise sheet.fault(f"unknown item {_shown(cell)!r}{more}", index, name)
-        columns.append([by_text[cell] for cell in cells])
+        columns.append([texts[cell] for cell in cells])
     for index, row in enumerate(zip(*columns, strict=True)):
         if pairs and row[0] == row[1]:
             raise sheet.fault(f"item {_shown(row[0])!r} is compared with itself", index)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -75,6 +75,7 @@ class Sheet:
     lines: list[int]  # line (CSV) or row (Parquet) of each cell, from 1
     unit: str  # what `lines` counts
     decimal: str | None = None  # as in Format
+    notes: list[str] = field(default_factory=list)  # for the user, once all is read
 
     @property
     def names(self) -> list[str]:
@@ -99,7 +100,7 @@ class Sheet:
     def take(self, rows: Sequence[int]) -> Sheet:
         """Return some of the rows."""
         columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
-        return replace(self, columns=columns, lines=[self.lines[row] for row in rows])
+        return replace(self, columns=columns, lines=[self.lines[row] for row in rows], notes=[])
 
     def texts(self, name: str) -> list[str]:
         """Return a column as text, empty where a cell is missing."""
@@ -190,6 +191,8 @@ def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | 
             if not complete.lines:
                 raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
         else:
+            for note in complete.notes:
+                print(f"skpref: note: {note}", file=sys.stderr)
             say_left_out(len(sheet.lines) - len(complete.lines), "row", f"of {sheet.path} ", "incomplete")
             return result
 

@@ -114,8 +114,7 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray
     """Return the columns of the covariates of the model."""
     names = tuple(model.covariate_names_.tolist())
     if names and not any(column in name for name in names for column in sheet.columns):
-        note = f"the file has no covariates; predictions are for no difference in {', '.join(names)}"
-        print(f"skpref: note: {note}", file=sys.stderr)
+        sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
         return []
     return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
 
@@ -147,7 +146,7 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
         problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
         if strict:
             raise problem
-        print(f"skpref: note: {problem}; the prediction is that for an unseen {noun}", file=sys.stderr)
+        sheet.notes.append(f"{problem}; the prediction is that for an unseen {noun}")
     return as_in_model(cells, trained)
 
 

@@ -219,3 +219,15 @@ def test_questions_end_where_little_is_to_be_learnt(models: Path, capsys: Any, m
     assert run([models / "pairs", "--json", "--min-gain", "10"], "1\n1\n", monkeypatch) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["answers"], found["ended"], found["next_question"]) == ([], "all asked", None)
+
+
+@pytest.mark.parametrize("name", [int, lambda k: b"%d" % k])
+@pytest.mark.parametrize("user", ["1", "--1"])
+def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    pairs = np.array([[name(u), name(i)] for u in range(4) for i in range(2, 6)], dtype=object)
+    save(GibbsM3F(2, n_sweeps=4, burn_in=1).fit(pairs, [2, 1, 3, 1] * 4), tmp_path / "model")
+    (tmp_path / "asked.csv").write_text("item\n2\n3\n")
+    asked = [tmp_path / "model", f"--user={user}", "--candidates", tmp_path / "asked.csv"]
+    assert run(asked, "s\nq\n", monkeypatch) == (2 if user == "1" else 0)  # a known user and a new one
+    out, err = capsys.readouterr()
+    assert "1' has ratings already" in err.replace("user 1", "user '1'") or "Learnt from 0 answers, 1 skipped" in out

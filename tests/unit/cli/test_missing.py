@@ -195,6 +195,16 @@ def test_rows_of_a_model_of_features(command: str, capsys: Any) -> None:
     assert "note: 2 rows of asked.csv are incomplete and left out" in captured.err
 
 
+def test_a_note_is_printed_once(capsys: Any) -> None:
+    assert main(["fit", "votes.csv", *FAST]) == 0
+    Path("asked.csv").write_text("left,right\ni9,i0\ni1,\n,i2\n")
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "asked.csv", "--missing", "drop"]) == 0
+    notes = capsys.readouterr().err
+    assert notes.count("the model knows no item 'i9'") == 1
+    assert "note: 2 rows of asked.csv are incomplete and left out" in notes
+
+
 def test_items_of_a_ranking(capsys: Any) -> None:
     assert main(["fit", "votes.csv", "--items", "items.csv", *FAST]) == 0
     write("items", 3, "size", "nan")
