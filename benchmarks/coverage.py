@@ -167,18 +167,23 @@ def covariates(quantity: str) -> Callable[..., FloatArray]:
 
 
 # --------------------------------------------------------------------------------------------------------------- crowd
-def crowd(quantity: str, *, features: bool = False, **params: object) -> Callable[..., FloatArray]:
-    """Comparisons by users with personal tastes."""
+def crowd(
+    quantity: str, *, features: bool = False, sizes: tuple[int, int, int] = (40, 25, 40), **params: object
+) -> Callable[..., FloatArray]:
+    """Comparisons by users with personal tastes; sizes are users, items and answers of each user."""
+    n_known, n_items, n_answers = sizes
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         width = {"n_features": 2, "n_user_features": 2} if features else {"n_features": 0, "n_user_features": 0}
-        n_users = 80 if quantity == "newcomers" else 40
+        n_users = n_known * (2 if quantity == "newcomers" else 1)
         seed = int(rng.integers(2**31))
-        data = make_crowd(n_users, 25, 40 * n_users, n_factors=2, factor_scale=2.0, random_state=seed, **width)
+        data = make_crowd(
+            n_users, n_items, n_answers * n_users, n_factors=2, factor_scale=2.0, random_state=seed, **width
+        )
         table = {"items": data.table, "users": data.user_table} if features else {}
-        asked = data.comparisons[:, 0] < 40
+        asked = data.comparisons[:, 0] < n_known
         model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons[asked], data.y[asked])
-        items, users = np.arange(25), np.arange(40)
+        items, users = np.arange(n_items), np.arange(n_known)
         if quantity == "consensus":
             # The mean taste of these users belongs to what they agree on.
             truth = data.consensus + data.item_factors @ data.user_factors.mean(axis=0)
@@ -188,14 +193,14 @@ def crowd(quantity: str, *, features: bool = False, **params: object) -> Callabl
             mean, std = model.utility(items, users=users, return_std=True)
             return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
         if quantity == "newcomers":
-            truth = data.utilities[40:] - data.utilities[40:].mean(axis=1, keepdims=True)
-            mean, std = model.utility(items, users=np.arange(40, 80), return_std=True)
+            truth = data.utilities[n_known:] - data.utilities[n_known:].mean(axis=1, keepdims=True)
+            mean, std = model.utility(items, users=np.arange(n_known, n_users), return_std=True)
             return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
         if quantity == "accuracy":
             return _accuracy_ranks(model, data)
-        user = rng.integers(0, 40, 1000)
-        left = rng.integers(0, 25, 1000)
-        right = (left + rng.integers(1, 25, 1000)) % 25
+        user = rng.integers(0, n_known, 1000)
+        left = rng.integers(0, n_items, 1000)
+        right = (left + rng.integers(1, n_items, 1000)) % n_items
         z = data.utilities[user, left] - data.utilities[user, right]
         y = (z + rng.standard_normal(1000) > 0.0).astype(int)
         return level_ranks(y, model.predict_proba(np.column_stack([user, left, right])), rng)
@@ -390,6 +395,10 @@ def rows() -> list[Row]:
         Row("CrowdGPPL, careless users with tastes", "reliability of users", judges("reliability", tastes=True), 30),
         Row("CrowdGPPL", "answer", crowd("answer"), 30),
         Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
+        Row("CrowdGPPL, 200 users, 3 answers each", "consensus", crowd("consensus", sizes=(200, 20, 3)), 30),
+        Row("CrowdGPPL, 200 users, 3 answers each", "personal utility", crowd("personal", sizes=(200, 20, 3)), 30),
+        Row("CrowdGPPL, 12 users, 10 answers each", "consensus", crowd("consensus", sizes=(12, 8, 10)), 30),
+        Row("CrowdGPPL, 12 users, 10 answers each", "personal utility", crowd("personal", sizes=(12, 8, 10)), 30),
         Row("GPOrdinalRegressor", "latent", ordinal("latent"), 30),
         Row("GPOrdinalRegressor, scaled", "latent", ordinal("latent", scaled=True), 30),
         Row("GPOrdinalRegressor", "level", ordinal("levels"), 30),

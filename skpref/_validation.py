@@ -178,12 +178,13 @@ def _as_table(X: Any) -> Any:
 
 def _with_empty_zeros(X: Any) -> Any:
     """Return a data frame whose sparse columns leave zeros out, and not NaN as by default, or another number."""
-    if not (hasattr(X, "iloc") and X.ndim == 2):
+    if not (hasattr(X, "isetitem") and X.ndim == 2):
         return X
-    frame = X.copy(deep=False)
-    for label, column in X.items():
-        if hasattr(column, "sparse") and column.sparse.fill_value != 0:
-            frame[label] = type(column.array)(np.asarray(column), fill_value=0)
+    filled = [k for k, dtype in enumerate(X.dtypes) if getattr(dtype, "fill_value", 0) != 0]
+    frame = X.copy(deep=False) if filled else X
+    for k in filled:
+        values = X.iloc[:, k].array
+        frame.isetitem(k, type(values)(np.asarray(values), fill_value=0))
     return frame
 
 
