@@ -230,4 +230,7 @@ def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monk
     asked = [tmp_path / "model", f"--user={user}", "--candidates", tmp_path / "asked.csv"]
     assert run(asked, "s\nq\n", monkeypatch) == (2 if user == "1" else 0)  # a known user and a new one
     out, err = capsys.readouterr()
-    assert "1' has ratings already" in err.replace("user 1", "user '1'") or "Learnt from 0 answers, 1 skipped" in out
+    if user == "1":
+        assert "has ratings already" in err
+    else:
+        assert "Learnt from 0 answers, 1 skipped" in out
