@@ -19,7 +19,7 @@ from sklearn.utils import validation
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -188,6 +188,25 @@ def _with_empty_zeros(X: Any) -> Any:
     return frame
 
 
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return an array-like as an array; refuse rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        if isinstance(values, list | tuple):
+            raise _ragged(values, name) from error
+        raise
+
+
+def _ragged(rows: Sequence[Any], name: str) -> DataError:
+    lengths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else 1 for row in rows]
+    other = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
+    return DataError(
+        f"{name} must be an array: the rows of {name} have different lengths or mix numbers and lists (row 0 has "
+        f"length {lengths[0]}, row {other} has length {lengths[other]})"
+    )
+
+
 def _too_large(name: str) -> DataError:
     return DataError(f"Input {name} contains infinity or a value too large for dtype('float64'): an integer.")
 
@@ -199,8 +218,8 @@ def check_numbers(X: Any, name: str) -> Any:
     if isinstance(X, list | tuple):
         try:
             X = (np.ma.array if any(map(np.ma.is_masked, X)) else np.asarray)(X)
-        except ValueError:  # rows of several lengths
-            return X
+        except ValueError as error:
+            raise _ragged(X, name) from error
     refuse_repeated_columns(X, name)
     if hasattr(X, "iloc"):
         columns = [(None, X)] if X.ndim == 1 else [(label, X.iloc[:, k]) for k, label in enumerate(X.columns)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from skpref._validation import assert_all_finite, refuse_collection
+from skpref._validation import as_array, assert_all_finite, refuse_collection
 from skpref.data.ids import is_missing
 from skpref.exceptions import DataError
 
@@ -30,7 +30,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # noqa: ANN401  # 
     if y is None:
         return np.ones(n_rows or 0)
     refuse_collection(y, "y")
-    values = np.asarray(y)
+    values = as_array(y, "y")
     if values.dtype.kind not in "biufUSO":
         raise DataError(f"Unknown label type: {values.dtype}; {_LABELS}")
     values = column_or_1d(values, warn=True)

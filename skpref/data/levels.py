@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from skpref._validation import check_numbers, refuse_collection
+from skpref._validation import as_array, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
@@ -154,7 +154,7 @@ def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
 def as_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels as an array of unchanged values, whereas NumPy turns a NaN among strings into the string 'nan'."""
     refuse_collection(y, "y")
-    values = np.asarray(y)
+    values = as_array(y, "y")
     if values.dtype.kind in "US" and isinstance(y, list | tuple) and not all(isinstance(v, str | bytes) for v in y):
         values = np.asarray(y, dtype=object)
     return values
@@ -165,10 +165,7 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
     if y is None:
         return None
     check_numbers(y, "y")
-    try:
-        values = as_labels(y)
-    except ValueError as error:  # a sequence among labels
-        raise DataError(f"Unknown label type: y must have one label per row, of one type; got {y!r:.200}.") from error
+    values = as_labels(y)
     absent = _missing(np.atleast_1d(values))
     missing = np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))
     if missing.size:

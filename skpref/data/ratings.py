@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import check_numbers, check_structure, refuse_dates
 from skpref.data.ids import as_ids, objects, read_rated, shorten
@@ -296,7 +296,7 @@ def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
         raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
     values = np.asarray(check_numbers(y, "y"))
     if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+        values = column_or_1d(values, warn=True)
     if values.ndim != 1:
         raise DataError(
             f"y should be a 1d array, got an array of shape {values.shape} instead: one rating per row of X"

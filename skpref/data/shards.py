@@ -301,11 +301,11 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
     A scan of all files would decode up to 1 GiB ahead of slow readers.
     """
     options = {"columns": columns, "batch_size": size, "batch_readahead": 1, "fragment_readahead": 1}
+    schema = shared_schema(dataset, columns)
     fragments = _fragments(dataset)
     if fragments is None:
         yield from dataset.to_batches(**options)
         return
-    schema = _shared_schema(dataset.schema, fragments, columns)
     for fragment in fragments:
         parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
         for part in parts:
@@ -314,7 +314,16 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
 
 def shared_schema(dataset: Any, names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
     """Return the schema of a dataset with the types that hold some columns of all its files."""
-    return _shared_schema(dataset.schema, _fragments(dataset) or [], names)
+    fragments = _fragments(dataset)
+    schema = _shared_schema(dataset.schema, _unfiltered(dataset) if fragments is None else fragments, names)
+    wider = [field for field, own in zip(schema, dataset.schema, strict=True) if field.type != own.type]
+    if fragments is None and wider:  # pyarrow reads filtered files with the types of the first one
+        raise DataError(
+            f"column {wider[0].name!r} of X, a filtered dataset, holds {wider[0].type} in some files and "
+            f"{dataset.schema.field(wider[0].name).type} in the first one: state the type of this column before you "
+            "filter, by schema= of pyarrow.dataset.dataset"
+        )
+    return schema
 
 
 def _fragments(dataset: Any) -> list[Any] | None:  # noqa: ANN401  # of pyarrow
@@ -323,6 +332,13 @@ def _fragments(dataset: Any) -> list[Any] | None:  # noqa: ANN401  # of pyarrow
         return list(dataset.get_fragments())
     except ValueError:
         return None
+
+
+def _unfiltered(dataset: Any) -> list[Any]:  # noqa: ANN401  # of pyarrow
+    """Return the files of a filtered dataset, all rows of them."""
+    children = getattr(dataset, "children", ())
+    own = [dataset.format.make_fragment(path, dataset.filesystem) for path in getattr(dataset, "files", ())]
+    return [*own, *chain.from_iterable(map(_unfiltered, children))]
 
 
 def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
@@ -337,7 +353,9 @@ def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any: 
                     fragment.physical_schema.field(field.name).type, getattr(fragment, "path", f"part {number}")
                 )
         types = list(files)
-        shared = types[0] if types else field.type
+        if not types or types[0] != field.type:  # pyarrow takes the first file's type unless the caller stated another
+            continue
+        shared = types[0]
         for other in types[1:]:
             wider = _shared_type(shared, other)
             if wider is None:
@@ -355,7 +373,8 @@ def _shared_type(first: Any, second: Any) -> Any:  # noqa: ANN401  # of pyarrow
     """Return the type that holds the values of both as they are, or None."""
     import pyarrow as pa
 
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (first, second)]
+    kinds = [first, second]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
     tests = (
         lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
         lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
@@ -363,8 +382,9 @@ def _shared_type(first: Any, second: Any) -> Any:  # noqa: ANN401  # of pyarrow
     )
     if not any(map(pa.types.is_null, plain)) and not any(all(map(test, plain)) for test in tests):
         return None
+    ordered = all(pa.types.is_dictionary(kind) and kind.ordered for kind in kinds)
     try:
-        columns = [pa.schema([("", kind)]) for kind in plain]
+        columns = [pa.schema([("", kind)]) for kind in (kinds if ordered else plain)]
         return pa.unify_schemas(columns, promote_options="permissive").field(0).type
     except pa.ArrowTypeError:  # of times with a zone and without
         return None

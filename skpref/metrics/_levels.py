@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skpref._validation import assert_all_finite
+from skpref._validation import as_array, assert_all_finite
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.metrics._pairs import codes, undefined
@@ -276,7 +276,7 @@ def ranked_probability_score(
 
 def _level_vector(name: str, values: ArrayLike) -> Array:
     """Return levels as a vector of floats, or of strings as objects."""
-    vector = column_or_1d(values)
+    vector = column_or_1d(as_array(values, name))
     if vector.dtype.kind in "biuf":
         vector = vector.astype(np.float64)
         assert_all_finite(vector, input_name=name)

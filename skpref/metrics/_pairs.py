@@ -10,7 +10,7 @@ from scipy.special import xlog1py, xlogy
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skpref._validation import assert_all_finite
+from skpref._validation import as_array, assert_all_finite
 from skpref._warn import warn
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -328,7 +328,7 @@ def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Arr
 
 
 def vector(name: str, values: ArrayLike) -> Array:
-    vector = np.asarray(column_or_1d(values), dtype=np.float64)
+    vector = np.asarray(column_or_1d(as_array(values, name)), dtype=np.float64)
     assert_all_finite(vector, input_name=name)
     return vector
 

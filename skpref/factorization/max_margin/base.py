@@ -23,7 +23,7 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._validation import column_names
+from skpref._validation import as_array, column_names
 from skpref._warn import warn
 from skpref.data import Vocabulary
 from skpref.data.ids import shorten, single_id
@@ -603,7 +603,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     def _levels_with(self, y: Any) -> NDArray[Any]:
         """Return the levels and, unless they were declared, the numbers in y that are no training rating."""
-        values = np.asarray(y)
+        values = as_array(y, "y")
         if self.levels is not None or not {values.dtype.kind, self.classes_.dtype.kind} <= set("iuf"):
             return self.classes_
         return np.union1d(self.classes_, values[np.isfinite(values)])

@@ -410,6 +410,7 @@ ROWS = [
     *(Row(42, "no y but weights", call(name, lambda name=name: no_y(name)), None, NO_Y) for name in at.GIBBS),
     Row(46, "dictionaries", at.RATINGS, [{}] * len(at.RATING), "y must hold numbers or words"),
     Row(42, "no y", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], None, NO_Y),
+    Row(0, "ragged", EVERY_TARGET, lambda y: [[y[0], y[0]], *y[1:]], "the rows of y have different lengths"),
     Row(42, "2-D", TARGETS, lambda y: np.column_stack([y, y]), "y should be a 1d array"),
     Row(
         43,

@@ -64,7 +64,11 @@ FIT = ["fit", "bad.csv"]
 # What is typed, what stands in bad.csv, and what is said.
 BAD: dict[str, tuple[list[str], str | bytes, str]] = {
     "another name": (["fit", "vote.csv"], "", r"vote\.csv: No such file or directory; did you mean 'votes\.csv'\?"),
-    "folder": (["fit", "made"], "", "made: Is a directory"),
+    "folder": (
+        ["fit", "made"],
+        "",
+        r"made: a folder without Parquet files; expected .*: name one file",
+    ),
     "zero byte": (FIT, VOTES + "i1,i\0,1\n", r"bad\.csv, line 22: there is a zero byte; save it as CSV UTF-8"),
     "separator": (FIT, VOTES.replace(",", ":"), "Found: left:right:label; cells are separated by one of comma"),
     "half a yes": (

@@ -119,7 +119,7 @@ def test_row_26_label_missing(y):
     "y", [["a", "b"], ["0", "1"], [b"0", b"1"], np.array(["x", 1], dtype=object), [1j, 0], [[1], {}]]
 )
 def test_row_27_labels_that_are_no_numbers(y):
-    with pytest.raises(ValueError, match=r"Unknown label type|inhomogeneous"):
+    with pytest.raises(ValueError, match=r"Unknown label type|y must be an array"):
         from_labels([0, 0], [1, 1], y, 2)
 
 

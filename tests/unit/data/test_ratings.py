@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 
 from skpref.data.ratings import Ratings, fingerprint, format_levels, from_matrix, rating_levels, read_rated
 from skpref.exceptions import DataError
@@ -119,7 +120,6 @@ def test_ratings_are_checked_and_frozen():
         (["good", "bad", "bad"], ["bad", "good"], ["bad", "good"], [1, 0, 0]),
         ([True, False, True], None, [False, True], [1, 0, 1]),
         (np.array([2, 1, 2], dtype=object), None, [1, 2], [1, 0, 1]),
-        (np.array([[2], [1], [2]]), None, [1, 2], [1, 0, 1]),
     ],
 )
 def test_levels(y, declared, levels, numbers):
@@ -293,3 +293,10 @@ def test_a_fingerprint_of_many_rows_adds_their_runs_up(monkeypatch: pytest.Monke
     whole = fingerprint(*columns)
     monkeypatch.setattr("skpref.data.ratings._ROWS", 3)
     np.testing.assert_array_equal(fingerprint(*columns), whole)
+
+
+def test_ratings_in_a_column_are_taken_with_the_warning_of_scikit_learn() -> None:
+    ids = np.arange(3)
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        ordered, level = rating_levels(np.array([[1], [5], [2]]), None, ids, ids)
+    assert (ordered.tolist(), level.tolist()) == ([1, 2, 5], [0, 2, 1])

@@ -139,3 +139,53 @@ def test_text_and_categories_of_text_are_text(tmp_path: Path) -> None:
     for order in (columns, columns[::-1]):
         (run,) = shards._runs(shards.open_dataset(two_files(tmp_path, *order)), ["x"], 70)
         assert run["x"].to_pylist() == [*order[0].to_pylist(), *order[1].to_pylist()]
+
+
+def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path: Path) -> None:
+    some = compute.field("note") != "b"
+    for number, kind in enumerate(("int64", "float64")):
+        table = pyarrow.table({"x": pyarrow.array([1, 2], getattr(pyarrow, kind)()), "note": ["a", "b"]})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    stored = shards.open_dataset(tmp_path)
+    for filtered in (stored.filter(some), dataset.dataset([stored, stored]).filter(some)):
+        with pytest.raises(DataError, match=r"column 'x' of X, a filtered dataset, holds double in .* and int64 in"):
+            list(shards._runs(filtered, ["x"], 70))
+        (run, *_) = shards._runs(filtered, ["note"], 70)
+        assert run["note"].to_pylist()[:2] == ["a", "a"]
+    stated = pyarrow.schema([("x", pyarrow.float64()), ("note", pyarrow.string())])
+    filtered = dataset.dataset(tmp_path, schema=stated).filter(some)
+    (run,) = shards._runs(filtered, ["x"], 70)
+    assert run["x"].type == pyarrow.float64()
+    assert run["x"].to_pylist() == [1.0, 1.0]
+
+
+def test_a_filtered_dataset_of_types_that_have_nothing_in_common_is_refused(tmp_path: Path) -> None:
+    filtered = shards.open_dataset(two_files(tmp_path, ["1", "02"], [1, 2])).filter(compute.field("x") != "1")
+    with pytest.raises(DataError, match=r"column 'x' of X holds string in .*0\.parquet, and int64 in .*1\.parquet: "):
+        list(shards._runs(filtered, ["x"], 70))
+
+
+@pytest.mark.parametrize("kind", ["string", "float32", "int32"])
+def test_the_schema_of_the_caller_is_kept(kind: str, tmp_path: Path) -> None:
+    columns = pyarrow.array([1, 2]), pyarrow.array([3.0, 4.0])
+    stated = getattr(pyarrow, kind)()
+    stored = dataset.dataset(two_files(tmp_path, *columns), schema=pyarrow.schema([("x", stated)]))
+    (run,) = shards._runs(stored, ["x"], 70)
+    assert run["x"].type == stated
+    assert run["x"].cast(pyarrow.float64()).to_pylist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def ordered(levels: list[str], index: str = "int8", value: str = "string") -> Any:
+    values = pyarrow.array(levels, getattr(pyarrow, value)())
+    codes = pyarrow.array(range(len(levels)), getattr(pyarrow, index)())
+    return pyarrow.DictionaryArray.from_arrays(codes, values, ordered=True)
+
+
+@pytest.mark.parametrize("others", [{"index": "int16"}, {"value": "large_string"}, {"index": "int32"}])
+def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tmp_path: Path) -> None:
+    levels = ["poor", "fair", "good", "best"]
+    stored = shards.open_dataset(two_files(tmp_path, ordered(levels[1:3]), ordered(levels, **others)))
+    (run,) = shards._runs(stored, ["x"], 70)
+    assert run["x"].type.ordered
+    assert [chunk.dictionary.to_pylist() for chunk in run["x"].chunks] == [levels[1:3], levels]
+    assert run["x"].to_pylist() == [*levels[1:3], *levels]

@@ -165,6 +165,7 @@ def test_calibration_of_the_truth_is_perfect() -> None:
         ([1.0, 0.0], [0.5, 0.5], [1.0, -1.0], "Negative values in data passed to `sample_weight`: -1 in row 1"),
         ([1.0], [0.5], [0.0], "at least 1 comparison with positive weight"),
         ([1.0, 0.0], [0.5], None, "inconsistent numbers of samples"),
+        ([1.0, [0.0, 1.0]], [0.5, 0.5], None, "the rows of y have different lengths"),
         ([np.nan], [0.5], None, "Input y contains NaN"),
         ([1.0], [np.inf], None, "Input p contains infinity"),
         ([1.0, 0.0], [np.inf, -np.inf], None, "Input p contains infinity"),

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import GPOrdinalRegressor
 from skpref.gp.default_kernels import linear
+from skpref.gp.ordinal import forward
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
 from skpref.gp.ordinal.forward import _gains, add_features, has_many_weights
 from skpref.kernels import Linear
@@ -98,3 +99,18 @@ def test_a_feature_at_its_upper_bound_does_not_keep_others_out():
     start, _ = add_features(evidence_of(X, y), kernel, OrdinalProbit.start(y, 3))
     raised = np.flatnonzero(start.theta > np.log(1e-6) + 1e-9)
     assert {0, 1} <= set(raised.tolist())
+
+
+def test_a_feature_that_its_bound_leaves_without_effect_is_tried_once(monkeypatch):
+    searched = []
+    whole = forward.search
+    monkeypatch.setattr(forward, "search", lambda goal: searched.append(goal.evidence.data.X) or whole(goal))
+    X = np.random.default_rng(0).standard_normal((60, 90))
+    y = np.digitize(1.5 * X[:, 0] + X[:, 1], [-1.0, 1.0]).astype(float)
+    bounds = np.tile([1e-6, 1.0], (90, 1))
+    bounds[0, 1] = 2e-6  # the gain of feature 0 stays the largest
+    start, _ = add_features(evidence_of(X, y), Linear(np.full(90, 1e-6), bounds), OrdinalProbit.start(y, 3))
+    raised = np.flatnonzero(start.theta > np.log(1e-6) + 1e-9)
+    assert {0, 1} <= set(raised.tolist())
+    assert len(searched) > 1
+    assert all(np.unique(columns, axis=1).shape == columns.shape for columns in searched)
