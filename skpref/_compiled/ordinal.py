@@ -20,10 +20,11 @@ from skpref._math.quadrature import rule_index
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["SCORES", "THRESHOLDS", "VALUES", "expected_levels", "levels_at"]
+__all__ = ["ENDS", "SCORES", "THRESHOLDS", "VALUES", "expected_levels", "levels_at"]
 
 # What is wanted of every label, and how many numbers that are.
 VALUES: Final = 3  # log p and its first two derivatives in z
+ENDS: Final = 5  # log p, its slopes at the upper and minus the lower threshold, its cross derivatives in z and each
 SCORES: Final = 4  # the derivatives of log p in z, in the upper threshold, in the lower one negated, in log noise
 THRESHOLDS: Final = 10  # log p; its slopes in 1/noise, the upper and minus the lower threshold; its second derivatives
 
@@ -180,6 +181,12 @@ def _rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, first
                 out[1, i] += w * at_upper
                 out[2, i] += w * at_lower
                 out[3, i] += w * (bend + mean * mean)
+            elif wanted == ENDS:
+                out[0, i] += w * value
+                out[1, i] += w * at_upper
+                out[2, i] += w * at_lower
+                out[3, i] += w * at_upper * to_upper
+                out[4, i] += w * at_lower * to_lower
             else:
                 at = z / s
                 out[0, i] += w * value

@@ -11,7 +11,7 @@ import numpy as np
 from skpref._math.linalg import product, solve_lower
 from skpref._math.quadrature import expectation
 from skpref.inference.ep import expectation_propagation
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import Gaussian, OrdinalProbit
 from skpref.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def labels_of(likelihood: Likelihood) -> tuple[float, ...]:
     """Return the possible answers of a likelihood; none if answers are real numbers."""
     if isinstance(likelihood, Gaussian):
         return ()
+    if isinstance(likelihood, OrdinalProbit):
+        return tuple(map(float, range(likelihood.n_levels)))
     return (0.0, 0.5, 1.0) if likelihood.ties_are_answers else (0.0, 1.0)
 
 
@@ -97,14 +99,14 @@ def information_gain(likelihood: Likelihood, mean: ArrayLike, variance: ArrayLik
     Parameters
     ----------
     likelihood : Likelihood
-        p(y | z), for two answers, three answers (with ties) or real numbers.
+        p(y | z), for two answers, three answers (with ties), ordered levels or real numbers.
     mean, variance : ndarray of shape (n,)
         Moments of z.
 
     Returns
     -------
     ndarray of shape (n,)
-        Information gain in nats: 0 if z has no variance, at most log 2 for two answers.
+        Information gain in nats: 0 if z has no variance, at most log 2 for two answers, log r for r levels.
 
     Examples
     --------
@@ -130,6 +132,8 @@ def information_gain(likelihood: Likelihood, mean: ArrayLike, variance: ArrayLik
 
 def probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
     """Return the predictive probability of each possible answer, shape (n, n_answers)."""
+    if isinstance(likelihood, OrdinalProbit):
+        return likelihood.probabilities(mean, variance)
     if not likelihood.ties_are_answers:
         return np.column_stack([likelihood.predict(-mean, variance), likelihood.predict(mean, variance)])
 

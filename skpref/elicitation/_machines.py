@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.model import Machine
     from skpref.factorization.machine.posterior import FMPosterior
 
+_MOST_USERS: Final = 400  # trained users, over all draws, that stand for an unseen one
 _PRIOR_SHARE: Final = 0.99  # a column with more than this share of all its prior variances has no data
 
 
@@ -44,17 +45,42 @@ class Population:
         return C + self.scale**2 * (self.loading @ self.gain @ self.loading.T + between.toarray())
 
 
+def unseen_column(posterior: FMPosterior, X: Features) -> int | None:
+    """Return the column that all rows share, with the same value, and that no data had; None unless there is one."""
+    columns = X.tocsc()
+    shared = np.flatnonzero(np.diff(columns.indptr) == X.shape[0])
+    constant = [k for k in shared.tolist() if np.ptp(columns.data[columns.indptr[k] : columns.indptr[k + 1]]) == 0.0]
+    found = np.intersect1d(constant, np.flatnonzero(_untrained(posterior)))
+    return int(found[0]) if found.size == 1 else None
+
+
+def draws_of_population(posterior: FMPosterior, X: Features) -> Array | None:
+    """Return y(x) under draws by Gibbs sampling, with trained users in the unseen user's place, shape (D, n).
+
+    None unless all rows share one unseen user's column. Each draw of all parameters meets as many users as others.
+    """
+    k = None if posterior.sampled is None else unseen_column(posterior, X)
+    if k is None or posterior.sampled is None:
+        return None
+    theta, members = posterior.sampled.theta.copy(), _members(posterior, k)
+    if not members.size:
+        return None
+    n_each = min(members.size, -(-_MOST_USERS // len(theta)))
+    users = np.random.default_rng(0).permuted(np.tile(members, (len(theta), 1)), axis=1)[:, :n_each]
+    values: list[Array] = []
+    for own in users.T:
+        theta[:, k] = theta[np.arange(len(theta)), own]
+        values += replace(posterior.sampled, theta=theta).values(X)
+    return np.array(values)
+
+
 def population_of(posterior: FMPosterior, X: Features) -> Population | None:
     """Return the population of the unseen user's column; None unless all rows share exactly one such column."""
     machine, columns = posterior.machine, X.tocsc()
-    shared = np.flatnonzero(np.diff(columns.indptr) == X.shape[0])
-    constant = [k for k in shared.tolist() if np.ptp(columns.data[columns.indptr[k] : columns.indptr[k + 1]]) == 0.0]
-    untrained = np.flatnonzero(_untrained(machine))
-    user_columns = np.intersect1d(constant, untrained)
-    if user_columns.size != 1:
+    k = unseen_column(posterior, X)
+    if k is None or posterior.sampled is not None:
         return None
-    k = int(user_columns[0])
-    members = np.setdiff1d(np.flatnonzero(machine.prior.group == machine.prior.group[k]), untrained)
+    members = _members(posterior, k)
     mean, covariance = _moments_of(machine, members, k)
     value = float(columns.data[columns.indptr[k]])
     keep = np.ones(X.shape[1])
@@ -69,14 +95,23 @@ def population_of(posterior: FMPosterior, X: Features) -> Population | None:
     return Population(loading, shift, gain, others, interaction, posterior.scale)
 
 
+def _members(posterior: FMPosterior, k: int) -> IntArray:
+    """Return the trained columns of a column's group."""
+    group = posterior.machine.prior.group
+    return np.flatnonzero((group == group[k]) & ~_untrained(posterior))
+
+
 def _matrices(variance: Array) -> Array:
     """Return covariance matrices of each feature's weight and factors, diagonal for a factorised posterior."""
     return variance if variance.ndim == 3 else variance[:, :, None] * np.eye(variance.shape[1])
 
 
-def _untrained(machine: Machine) -> NDArray[np.bool_]:
-    """Return which features have the variances of the prior, shape (K,)."""
-    lam = machine.prior.lam[machine.prior.group]
+def _untrained(posterior: FMPosterior) -> NDArray[np.bool_]:
+    """Return which features have the prior as their distribution, shape (K,)."""
+    machine = posterior.machine
+    nu, lam = machine.prior.nu[machine.prior.group], machine.prior.lam[machine.prior.group]
+    if posterior.sampled is not None:  # variances of draws are not exact, but only without data are means those of nu
+        return np.asarray((machine.mean == nu).all(axis=1))
     return np.asarray((np.einsum("kaa->ka", _matrices(machine.variance)) * lam).min(axis=1) > _PRIOR_SHARE)
 
 

@@ -20,17 +20,18 @@ from skpref._validation import check_array
 from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
-from skpref.elicitation._machines import population_of
+from skpref.elicitation._machines import draws_of_population, population_of
 from skpref.elicitation._newcomers import Newcomers
 from skpref.elicitation._samples import belief_from_draws, belief_from_samples
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.likelihoods import Gaussian, PairwiseTies
+from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,8 +135,9 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     person = next((person for cls, person in _PERSONS.items() if isinstance(last, cls)), None)
     if person is None or (last is not model and person is not MachineUser):
         raise DataError(
-            "model must be one of VariationalFM, VariationalFMClassifier, GibbsM3F, GibbsIPM3F, GPPLClassifier and "
-            f"CrowdGPPL, or a Pipeline that ends in one of the first two; got {type(last).__name__}."
+            "model must be one of VariationalFM, VariationalFMClassifier, VariationalFMOrdinal, GibbsM3F, GibbsIPM3F, "
+            "GPPLClassifier and CrowdGPPL, or a Pipeline that ends in one of the first three; got "
+            f"{type(last).__name__}."
         )
     if freeze is not None and person is not MachineUser:
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")
@@ -168,7 +170,7 @@ class _NormalUser:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without what is computed from it again."""
-        computed = {"_moments", "_covariance", "_prior_belief"}
+        computed = {"_moments", "_covariance", "_prior_belief", "_draws"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     @cached_property
@@ -240,14 +242,23 @@ class MachineUser(_NormalUser):
         return cls(whole, model, rows, candidates, freeze)
 
     @cached_property
+    def _draws(self) -> Array | None:
+        """Draws of the candidates for an unseen user, if the model has draws."""
+        return draws_of_population(self.model.posterior_, self.rows)
+
+    @cached_property
     @_without_names()
     def _moments(self) -> tuple[Array, Array]:
+        if self._draws is not None:
+            return self._draws.mean(axis=0), self._draws.var(axis=0)
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         population = population_of(self.model.posterior_, self.rows)
         return (mean, variance) if population is None else population.moments(mean, variance)
 
     @cached_property
     def _covariance(self) -> Array:
+        if self._draws is not None:
+            return np.cov(self._draws, rowvar=False, bias=True).reshape(len(self), len(self))
         population, C = population_of(self.model.posterior_, self.rows), super()._covariance
         return C if population is None else population.covariance(C)
 
@@ -258,8 +269,10 @@ class MachineUser(_NormalUser):
         return float(_label_number(answer, self.labels))
 
     def estimates(self, belief: Belief) -> Estimates:
-        """Return ratings, or probabilities of the second label."""
+        """Return ratings, expected levels, or probabilities of the second label."""
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(range(len(self)))
+        if isinstance(self.likelihood, OrdinalProbit):
+            return _expected_levels(ids, self.labels, belief)
         half_width = Z_90 * np.sqrt(belief.variance)
         low, high = belief.mean - half_width, belief.mean + half_width
         if belief.probability is None:
@@ -424,13 +437,9 @@ class RatingUser:
         return Vocabulary(self.model.item_ids_).encode(self.candidates, "candidates", noun="candidate")
 
     def estimates(self, belief: Belief) -> Estimates:
-        """Return expected ratings; levels that are not numbers count from 0."""
-        numeric = all(isinstance(label, int | float) for label in self.labels)
-        levels = np.array(self.labels if numeric else range(len(self.labels)), dtype=np.float64)
-        p = np.asarray(belief.probability)
-        low, high = (levels[np.argmax(np.cumsum(p, axis=1) >= q - 1e-12, axis=1)] for q in (0.05, 0.95))
+        """Return expected ratings."""
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(self.candidates)
-        return Estimates(ids, p @ levels, low, high)
+        return _expected_levels(ids, self.labels, belief)
 
     @_without_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
@@ -444,10 +453,19 @@ class RatingUser:
 _PERSONS: Final[dict[type, Any]] = {
     VariationalFM: MachineUser,
     VariationalFMClassifier: MachineUser,
+    VariationalFMOrdinal: MachineUser,
     MaxMarginFactorization: RatingUser,
     GPPLClassifier: GPPLUser,
     CrowdGPPL: CrowdUser,
 }
+
+
+def _expected_levels(ids: list[Any], labels: tuple[Any, ...], belief: Belief) -> Estimates:
+    """Return expected ratings; levels that are not numbers count from 0."""
+    numeric = all(isinstance(label, int | float) for label in labels)
+    levels, p = np.array(labels if numeric else range(len(labels)), dtype=np.float64), np.asarray(belief.probability)
+    low, high = (levels[np.argmax(np.cumsum(p, axis=1) >= q - 1e-12, axis=1)] for q in (0.05, 0.95))
+    return Estimates(ids, p @ levels, low, high)
 
 
 def _known_items(model: GPPLClassifier | CrowdGPPL) -> Any:

@@ -88,8 +88,8 @@ class Session:
     Parameters
     ----------
     model : estimator
-        A fitted model, which is not changed: a `VariationalFM` or `VariationalFMClassifier`, a `Pipeline` that ends in
-        one, a `GibbsM3F`, a `GibbsIPM3F`, a `GPPLClassifier` or a `CrowdGPPL`.
+        A fitted model, which is not changed: a `VariationalFM`, `VariationalFMClassifier` or `VariationalFMOrdinal`, a
+        `Pipeline` that ends in one, a `GibbsM3F`, a `GibbsIPM3F`, a `GPPLClassifier` or a `CrowdGPPL`.
     candidates : array-like or sparse matrix, default=None
         Possible questions. For a factorization machine: rows of features of this user, of shape (n, n_features). For a
         pipeline: its input; or item ids, of shape (n,), if its first step is a `OneHotDesign`. For models of ratings:
@@ -121,7 +121,8 @@ class Session:
     gain_ : float
         Largest expected information gain of the questions that were not asked, in nats; 0 if none is left.
     model_ : estimator
-        A copy of the model, updated with all answers so far.
+        A copy of the model, updated with all answers so far. A `VariationalFMOrdinal` with ``inference="gibbs"`` cannot
+        be updated: its sessions have beliefs and estimates only.
 
     Raises
     ------

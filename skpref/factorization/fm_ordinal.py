@@ -80,9 +80,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         "gibbs" draws from the exact posterior, in a chain that starts from a few passes of the variational fit. Its
         probabilities are better, above all where factors are uncertain, and it takes several times as long. Use more
         factors: 10 to 20. Predictions are averages over the draws, and so are the attributes.
-    n_sweeps : int, default=100
+    n_sweeps : int, default=120
         Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
-    burn_in : int, default=20
+    burn_in : int, default=40
         Number of first sweeps, which are not used. At least two must be left. At most 200 of the others are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
     checkpoint : str or path-like, default=None
@@ -138,7 +138,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     factors_, factors_std_ : ndarray of shape (n_features, n_factors)
         Posterior means and standard deviations of the factors.
     intercept_ : float
-        Posterior mean of w_0.
+        Posterior mean of w_0. Of "gibbs" it is 0: the thresholds stand for it.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups.
     group_priors_ : dict
@@ -209,8 +209,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
         inference: Literal["variational", "gibbs"] = "variational",
-        n_sweeps: int = 100,
-        burn_in: int = 20,
+        n_sweeps: int = 120,
+        burn_in: int = 40,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
         learn_priors: bool = True,

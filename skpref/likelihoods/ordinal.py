@@ -9,12 +9,13 @@ is unconstrained. E[log p] is concave in (1, b_1, .., b_{r-1})/noise, the coordi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import block_diag, cho_solve
 from scipy.special import ndtr, ndtri
 
-from skpref._compiled.ordinal import SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
+from skpref._compiled.ordinal import ENDS, SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
 from skpref._math.bands import band, below, mirrored
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood, broadcast
@@ -34,6 +35,16 @@ _HALVINGS: Final = 20
 _SMALLEST_GAIN: Final = 1e-10  # gain of a step, relative to the objective, below which `learnt` stops
 _LEFT: Final = 0.1  # share of a gap between thresholds, or of 1/noise, that a step must leave
 _RIDGE: Final = 1e-12
+
+
+class Projections(NamedTuple):
+    """Latent values of n rows at some parameters u, shape (P,), with derivatives in u."""
+
+    z: Array  # (n,)
+    slopes: Array  # (n, P): dz/du
+    log_prior: float = 0.0  # log p(u)
+    gradient: Array | float = 0.0  # (P,): of log p(u)
+    precision: Array | float = 0.0  # (P,): diagonal of minus the Hessian matrix of log p(u)
 
 
 @dataclass(frozen=True)
@@ -357,47 +368,79 @@ class OrdinalProbit(Likelihood):
         """
         return self._after_step(sums, objective, learn_noise=False)
 
-    def drawn_thresholds(self, y: Array | IntArray, z: Array, rng: np.random.Generator) -> tuple[Self, float]:
-        """Draw the thresholds given latent values, under a flat prior, by a step of Metropolis and Hastings.
+    def drawn_thresholds(
+        self,
+        y: Array | IntArray,
+        here: Projections,
+        rng: np.random.Generator,
+        moved: Callable[[Array], Projections] | None = None,
+    ) -> tuple[Self, Array, float]:
+        """Draw the thresholds, and parameters u that move z, together by a step of Metropolis and Hastings.
 
         Parameters
         ----------
-        y, z : ndarray of shape (n,)
-            Numbers of levels, and latent values without noise.
+        y : ndarray of shape (n,)
+            Numbers of levels.
+        here : Projections
+            Latent values without noise at u = 0.
         rng : Generator
             Source of random numbers.
+        moved : callable, default=None
+            Returns the projections at another u, of shape (P,). None if `here` has no parameters.
 
         Returns
         -------
         likelihood : OrdinalProbit
             With the same noise. The proposal is a Newton step plus a normal draw with the inverse of the negative
-            Hessian matrix as its covariance, so that nearly all are accepted. Levels without rows keep their widths.
+            Hessian matrix as its covariance, so that nearly all are accepted. The prior of the thresholds is flat.
+            Levels without rows keep their widths.
+        u : ndarray of shape (P,)
+            The other parameters: zeros unless the proposal is accepted.
         value : float
             The log likelihood before the step.
         """
-        y = np.asarray(y, dtype=np.float64)
-        level = level_numbers(y, self.n_levels)
+        level = level_numbers(np.asarray(y, dtype=np.float64), self.n_levels)
+        stay = np.zeros(here.slopes.shape[1])
         free = self._free_directions(np.bincount(level, minlength=self.n_levels) > 0)
         if free is None:
-            return self, float(self._derivatives(y, z)[0].sum())
-        value, step, root = self._thresholds_normal(level, z, free[:, 1:])
+            return self, stay, float(self._at(VALUES, level, here.z, np.full(here.z.shape, self.noise))[0].sum())
+        free = free[1:, 1:]
+        value, step, root = self._normal_at(level, here, free)
         noise, log_u = rng.standard_normal(step.size), np.log(rng.random())
         move = step + np.linalg.solve(root.T, noise)
-        thresholds = np.asarray(self.thresholds) + self.noise * (free[1:, 1:] @ move)
+        thresholds, u = np.asarray(self.thresholds) + self.noise * (free @ move[: free.shape[1]]), move[free.shape[1] :]
         if not np.all(np.diff(thresholds) > 0.0):
-            return self, value
-        trial = type(self)(tuple(thresholds.tolist()), self.noise)
-        new_value, new_step, new_root = trial._thresholds_normal(level, z, free[:, 1:])  # noqa: SLF001 - its own class
+            return self, stay, value
+        trial, there = type(self)(tuple(thresholds.tolist()), self.noise), here if moved is None else moved(u)
+        new_value, new_step, new_root = trial._normal_at(level, there, free)  # noqa: SLF001 - its own class
         back = new_root.T @ (-move - new_step)
         log_ratio = 0.5 * (noise @ noise - back @ back) + np.log(np.diag(new_root) / np.diag(root)).sum()
-        return (trial if log_u < new_value - value + log_ratio else self), value
+        accepted = log_u < new_value - value + there.log_prior - here.log_prior + log_ratio
+        return (trial, u, value) if accepted else (self, stay, value)
 
-    def _thresholds_normal(self, level: IntArray, z: Array, free: Array) -> tuple[float, Array, Array]:
-        """Return the log likelihood, a Newton step in the thresholds, in units of 1/noise, and the root of -Hessian."""
-        value, gradient, hessian = self._in_concave(level, z, np.zeros(z.shape), np.ones(z.shape))
-        root = np.linalg.cholesky(free.T @ -hessian @ free)
-        step = np.linalg.solve(root.T, np.linalg.solve(root, free.T @ gradient))
-        return value, np.asarray(step, np.float64), np.asarray(root, np.float64)
+    def _normal_at(self, level: IntArray, there: Projections, free: Array) -> tuple[float, Array, Array]:
+        """Return the log likelihood, a Newton step in thresholds/noise and u, and the root of the negative Hessian."""
+        r, slopes = self.n_levels, there.slopes / self.noise
+        value, up, low, up_z, low_z = self._at(ENDS, level, there.z, np.full(there.z.shape, self.noise))
+        both = up * low
+
+        def by_level(part: Array) -> Array:
+            return np.bincount(level, part, minlength=r).astype(np.float64)
+
+        precision = np.zeros((r - 1 + slopes.shape[1],) * 2)
+        b, u = np.arange(r - 1), np.arange(r - 1, len(precision))
+        precision[b, b] = by_level(up_z + both)[:-1] + by_level(low_z + both)[1:]
+        precision[b[1:], b[:-1]] = precision[b[:-1], b[1:]] = -by_level(both)[1:-1]
+        precision[np.ix_(u, u)] = slopes.T @ (slopes * (up_z + low_z)[:, None]) + np.diag(
+            np.broadcast_to(there.precision, u.shape)
+        )
+        for number, slope in zip(u, slopes.T, strict=True):
+            precision[b, number] = precision[number, b] = -by_level(up_z * slope)[:-1] - by_level(low_z * slope)[1:]
+        gradient = np.concatenate([by_level(up)[:-1] - by_level(low)[1:], (low - up) @ slopes + there.gradient])
+        free = block_diag(free, np.eye(u.size))
+        root = np.linalg.cholesky(free.T @ precision @ free)
+        step = cho_solve((root, True), free.T @ gradient)
+        return float(value.sum()), np.asarray(step, np.float64), np.asarray(root, np.float64)
 
     def _after_newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
         y, mu, v, weight = data

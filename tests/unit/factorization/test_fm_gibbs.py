@@ -13,11 +13,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skpref import VariationalFMOrdinal, load, save
-from skpref._compiled.fm_draws import row_values
 from skpref.exceptions import CheckpointError, DataError
-from skpref.factorization.machine.chain import ChainProblem, check_resumed, rescaled, warn_not_stationary
+from skpref.factorization.machine import moves
+from skpref.factorization.machine.chain import check_resumed, start_state, warn_not_stationary
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.model import Bias, Machine, Prior
+from skpref.factorization.machine.moves import ChainProblem, balanced, scaled, sheared, shifted, slice_sampled
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 from skpref.likelihoods import OrdinalProbit
@@ -170,7 +171,7 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
     ("name", "value"),
     [
         ("theta", np.zeros((50, 2))),
-        ("bias", np.array(np.nan)),
+        ("nu", np.full((2, 3), np.nan)),
         ("thresholds", np.array([0.0, 1.0, 0.5])),
         ("lam", np.zeros((2, 3))),
         ("seed", np.array(4, dtype=np.uint64)),
@@ -179,7 +180,6 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
 def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> None:
     state = {
         "theta": np.zeros((50, 3)),
-        "bias": np.array(0.0),
         "thresholds": np.arange(3.0),
         "log_p": np.array(0.0),
         "nu": np.zeros((2, 3)),
@@ -187,7 +187,7 @@ def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> N
         "seed": np.array(3, dtype=np.uint64),
     }
     sample = {
-        **{key: state[key] for key in ("bias", "thresholds", "nu", "lam")},
+        **{key: state[key] for key in ("thresholds", "nu", "lam")},
         "theta": np.zeros((50, 3), np.float32),
     }
     check_resumed(Chain(state), Chain(state, samples=(sample,)))
@@ -208,33 +208,96 @@ def test_priors_are_learnt_on_request() -> None:
     assert not np.any(np.isclose(multiple, 1.0))
 
 
-def test_a_scale_of_factors_is_drawn_from_its_conditional_distribution() -> None:
-    # Two features of group 0 meet in a row, so y(x) is quadratic in their scale; group 1 is at its prior's mean.
-    X = sparse.csr_array(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
-    rng, target, away = np.random.default_rng(0), np.array([0.6, -0.2, 0.9]), np.array([[0.0, 0.8], [0.0, -0.5]])
-    prior = Prior(np.array([[0.0, 0.3], [0.0, 1.1]]), np.array([[1.0, 2.0], [1.0, 1.0]]), np.array([0, 0, 1]))
-    unit, likelihood = Bias(0.0, 1.0), OrdinalProbit((0.0,))
-    machine = Machine(unit, np.zeros((3, 2)), np.ones((3, 2)), unit, prior, likelihood)
-    problem = ChainProblem(design_of(X), np.zeros(3, int), machine)
+def moving_problem(*, learn: bool = True) -> ChainProblem:
+    """Five users and four items, with priors whose means are not zero."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array(np.hstack([np.eye(5)[rng.integers(0, 5, 30)], np.eye(4)[rng.integers(0, 4, 30)]]))
+    prior = Prior(rng.normal(size=(2, 3)), rng.gamma(2.0, size=(2, 3)), np.repeat([0, 1], [5, 4]))
+    unit, likelihood = Bias(0.0, 1.0), OrdinalProbit((-1.0, 0.5))
+    machine = Machine(unit, rng.normal(size=(9, 3)), np.ones((9, 3)), unit, prior, likelihood)
+    return ChainProblem(design_of(X), rng.integers(0, 3, 30), machine, learn)
 
-    def scaled(s: float) -> dict[str, np.ndarray]:
-        theta = prior.nu[prior.group] + np.vstack([s * away, np.zeros((1, 2))])
-        return {"theta": theta, "lam": prior.lam / np.array([[1.0, s * s], [1.0, 1.0]])}
 
-    def values(state: dict[str, np.ndarray]) -> np.ndarray:
-        return row_values(problem.design.codes, problem.design.table(state["theta"]))
+@pytest.mark.parametrize("move", [shifted, sheared, balanced])
+def test_moves_do_not_change_what_rows_know(move) -> None:
+    problem = moving_problem()
+    state = start_state(problem.machine, 0)
+    after = move(problem, state, np.random.default_rng(1))
+    gaps = [problem.values(s["theta"])[:, None] - s["thresholds"] for s in (state, after)]
+    assert_allclose(gaps[1], gaps[0], atol=1e-10)
+    assert np.abs(after["theta"] - state["theta"]).max() > 0.05
 
-    grid = np.linspace(0.02, 12.0, 6000)
-    log_p = [-0.5 * ((target - values(scaled(s))) ** 2).sum() - s**-2 - 3.0 * np.log(s) for s in grid]
-    below = np.cumsum(np.exp(log_p)) / np.exp(log_p).sum()
-    before, after = np.interp(rng.random(800), below, grid), []
-    for s in before:
-        state = scaled(s)
-        theta, lam = rescaled(problem, state, values(state), target, rng)
-        after.append(np.sqrt(2.0 / lam[0, 1]))
-        assert_allclose(theta, scaled(after[-1])["theta"], rtol=1e-10)
-    assert np.mean(~np.isclose(before, after)) > 0.2
-    assert stats.kstest(np.interp(after, grid, below), "uniform").pvalue > 1e-3
+
+def log_density(problem: ChainProblem, state: dict[str, np.ndarray]) -> float:
+    """Return log p of features and precisions, without the levels, up to a constant."""
+    (_, first_lam, group), lam = problem.machine.prior, state["lam"]
+    away = state["theta"] - state["nu"][group]
+    c = lam[:, 1] / first_lam[:, 1]
+    return float(0.5 * (np.log(lam[group]) - lam[group] * away**2).sum() - lam[:, 0].sum() - c.sum())
+
+
+@pytest.mark.parametrize("move", [shifted, sheared])
+def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move) -> None:
+    """They are linear in two normal numbers: the density of where they lead is that of these."""
+
+    class Fixed:
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def standard_normal(self, n: int | None = None) -> np.ndarray | float:
+            return self.value if n is None else np.full(n, self.value)
+
+    problem = moving_problem()
+    del problem.sides[1]  # users alone
+    state = start_state(problem.machine, 0)
+    centre, *others = (log_density(problem, move(problem, state, Fixed(value))) for value in (0.0, 1.0, -1.0, 2.0))
+    assert_allclose(np.array(others) - centre, [-1.0, -1.0, -4.0], rtol=1e-9)
+
+
+def test_slice_sampling_keeps_a_distribution() -> None:
+    rng = np.random.default_rng(0)
+    start = rng.gamma(2.0, size=3000)
+    after = [x + slice_sampled(lambda u, x=x: np.log(x + u) - x - u if x + u > 0.0 else -np.inf, rng) for x in start]
+    assert stats.kstest(after, stats.gamma(2.0).cdf).pvalue > 1e-3
+    assert np.mean(np.isclose(after, start)) < 0.01
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_scaled_features_have_slopes_and_density_of_their_scales(two_sided: bool) -> None:
+    problem = moving_problem()
+    if not two_sided:
+        problem.sides.clear()
+    state = start_state(problem.machine, 0)
+    u = np.array([0.2, -0.3] if two_sided else [0.2, -0.3, 0.4])
+    assert problem.blocks.tolist() == ([0, 0] if two_sided else [0, 1])
+    before, start = scaled(problem, state, np.zeros(u.size))
+    assert_allclose(before["theta"], state["theta"], rtol=1e-12)
+    after, here = scaled(problem, state, u)
+    for k, step in enumerate(1e-6 * np.eye(u.size)):
+        up, down = (scaled(problem, state, u + s * step)[1] for s in (1.0, -1.0))
+        assert_allclose(here.slopes[:, k], (up.z - down.z) / 2e-6, rtol=1e-3, atol=1e-3)
+        assert_allclose(here.gradient[k], (up.log_prior - down.log_prior) / 2e-6, rtol=1e-6)
+        assert_allclose(here.precision[k], -(up.gradient[k] - down.gradient[k]) / 2e-6, rtol=1e-6)
+    # Features and scale change volume by exp(size u) and c by exp(-2 u).
+    group, by = problem.machine.prior.group, u[1 + problem.blocks]
+    volume = 9 * u[0] + 2 * by[group].sum() - 4 * u[0] - 2 * by.sum()
+    expected = log_density(problem, after) - log_density(problem, state) + volume
+    assert_allclose(here.log_prior - start.log_prior, expected, rtol=1e-9)
+
+
+def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypatch) -> None:
+    problem = moving_problem()
+    state, said, found = start_state(problem.machine, 0), [], []
+    for u in (0.0, 0.4, -0.7):
+
+        def fixed(log_p, rng, u=u) -> float:
+            said.append(log_p(u))
+            return u
+
+        monkeypatch.setattr(moves, "slice_sampled", fixed)
+        after = balanced(problem, state, np.random.default_rng(0))
+        found.append(log_density(problem, after) + 2 * (5 - 4) * u)  # two factors of five users and of four items
+    assert_allclose(np.array(found[1:]) - found[0], np.array(said[1:]) - said[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(

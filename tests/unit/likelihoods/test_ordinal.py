@@ -15,6 +15,7 @@ from skpref._math.bands import band
 from skpref._math.special import log_diff_ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods.ordinal import Projections
 from skpref.testing import check_likelihood
 
 seeds = st.integers(0, 2**32 - 1)
@@ -503,12 +504,39 @@ def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit: float) -> No
     assert gain > 1.0
 
 
+def test_a_scale_is_drawn_with_the_thresholds() -> None:
+    rng = np.random.default_rng(0)
+    z, level, scale = rng.normal(size=12), np.repeat([0, 1], 6), 1.0
+    likelihood, draws = OrdinalProbit((0.3,), 0.8), []
+
+    def at(u: np.ndarray, scale: float) -> Projections:
+        now = scale * np.exp(u[0])  # whose prior is exponential
+        return Projections(now * z, now * z[:, None], np.log(now) - now, np.array([1.0 - now]), np.array([now]))
+
+    for _ in range(1500):
+        likelihood, u, _ = likelihood.drawn_thresholds(
+            level, at(np.zeros(1), scale), rng, lambda u, scale=scale: at(u, scale)
+        )
+        scale *= np.exp(u[0])
+        draws.append([likelihood.thresholds[0], np.log(scale)])
+    b, log_scale = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 3.0, 150), np.linspace(-9.0, 2.0, 150)))
+    below = ndtr((b[:, None] - np.exp(log_scale)[:, None] * z) / 0.8)
+    p = np.prod(np.where(level == 0, below, 1.0 - below), axis=1) * np.exp(log_scale - np.exp(log_scale))
+    p /= p.sum()
+    draws = np.array(draws)
+    for column, grid in ((0, b), (1, np.exp(log_scale))):
+        drawn, mean = (draws[:, 0], np.exp(draws[:, 1]))[column], p @ grid
+        assert_allclose(drawn.mean(), mean, atol=0.08)
+        assert_allclose(drawn.std(), np.sqrt(p @ (grid - mean) ** 2), rtol=0.2)
+    assert len(np.unique(draws[:, 1])) > 400
+
+
 def test_drawn_thresholds_have_their_posterior() -> None:
     rng = np.random.default_rng(0)
     z, level = rng.normal(size=12), np.repeat([0, 1, 3], 4)
-    likelihood, draws = OrdinalProbit((-1.0, 0.0, 0.5), 0.8), []
+    likelihood, draws, here = OrdinalProbit((-1.0, 0.0, 0.5), 0.8), [], Projections(z, np.empty((12, 0)))
     for _ in range(1000):
-        likelihood, value = likelihood.drawn_thresholds(level, z, rng)
+        likelihood, _, value = likelihood.drawn_thresholds(level, here, rng)
         draws.append(likelihood.thresholds)
     lower, upper = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 2.0, 150), np.linspace(-2.0, 4.0, 150)))
     # Level 2 has no rows, and keeps its width.
@@ -525,6 +553,6 @@ def test_drawn_thresholds_have_their_posterior() -> None:
         assert_allclose(b[:, column].std(), np.sqrt(p @ (grid - mean) ** 2), rtol=0.15)
     assert len(np.unique(b[:, 0])) > 500
     one_level = np.zeros(12, dtype=np.int64)
-    same, value = likelihood.drawn_thresholds(one_level, z, rng)
+    same, _, value = likelihood.drawn_thresholds(one_level, here, rng)
     assert same is likelihood
     assert_allclose(value, likelihood.log_prob(one_level, z).sum())
