@@ -1,8 +1,8 @@
-"""Normal priors of logarithms of hyper-parameters, weak ones that keep a search from the ends of their ranges."""
+"""Priors of logarithms of hyper-parameters, weak ones that keep a search from the ends of their ranges."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _VARIANCE = (1.0, 1.5)  # variance of f of a classifier
 SHARED_SD = 1.0  # a length-scale that features share, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # the length-scale of a feature, about the shared one
+_SINGLE_WIDTH = 0.3  # the same of a regression, whose tails are heavy: numbers tell which features do not matter
 
 
 class NormalPrior(NamedTuple):
@@ -27,20 +28,43 @@ class NormalPrior(NamedTuple):
     sd: float
 
 
-def log_density(priors: Iterable[NormalPrior], theta: Array) -> tuple[float, Array]:
+class CauchyPrior(NamedTuple):
+    """A Cauchy prior of a weighted sum of hyper-parameters: most are near the mean, a few may be far from it."""
+
+    weights: Array
+    mean: float
+    width: float
+
+
+Priors: TypeAlias = "tuple[NormalPrior | CauchyPrior, ...]"
+
+
+def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tuple[float, Array]:
     """Return the log density of the priors at theta, up to a constant, with its gradient."""
     value, gradient = 0.0, np.zeros_like(theta)
-    for weights, mean, sd in priors:
-        off = (float(weights @ theta) - mean) / sd
-        value -= 0.5 * off * off
-        gradient -= off / sd * weights
-    return value, gradient
+    for prior in priors:
+        weights, mean, width = prior
+        off = (float(weights @ theta) - mean) / width
+        square = off * off
+        if isinstance(prior, CauchyPrior):
+            value -= np.log1p(square)
+            off *= 2.0 / (1.0 + square)
+        else:
+            value -= 0.5 * square
+        gradient -= off / width * weights
+    return float(value), gradient
 
 
 def classifier_priors(X: Features) -> tuple[NormalPrior, ...]:
     """Return the priors of a variance times an RBF kernel with one length-scale per feature."""
     size = 1 + X.shape[1]
     return NormalPrior(one_hot(size, 0), *_VARIANCE), *length_scale_priors(feature_scales(X), size, first=1)
+
+
+def regression_priors(X: Features) -> Priors:
+    """Return the priors of the length-scales of a variance times an RBF kernel with one length-scale per feature."""
+    shared, *single = length_scale_priors(feature_scales(X), 1 + X.shape[1], first=1)
+    return shared, *(CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
 
 
 def length_scale_priors(scale: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:

@@ -29,6 +29,7 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
+from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
@@ -474,7 +475,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             n_inducing = _SHARED_INDUCING if by_softmax else _INDUCING
         sparse = self._sparse_config(n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
         return GeneralConfig(
-            sparse, self.inference, self._schedule(callback), self.learning_rate, search_rows, has_priors=True
+            sparse, self.inference, self._schedule(callback), self.learning_rate, classifier_priors, search_rows
         )
 
     def _store(self, fits: list[GeneralFit]) -> None:

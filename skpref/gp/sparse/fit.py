@@ -18,6 +18,7 @@ from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
+from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.search import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
+    from skpref.gp.hyperpriors import Priors
     from skpref.gp.posterior import WarmStart
     from skpref.gp.sparse.evidence import GaussianRows
     from skpref.inference.collapsed import Collapsed, Moments
@@ -99,34 +101,37 @@ def fit_collapsed(
     """Fit kernel, noise, inducing points and posterior in up to four stages, each from the end of the one before."""
     with limit_blas_threads(min(config.n_inducing, rows.n)):
         sample = rows.sample(SAMPLE_ROWS, rng)
+        priors = regression_priors(rows.X) if kernel is None else ()
         resumed = None if start is None else resumed_parameters(rows.X, start, config, rng)
         if config.optimizer is None:
             fixed = resumed or initial_parameters(rows.X, kernel, config, rng)
             return _posterior(SparseSearch(config, fixed), rows)
         if start is not None and resumed is not None and start.search == "resume":
-            search = _resume_on_sample(sample, resumed, config)  # in place of stages 1 and 2
+            search = _resume_on_sample(sample, resumed, config, priors)  # in place of stages 1 and 2
         else:
-            subset_search = _search_subset(sample, kernel, config, rng)
+            subset_search = _search_subset(sample, kernel, config, rng, priors)
             search = _search_sample(rows, sample, subset_search, kernel, rng, resumed)
         _move_points(search, sample)
         _search_all_rows(search, rows, sample)
         return _posterior(search, rows)
 
 
-def _resume_on_sample(sample: GaussianRows, resumed: SparseParameters, config: SparseConfig) -> SparseSearch:
+def _resume_on_sample(
+    sample: GaussianRows, resumed: SparseParameters, config: SparseConfig, priors: Priors = ()
+) -> SparseSearch:
     """Search from the end of an earlier fit, by the bound of the sample."""
-    search = SparseSearch(config, resumed)
+    search = SparseSearch(config, resumed, priors=priors)
     search.ascend(cheapest_objective(sample, resumed))
     return search
 
 
 def _search_subset(
-    sample: GaussianRows, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator
+    sample: GaussianRows, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator, priors: Priors = ()
 ) -> SparseSearch:
     """Stage 1: hyper-parameters by the exact evidence of a subset of the rows, which stand as inducing points."""
     subset = sample.sample(SUBSET_ROWS, rng)
     start = _initial_hyperparameters(kernel, subset.X, config, rng)
-    search, objective = SparseSearch(config, start), evidence_objective(subset)
+    search, objective = SparseSearch(config, start, priors=priors), evidence_objective(subset)
     search.ascend(objective)
     if kernel is None or search.parameters.noise > _PURE_NOISE:  # the default kernel's length-scales are a guess
         search.compare([with_shorter_scales(start)], objective)
@@ -145,7 +150,8 @@ def _search_sample(
     config, end = subset_search.config, subset_search.parameters
     noise = end.noise if config.noise is not None else max(end.noise, _MIN_NOISE)
     start = SparseParameters(end.kernel, noise, choose_points(rows.X, end.kernel, config, rng))
-    search, objective = SparseSearch(config, start, scale=subset_search.scale), cheapest_objective(sample, start)
+    search = SparseSearch(config, start, scale=subset_search.scale, priors=subset_search.priors)
+    objective = cheapest_objective(sample, start)
     search.ascend(objective)
     others = [] if resumed is None else [resumed]
     if end.points.shape[0] < rows.n <= COLD_START_ROWS:

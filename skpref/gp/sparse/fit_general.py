@@ -9,7 +9,7 @@ import numpy as np
 
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
-from skpref.gp.hyperpriors import classifier_priors, log_density
+from skpref.gp.hyperpriors import log_density
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
     COLD_START_ROWS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp.hyperpriors import NormalPrior
+    from skpref.gp.hyperpriors import Priors
     from skpref.gp.sparse.search import SparseConfig
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
@@ -106,8 +106,8 @@ class GeneralConfig:
     inference: str  # "vb": full passes, "svi": mini-batches, "auto": full passes while their rows fit in memory
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
     learning_rate: float  # step of Adam
+    priors: Callable[[Features], Priors]  # of the default kernel's theta, for these features
     search_rows: int = SAMPLE_ROWS  # rows that a search looks at
-    has_priors: bool = False  # whether the default kernel's hyper-parameters have weak priors
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class _OptimalBound:
     state: svi.State | None = None
     evaluation: svi.Evaluation | None = None
     lost: float = 0.0  # nats that the inducing points lose
-    priors: tuple[NormalPrior, ...] = ()  # of the kernel's theta
+    priors: Priors = ()  # of the kernel's theta
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
@@ -236,7 +236,7 @@ def _learn(
     starts = [parameters]
     if kernel is None and start is None and data.n <= COLD_START_ROWS:
         starts.append(with_shorter_scales(parameters))
-    priors = classifier_priors(distinct) if kernel is None and config.has_priors else ()
+    priors = config.priors(distinct) if kernel is None else ()
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     search, objective = _search(first_objective, starts, sparse)
     _move_points(search, objective, distinct)

@@ -30,6 +30,7 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
+from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
@@ -78,7 +79,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
         times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
-        deviations of the features, so features need no scaling.
+        deviations of the features, so features need no scaling. Weak priors keep most of them similar.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 1,000 up to 2,000
         distinct rows, where a pass is cheap, and 500 beyond.
@@ -149,7 +150,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     lower_bound_ : float
         Lower bound on the log evidence of y, in nats.
     lower_bounds_ : list of float
-        The bound at every evaluation (of a sample of the rows where the search used one), or after every pass.
+        The bound at every evaluation (of a sample of the rows where the search used one, and with the log density of
+        the priors of the default kernel), or after every pass.
     n_iter_ : int
         Length of `lower_bounds_`.
     converged_ : bool
@@ -445,7 +447,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         mean = float(data.weight @ data.y) / float(data.weight.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else self.inference
-        general = GeneralConfig(config, inference, self._schedule(on_iteration(self)), self.learning_rate)
+        general = GeneralConfig(
+            config, inference, self._schedule(on_iteration(self)), self.learning_rate, regression_priors
+        )
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref import kernels
+from skpref.gp.hyperpriors import log_density
 from skpref.gp.sparse.evidence import bound, evidence
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
+    from skpref.gp.hyperpriors import Priors
     from skpref.gp.sparse.evidence import GaussianRows
 
 __all__ = [
@@ -114,6 +116,7 @@ class _PackedObjective:
 
     objective: Objective
     start: SparseParameters
+    priors: Priors  # of the kernel's theta
     fixed_noise: bool
     point_scale: Array | None  # (d,): unit of the points' coordinates; None: points stay
     on_value: Callable[[float], object] | None
@@ -152,17 +155,19 @@ class _PackedObjective:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Return value and gradient per unit of weight."""
-        result, weight = self.objective(self.unpack(theta))
-        parts = [result.theta]
+        parameters = self.unpack(theta)
+        result, weight = self.objective(parameters)
+        prior, slope = log_density(self.priors, parameters.kernel.theta)
+        value, parts = result.value + prior, [result.theta + slope]
         if not self.fixed_noise:
             parts.append(np.array([result.log_noise]))
         if self.point_scale is not None:
             assert result.points is not None  # noqa: S101 - `may_move_points` was asked
             parts.append(np.ravel(result.points * self.point_scale))
-        self.trace.append(result.value)
+        self.trace.append(value)
         if self.on_value is not None:
-            self.on_value(result.value / weight)
-        return result.value / weight, np.concatenate(parts) / weight
+            self.on_value(value / weight)
+        return value / weight, np.concatenate(parts) / weight
 
 
 @dataclass(eq=False)
@@ -174,12 +179,13 @@ class SparseSearch:
     trace: list[float] = field(default_factory=list)  # the objective at every evaluation
     converged: bool = True  # whether all searches met their tolerance
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
+    priors: Priors = ()  # of the kernel's theta: their log density is added to every objective
 
     def ascend(self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         start, config = self.parameters, self.config
         point_scale = length_scales(start) if move_points else None
-        packed = _PackedObjective(objective, start, config.noise is not None, point_scale, config.on_value)
+        packed = _PackedObjective(objective, start, self.priors, config.noise is not None, point_scale, config.on_value)
         if not packed.theta.size:
             return
         best = hyper.maximise(
@@ -201,7 +207,7 @@ class SparseSearch:
     def compare(self, starts: list[SparseParameters], objective: Objective) -> None:
         """Search from other starts too; the highest objective wins."""
         for start in starts:
-            other = SparseSearch(self.config, start)
+            other = SparseSearch(self.config, start, priors=self.priors)
             other.ascend(objective)
             if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
                 self.parameters, self.converged, self.scale = other.parameters, other.converged, other.scale

@@ -13,6 +13,7 @@ from skpref._estimator import check_memory, digest, on_iteration
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
+from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sources import FileRows, become_unfitted, read_batch, refuse_no_rows, refuse_parameters
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
@@ -246,7 +247,7 @@ class SummedRegressor(SparseGP):
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, source.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
-        general = GeneralConfig(config, "vb", self._schedule(on_iteration(self)), self.learning_rate)
+        general = GeneralConfig(config, "vb", self._schedule(on_iteration(self)), self.learning_rate, regression_priors)
         result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
         self._store_general(result, scale, totals.weight)
 

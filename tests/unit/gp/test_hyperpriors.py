@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import cauchy
+from sklearn.gaussian_process.kernels import RBF
 
-from skpref import SVGPClassifier
-from skpref.gp.hyperpriors import NormalPrior, classifier_priors, length_scale_priors, log_density
+from skpref import SVGPClassifier, SVGPRegressor
+from skpref.gp.hyperpriors import (
+    CauchyPrior,
+    NormalPrior,
+    classifier_priors,
+    length_scale_priors,
+    log_density,
+    regression_priors,
+)
+from skpref.gp.sparse import fit as sparse_fit
+from skpref.gp.sparse import regressor
 
 
 def test_the_density_is_a_product_of_normal_ones() -> None:
@@ -53,3 +66,62 @@ def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
     first = length_scale_priors(X.std(axis=0), 4)
     wanted = off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
     assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)
+
+
+def test_a_cauchy_prior_has_its_density_and_gradient() -> None:
+    rng = np.random.default_rng(2)
+    priors = [CauchyPrior(rng.normal(size=3), 0.5, 0.3), NormalPrior(rng.normal(size=3), -0.2, 1.5)]
+    theta = rng.normal(size=3)
+    wanted = cauchy.logpdf(priors[0].weights @ theta, 0.5, 0.3) - cauchy.logpdf(0.5, 0.5, 0.3)
+    wanted -= 0.5 * ((priors[1].weights @ theta + 0.2) / 1.5) ** 2
+    value, gradient = log_density(priors, theta)
+    assert value == pytest.approx(wanted)
+    slope = [(log_density(priors, theta + s)[0] - log_density(priors, theta - s)[0]) / 2e-4 for s in 1e-4 * np.eye(3)]
+    assert_allclose(gradient, slope, rtol=1e-6)
+
+
+def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_scale() -> None:
+    X = np.random.default_rng(1).normal(size=(30, 4))
+    priors = regression_priors(X)
+    centre = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
+    assert log_density(priors, centre)[0] == pytest.approx(0.0)
+    assert log_density(priors, np.add(centre, [5.0, 0.0, 0.0, 0.0, 0.0]))[0] == pytest.approx(0.0)
+    one_long = log_density(priors, np.add(centre, [0.0, 0.0, 0.0, 0.0, 3.0]))[0]
+    off = np.array([-0.75, -0.75, -0.75, 2.25])
+    assert one_long == pytest.approx(-0.5 * 0.75**2 - np.log1p((off / 0.3) ** 2).sum())
+    assert log_density(classifier_priors(X), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
+
+
+def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:
+    # Without priors 95 % intervals had 77 % of these targets, and the root mean squared error was 1.36.
+    inside, errors = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(450, 15))
+        y = X[:, :3].sum(axis=1) + rng.normal(size=450)
+        mean, std = SVGPRegressor(random_state=0).fit(X[:50], y[:50]).predict(X[50:], return_std=True)
+        inside.append(np.mean(np.abs(y[50:] - mean) < 1.96 * std))
+        errors.append(np.mean((y[50:] - mean) ** 2))
+    assert np.mean(inside) > 0.9
+    assert np.sqrt(np.mean(errors)) < 1.3
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student-t", "poisson"])
+def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_none(
+    monkeypatch: pytest.MonkeyPatch, likelihood: str
+) -> None:
+    seen = []
+
+    def priors(X: np.ndarray) -> Any:
+        seen.append(X.shape[1])
+        return regression_priors(X)
+
+    monkeypatch.setattr(sparse_fit, "regression_priors", priors)
+    monkeypatch.setattr(regressor, "regression_priors", priors)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 2))
+    y = rng.poisson(np.exp(X[:, 0]))
+    for kernel, wanted in ((None, [2]), (RBF(1.0), [])):
+        seen.clear()
+        SVGPRegressor(kernel, likelihood=likelihood).fit(X, y)
+        assert seen == wanted

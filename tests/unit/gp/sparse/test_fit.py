@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref import SVGPClassifier, SVGPRegressor
+from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import WarmStart
 from skpref.gp.sparse import fit
 from skpref.gp.sparse.evidence import GaussianRows
@@ -63,8 +64,9 @@ class Recorder:
 
     end_noise: float | None = None
 
-    def __init__(self, config: SparseConfig, parameters: SparseParameters, scale: Any = None) -> None:
+    def __init__(self, config: SparseConfig, parameters: SparseParameters, scale: Any = None, priors: Any = ()) -> None:
         self.config, self.parameters, self.start, self.scale = config, parameters, parameters, scale
+        self.priors = priors
         self.ascents: list[dict[str, Any]] = []
         self.others: list[SparseParameters] = []
 
@@ -83,8 +85,10 @@ def test_a_start_with_shorter_scales_is_tried_where_the_first_explains_nothing_o
 ) -> None:
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
     monkeypatch.setattr(Recorder, "end_noise", noise)
-    search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0))
+    priors = regression_priors(X)
+    search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
     assert search.ascents == [{}]
+    assert search.priors is priors
     assert search.start.points is ROWS.X
     assert search.start.noise == 0.1
     assert len(search.others) == n_others
@@ -118,11 +122,13 @@ def test_the_search_on_a_sample_compares_the_cold_start_where_that_is_cheap(
     rows = GaussianRows(many, many[:, 0], np.ones(n))
     resumed = SparseParameters(KERNEL, 0.7, X) if resumes else None
     for asked, end_noise, wanted in ((None, 1e-4, 0.01), (None, 0.3, 0.3), (1e-4, 1e-4, 1e-4)):
-        before: Any = Recorder(config(noise=asked), SparseParameters(KERNEL, end_noise, many[:subset]), np.ones(3))
+        start = SparseParameters(KERNEL, end_noise, many[:subset])
+        before: Any = Recorder(config(noise=asked), start, np.ones(3), regression_priors(X))
         search: Any = fit._search_sample(rows, rows, before, KERNEL, np.random.default_rng(0), resumed)
         assert search.start.noise == wanted
         assert search.start.points.shape == (6, 2)
         assert search.scale is before.scale
+        assert search.priors is before.priors
         assert search.ascents == [{}]
         assert len(search.others) == n_others + resumes
         if resumes:

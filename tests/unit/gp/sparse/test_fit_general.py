@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError
+from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
@@ -423,7 +424,7 @@ def test_steps_of_q_follow_the_kernel_between_adams(n, batch_size, size, min_ste
 @pytest.mark.parametrize(("noise", "learn"), [(None, True), (None, False), (1.0, True)])
 def test_adam_climbs_the_bound_of_a_batch_in_kernel_noise_and_points(monkeypatch, noise, learn):
     sparse_config = SparseConfig("adam", 6, "random", learn, noise=noise, max_iter=9, tol=1e-4)
-    config = sparse_general.GeneralConfig(sparse_config, "svi", svi.Schedule(), 0.1)
+    config = sparse_general.GeneralConfig(sparse_config, "svi", svi.Schedule(), 0.1, classifier_priors)
     data, start = sparse_general.Observations(X[:60], Y[:60], np.linspace(0.5, 2.0, 60)), Gaussian(4.0)
     basis, index = InducingBasis.at(KERNEL, X[:6]), np.arange(5, 45)
     problem = svi.Problem({"f": InducingTerm(basis, data.X)}, start, data.y, data.weight)
@@ -495,7 +496,7 @@ def test_searches_of_more_than_two_classes_are_shorter(n_classes, search_rows, f
     config = model._config()
     assert config.search_rows == search_rows
     assert config.sparse.tol == pytest.approx(0.01 * factor)
-    assert config.has_priors
+    assert config.priors is classifier_priors
     # Callbacks belong to this process.
     assert config.schedule.on_iteration is not None
     apart = model.set_params(n_jobs=2)._config()
