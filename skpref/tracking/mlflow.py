@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import uuid
 from pathlib import Path
@@ -232,4 +233,8 @@ class Tracker:
             Without passwords.
         """
         shown = without_password(self.tracking_uri)
-        return f"open {shown}" if shown.startswith("http") else f"mlflow ui --backend-store-uri {shown}"
+        if shown.startswith("http"):
+            return f"open {shown}"
+        # mlflow-skinny, which the extra `demo` installs, has no pages.
+        first = "" if importlib.util.find_spec("flask") else "pip install 'mlflow<4' && "
+        return f"{first}mlflow ui --backend-store-uri {shown}"

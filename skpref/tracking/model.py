@@ -7,6 +7,7 @@ together by the pinned requirements.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import inspect
 import tempfile
 from numbers import Integral, Real
@@ -19,7 +20,7 @@ from scipy import sparse
 from skpref._version import __version__
 from skpref.data.ids import shorten
 from skpref.data.labels import left_column
-from skpref.exceptions import DataError, SkprefError
+from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import read_table
 from skpref.persistence import load, save
@@ -82,7 +83,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     DataError
         If it is no estimator, or `skpref.save` cannot write it.
     MissingExtraError
-        If mlflow is not installed.
+        If mlflow or pandas is not installed.
 
     Notes
     -----
@@ -105,6 +106,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     >>> served = mlflow.pyfunc.load_model("drinks")  # doctest: +SKIP
     """
     require_mlflow()
+    if importlib.util.find_spec("pandas") is None:  # mlflow-skinny comes without
+        raise MissingExtraError("models in MLflow's format need pandas: pip install 'skpref[mlflow]'")
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
@@ -128,8 +131,10 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
 
 def requirements() -> list[str]:
     """Return the pinned requirements of a model."""
-    names = ("mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", "skops")
-    return [f"skpref=={__version__}", *(f"{name}=={importlib.metadata.version(name)}" for name in names)]
+    names = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "skops")
+    versions = {name: importlib.metadata.version(name) for name in ("mlflow-skinny", *names)}
+    versions = {"skpref": __version__, "mlflow": versions.pop("mlflow-skinny")} | versions  # one release has both
+    return [f"{name}=={version}" for name, version in versions.items()]
 
 
 # ----------------------------------------------------------------------------------------------------------- signature

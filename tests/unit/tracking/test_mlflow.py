@@ -76,6 +76,8 @@ def test_the_environment_variable_names_the_store(monkeypatch: pytest.MonkeyPatc
     assert Tracker().how_to_look() == "open http://***@tracking.example:5000"
     other = Tracker(tracking_uri="sqlite:///other.db")
     assert other.how_to_look() == "mlflow ui --backend-store-uri sqlite:///other.db"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "flask" else name)  # mlflow-skinny
+    assert other.how_to_look() == "pip install 'mlflow<4' && mlflow ui --backend-store-uri sqlite:///other.db"
 
 
 def test_nothing_is_written_before_the_first_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import threading
 import time
@@ -29,7 +30,7 @@ from skpref import (
     VariationalFM,
     VariationalFMClassifier,
 )
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, MissingExtraError, TrackingWarning
 from skpref.tracking import MLflowCallback, save_model
 from skpref.tracking.model import requirements
 
@@ -65,6 +66,7 @@ def test_every_file_is_data(tmp_path: Path) -> None:
     assert {"MLmodel", "model.skpref", "serve.py", "requirements.txt", "input_example.json"} <= names
     lines = (tmp_path / "model" / "requirements.txt").read_text("utf-8").split()
     assert lines == requirements()
+    assert f"mlflow=={mlflow.__version__}" in lines
     assert all("==" in line for line in lines)
 
 
@@ -301,3 +303,18 @@ def test_a_server_answers_rows_of_ids(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model", PAIRS)
     with answering(tmp_path / "model") as asking:
         check_served_pairs(asking, model)
+
+
+def test_without_pandas_a_model_is_refused_and_the_run_goes_on(
+    stored: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted, find = with_features(), importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
+    with pytest.raises(MissingExtraError, match=r"need pandas: pip install 'skpref\[mlflow\]'"):
+        save_model(fitted, tmp_path / "model")
+    model = GPPLClassifier().set_callbacks(MLflowCallback("drinks", plots=False))
+    with pytest.warns(TrackingWarning, match="is not logged: models in MLflow's format need pandas"):
+        model.fit(PAIRS, FIRST_WINS)
+    (run,) = stored("drinks").runs
+    assert run.info.status == "FINISHED"
+    assert "not logged" in run.data.tags["model"]
