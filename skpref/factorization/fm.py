@@ -344,7 +344,7 @@ class VariationalFM(RegressorMixin, FMFiles):
     @property
     def noise_(self) -> float:
         """Standard deviation of the noise."""
-        return self.posterior_.scale * self._machine.noise
+        return self._machine.noise * self.posterior_.scale
 
     def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
         return Gaussian(1.0), [None] * len(summaries)

@@ -136,8 +136,7 @@ class PairwiseTies(Likelihood):
             Left, tie, right; rows sum to 1.
         """
         left, right = self.side.predict(mu - self.threshold, v), self.side.predict(-mu - self.threshold, v)
-        answers = np.stack([left, self._tie_probability(mu, v), right], axis=-1)
-        return np.asarray(answers / answers.sum(axis=-1, keepdims=True))
+        return np.stack([left, self._tie_probability(mu, v), right], axis=-1)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
         """Return the likelihood after a Newton step in log b on sum_i w_i E[log p] over N(mu, v).

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import skpref
 from skpref import _estimator
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.bad_inputs import places as at
@@ -118,3 +121,13 @@ def test_half_of_the_memory_or_16_gib(monkeypatch: pytest.MonkeyPatch) -> None:
         _estimator.check_memory(1000, 257)
     monkeypatch.delattr("os.sysconf")
     assert _estimator._half_of_memory() == 16 * 2**30
+
+
+@pytest.mark.parametrize("name", [name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit")])
+def test_results_are_missing_before_a_fit(name: str) -> None:
+    make = getattr(skpref, name)
+    model = make()
+    for result, _ in inspect.getmembers(make, lambda member: isinstance(member, property)):
+        if not result.startswith("_"):
+            with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
+                getattr(model, result)

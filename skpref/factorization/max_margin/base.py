@@ -130,21 +130,25 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     @property
     def user_ids_(self) -> NDArray[Any]:
         """Ids of the users with ratings."""
+        check_is_fitted(self)
         return self._vocabularies.users.ids
 
     @property
     def item_ids_(self) -> NDArray[Any]:
         """Ids of the items with ratings."""
+        check_is_fitted(self)
         return self._vocabularies.items.ids
 
     @property
     def temperature_(self) -> float:
         """Number by which `predict_proba` divides the loss."""
+        check_is_fitted(self)
         return self.posterior_.calibration.temperature
 
     @property
     def level_weights_(self) -> Array:
         """Factors by which `predict_proba` multiplies the probabilities of the levels, shape (L,)."""
+        check_is_fitted(self)
         return np.exp(self.posterior_.calibration.log_weights)
 
     # ---------------------------------------------------------------- fitting

@@ -375,9 +375,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         exposures = read_exposure(exposure, rows.shape[0], self.likelihood)
         if reset:
             self.exposure_scale_ = 1.0 if exposures is None else float(exposures[used].mean())
-        if exposures is not None or self.exposure_scale_ != 1.0:
-            relative = (1.0 if exposures is None else exposures) / self.exposure_scale_
-            targets, weight = targets / relative, weight * relative
+        relative = (1.0 if exposures is None else exposures) / self.exposure_scale_
+        targets, weight = targets / relative, weight * relative
         # A copy: the rows are kept, and the caller may change the table later.
         return canonical(rows[used]), targets[used], weight[used]
 

@@ -93,6 +93,23 @@ def test_slices_keep_a_normal_posterior():
     assert_array_equal(np.flatnonzero((still == start).all(axis=1)), [])
 
 
+def test_a_slice_leaves_the_draws_of_a_posterior_with_two_modes_as_they_are_distributed():
+    def log_likelihood(z):
+        return np.logaddexp(-25.0 * (z[:, 0] - 1.2) ** 2, np.log(0.5) - 25.0 * (z[:, 0] + 0.5) ** 2)
+
+    rng, n, grid = np.random.default_rng(0), 200_000, np.linspace(-6.0, 6.0, 60_001)
+    p = np.exp(-0.5 * grid**2 + log_likelihood(grid[:, None]))
+    p /= p.sum()
+    before = rng.choice(grid, n, p=p)
+    after = _elliptical_slice(before[:, None], np.ones((n, 1, 1)), log_likelihood, rng)[:, 0]
+    assert (after != before).all()
+    for moment in (lambda z: z, np.square, lambda z: z < 0.4, lambda z: z > 1.2):
+        error = moment(after) - p @ moment(grid)
+        assert abs(error.mean()) < 3.5 * error.std() / np.sqrt(n)
+    there, back = (before < 0.4) & (after > 0.4), (before > 0.4) & (after < 0.4)
+    assert abs(there.sum() - back.sum()) < 3.5 * np.sqrt(there.sum() + back.sum())  # moves are reversible
+
+
 @pytest.mark.parametrize("user", [None, 7])
 def test_beliefs_are_averages_over_samples(model, user, monkeypatch):
     posterior, item = model.posterior_, np.array([0, 3, 5, 9])

@@ -37,6 +37,15 @@ def problems(ratings, *, own=True):
     }
 
 
+@pytest.mark.parametrize("model", [m3f_chain, ipm3f_chain], ids=["m3f", "ipm3f"])
+def test_chains_start_from_draws_of_the_prior(model):
+    n = 2000
+    ratings = Ratings(np.zeros(1, int), np.zeros(1, int), np.zeros(1, int), np.ones(1), 3, n, LEVELS)
+    state = model.start_state(problems(ratings)[model], 5)
+    assert_allclose(state["items"].std(axis=0), 1.3, rtol=5.0 / np.sqrt(2.0 * n))
+    assert_allclose(state["items"].mean(axis=0), 0.0, atol=5.0 * 1.3 / np.sqrt(n))
+
+
 @pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("model", [m3f_chain, ipm3f_chain], ids=["m3f", "ipm3f"])

@@ -312,7 +312,7 @@ def test_length_scales_of_factors_are_divided_by_four_while_the_bound_rises(
 
     def fitted(_problem: Any, _state: Any, schedule: Any, _rng: Any) -> Any:
         assert (schedule.max_iter, schedule.batch_size) == (10, None)
-        return SimpleNamespace(bounds=[9.0, next(values)])
+        return SimpleNamespace(bounds=[9.0, 5.0, next(values)])
 
     monkeypatch.setattr(fit.svi, "fit", fitted)
     small: Any = Small(
