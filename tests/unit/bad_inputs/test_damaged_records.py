@@ -80,3 +80,11 @@ def test_no_attribute_that_predictions_need_may_be_something_else(name: str) -> 
         setattr(damaged, attribute, "damage")
         with pytest.raises((SkprefError, AttributeError, TypeError)):  # `load` makes one error of all of them
             damaged._check_fitted()
+
+
+@pytest.mark.parametrize("name", [name for name in (*at.MAKERS, *at.VARIANTS) if "precomputed" not in name])
+def test_the_number_of_columns_belongs_to_the_posterior(name: str) -> None:
+    damaged = copy(at.fitted(name))
+    damaged.n_features_in_ = damaged.n_features_in_ + 1
+    with pytest.raises(SkprefError):
+        damaged._check_fitted()

@@ -212,10 +212,12 @@ def test_priors_are_broader_where_held_out_comparisons_are_likelier_by_more_than
     rng, n = np.random.default_rng(0), 400
     user, left = rng.integers(0, 20, n), rng.integers(0, 6, n)
     c = Comparisons(left, (left + 1) % 6, np.ones(n), np.ones(n), 6, user=user, n_users=20)
-    parts = []
+    parts: list[Any] = []
+    breadths: list[Any] = []
 
     def fitted(model: Any, _bases: Any, _rng: Any) -> Any:
         own, wide = model.data.comparisons, model.config.breadth == (10.0, 100.0)
+        breadths.append(model.config.breadth)
         parts.append((own.n_pairs, model.pair.data.comparisons is own, model.config.pair.schedule.max_iter))
 
         def pairs(_users: Any, _items: Any, left: Any, _right: Any, **_: Any) -> Any:
@@ -234,6 +236,7 @@ def test_priors_are_broader_where_held_out_comparisons_are_likelier_by_more_than
     assert chosen.data is model.data
     kept, held = parts[0][0], parts[1][0]
     assert parts == [(kept, True, 30), (held,)] * 2
+    assert breadths == [(1.0, 1.0), (10.0, 100.0)]
     assert kept + held == n
     assert 20 < held < 60
 

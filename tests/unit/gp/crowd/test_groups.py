@@ -112,7 +112,13 @@ def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(dat
     X, y, _ = data
     X = X.assign(language=np.where(np.arange(len(X)) % 3 == 0, "de", "en"))
     model = crowd(groups=["category", "language"], order_effect=order).fit(X, y)
-    assert (model.posterior_.groups.places.n_levels == [3, 2]).all()
+    groups, places = model.posterior_.groups, model.posterior_.groups.places
+    assert (places.n_levels == [3, 2]).all()
+    model.posterior_.validate()
+    if order:
+        first = replace(places, item=np.concatenate([places.item[:-1], [0]]))
+        with pytest.raises(DataError, match="must end with the left side where it has an effect"):
+            replace(model.posterior_, groups=replace(groups, places=first)).validate()
     mean, covariance, rows = dense_posterior(model, [[0, 1, 2], [0, 1]])
     T = X.iloc[:40]
     columns = zip(model.group_ids_, ("category", "language"), strict=True)
