@@ -49,6 +49,7 @@ from skpref import (
     SVGPRegressor,
     VariationalFM,
     VariationalFMClassifier,
+    VariationalFMOrdinal,
 )
 from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
@@ -316,8 +317,8 @@ def classes(n: int = 300, **params: object) -> Callable[..., FloatArray]:
 
 
 # ---------------------------------------------------------------------------------------------- factorization machines
-def machine(users: str, *, binary: bool = False, **params: object) -> Callable[..., FloatArray]:
-    """Users and items with three factors: targets of known or of new users."""
+def machine(users: str, *, binary: bool = False, levels: str = "", **params: object) -> Callable[..., FloatArray]:
+    """Users and items with three factors: targets of known or of new users; of levels, these or y(x)."""
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         n_users, n_items, n = 60, 40, 1200
@@ -335,6 +336,14 @@ def machine(users: str, *, binary: bool = False, **params: object) -> Callable[.
             label = (y > 0.0).astype(int)
             classifier = VariationalFMClassifier(random_state=0, **params).fit(X[train], label[train])
             return level_ranks(label[test], classifier.predict_proba(X[test]), rng)
+        if levels:
+            cuts = np.array([-2.0, -0.5, 0.5, 2.0])
+            level = np.searchsorted(cuts, y)
+            machine = VariationalFMOrdinal(class_order=range(5), random_state=0, **params).fit(X[train], level[train])
+            if levels == "level":
+                return level_ranks(level[test], machine.predict_proba(X[test]), rng)
+            mean, variance = machine.latent_mean_and_variance(X[test])
+            return normal_ranks(z[test] - cuts.mean(), mean - machine.thresholds_.mean(), np.sqrt(variance))
         model = VariationalFM(random_state=0, **params).fit(X[train], y[train])
         mean, variance = model.latent_mean_and_variance(X[test])
         return normal_ranks(z[test], mean, np.sqrt(variance))
@@ -419,6 +428,12 @@ def rows() -> list[Row]:
         Row("VariationalFM", "y(x), new users", machine("new"), 30),
         Row("VariationalFMClassifier", "class, known users", machine("known", binary=True), 30),
         Row("VariationalFMClassifier", "class, new users", machine("new", binary=True), 30),
+        Row("VariationalFMOrdinal", "level, known users", machine("known", levels="level")),
+        Row("VariationalFMOrdinal", "level, new users", machine("new", levels="level")),
+        Row("VariationalFMOrdinal", "y(x), known users", machine("known", levels="y(x)")),
+        Row("VariationalFMOrdinal, gibbs", "level, known users", machine("known", levels="level", inference="gibbs")),
+        Row("VariationalFMOrdinal, gibbs", "level, new users", machine("new", levels="level", inference="gibbs")),
+        Row("VariationalFMOrdinal, gibbs", "y(x), known users", machine("known", levels="y(x)", inference="gibbs")),
         Row("GibbsM3F", "rating", ratings(lambda: GibbsM3F(random_state=0)), 6),
         Row("GibbsM3F, little noise", "rating", ratings(lambda: GibbsM3F(random_state=0), noise=0.3), 6),
         Row("GibbsIPM3F", "rating", ratings(lambda: GibbsIPM3F(random_state=0)), 6),

@@ -67,6 +67,8 @@ draw(
             ("GibbsIPM3F: a rating", "GibbsIPM3F", "rating"),
             ("VariationalFMClassifier: known users", "VariationalFMClassifier", "class, known users"),
             ("VariationalFMClassifier: new users", "VariationalFMClassifier", "class, new users"),
+            ("VariationalFMOrdinal: a level, known users", "VariationalFMOrdinal", "level, known users"),
+            ("VariationalFMOrdinal: a level, new users", "VariationalFMOrdinal", "level, new users"),
         ],
         "What nobody observes": [
             ("GPPLClassifier: utilities", "GPPLClassifier", "utility"),
@@ -86,6 +88,7 @@ draw(
             ("SVGPRegressor: the function", "SVGPRegressor", "f"),
             ("VariationalFM: y(x) of known users", "VariationalFM", "y(x), known users"),
             ("VariationalFM: y(x) of new users", "VariationalFM", "y(x), new users"),
+            ("VariationalFMOrdinal: y(x) of known users", "VariationalFMOrdinal", "y(x), known users"),
         ],
     },
     "With default settings",
@@ -93,7 +96,8 @@ draw(
 
 # %%
 # **What settings change.** Faster approximations have intervals that are too narrow. With outliers, normal noise
-# becomes too wide; a likelihood with heavy tails corrects this.
+# becomes too wide; a likelihood with heavy tails corrects this. Draws of a factorization machine know more of their
+# uncertainty than its variational posterior.
 draw(
     {
         "GPPLClassifier: utilities": [
@@ -120,6 +124,11 @@ draw(
             ('y; 5 % outliers, likelihood="student-t"', "SVGPRegressor, 5 % outliers, student-t", "y"),
             ("the function; 5 % outliers", "SVGPRegressor, 5 % outliers", "f"),
             ('the function; 5 % outliers, "student-t"', "SVGPRegressor, 5 % outliers, student-t", "f"),
+        ],
+        'VariationalFMOrdinal, inference="gibbs"': [
+            ("a level, known users", "VariationalFMOrdinal, gibbs", "level, known users"),
+            ("a level, new users", "VariationalFMOrdinal, gibbs", "level, new users"),
+            ("y(x) of known users", "VariationalFMOrdinal, gibbs", "y(x), known users"),
         ],
     },
     "What settings change",

@@ -19,6 +19,7 @@ from skpref.elicitation import Session
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
@@ -63,7 +64,10 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     last = last_step(model)
     if not hasattr(last, "posterior_"):
         raise DataError(f"{options.model}: holds a {type(last).__name__} that is not fitted")
-    machine = isinstance(last, VariationalFM | VariationalFMClassifier)
+    if options.out is not None and getattr(last.posterior_, "sampled", None) is not None:
+        why = "drawn by Gibbs sampling cannot be updated; leave --out out, or fit with --set inference=variational"
+        raise DataError(f"{options.model}: a {type(last).__name__} {why}")
+    machine = isinstance(last, VariationalFM | VariationalFMClassifier | VariationalFMOrdinal)
     if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):
         why = "has no ids of users and items; save a Pipeline of OneHotDesign and the machine"
         raise DataError(f"{options.model}: a {type(last).__name__} alone {why}")

@@ -59,6 +59,11 @@ MODELS = {
     ),
     "fm": Model("skpref.cli.tasks.labels:read", "a number by user and item: a factorization machine", PAIRS),
     "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: a factorization machine", PAIRS),
+    "fm-ordinal": Model(
+        "skpref.cli.tasks.labels:read",
+        "ratings as levels by user and item: a factorization machine",
+        (*PAIRS, "levels"),
+    ),
     "svgp": Model(
         "skpref.cli.tasks.features:read_sparse",
         "features with a number: a sparse Gaussian process",

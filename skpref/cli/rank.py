@@ -30,6 +30,7 @@ from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from skpref.cli.files import Result, Sheet
     from skpref.cli.options import Rank
 
-_MACHINES = VariationalFM, VariationalFMClassifier
+_MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
 
 
@@ -221,9 +222,7 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         return names, {"prediction": mean, "std": std}
     p = model.predict_proba(X)
     if isinstance(model, GPOrdinalRegressor):
-        place = np.arange(1, p.shape[1] + 1)  # of the level: 1 is the lowest
-        mean = p @ place
-        return names, {"expected_place": mean, "std": np.sqrt(np.maximum(p @ place**2 - mean**2, 0.0))}
+        return names, _places(p)
     if p.shape[1] > 2:
         classes = ", ".join(map(str, model.classes_.tolist()[:10]))
         raise DataError(f"{options.model}: its classes ({classes}) have no order to rank by; see `skpref predict`")
@@ -249,4 +248,13 @@ def _of_user(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
     items = _items_of(design.item_ids_, options)
     pairs = np.empty((items.size, 2), dtype=object)
     pairs[:, 0], pairs[:, 1] = user, items.tolist()
+    if isinstance(last_step(model), VariationalFMOrdinal):
+        return pairs[:, 1], _places(model.predict_proba(pairs))
     return pairs[:, 1], machine_columns(model, pairs)
+
+
+def _places(p: Array) -> dict[str, NDArray[Any]]:
+    """Return mean and standard deviation of the place of the level: 1 is the lowest."""
+    place = np.arange(1, p.shape[1] + 1)
+    mean = p @ place
+    return {"expected_place": mean, "std": np.sqrt(np.maximum(p @ place**2 - mean**2, 0.0))}

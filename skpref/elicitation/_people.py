@@ -271,7 +271,7 @@ class MachineUser(_NormalUser):
     def estimates(self, belief: Belief) -> Estimates:
         """Return ratings, expected levels, or probabilities of the second label."""
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(range(len(self)))
-        if isinstance(self.likelihood, OrdinalProbit):
+        if isinstance(self.likelihood, OrdinalProbit) and len(self.labels) > 2:
             return _expected_levels(ids, self.labels, belief)
         half_width = Z_90 * np.sqrt(belief.variance)
         low, high = belief.mean - half_width, belief.mean + half_width

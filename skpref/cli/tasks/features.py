@@ -173,20 +173,8 @@ class FeatureTask(LabelTask):
         return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
 
 
-class OrdinalTask(FeatureTask):
-    """Numeric features with ordered levels, given by their numbers from 0."""
-
-    most_strata: ClassVar[int] = 100
-
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        if rows.groups is not None or np.unique(rows.y, return_counts=True)[1].max() < n_folds:
-            return super().folds(rows, n_folds, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
-            return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows.X, rows.y))
-
-    def _labels(self) -> dict[str, Any]:
-        return {"class_order": self.data.labels}
+class LevelTask(LabelTask):
+    """Rows with ordered levels, given by their numbers from 0."""
 
     def _figures(self, test: Rows, predicted: Any) -> RatingFigures:
         return RatingFigures(test.y, np.asarray(predicted), test.weight, self.data.labels.size)
@@ -200,6 +188,22 @@ class OrdinalTask(FeatureTask):
 
     def sections(self, outcome: Outcome) -> list[str]:
         return [levels_text(outcome.figures["tuned"], self.data.labels), *super().sections(outcome)]
+
+
+class OrdinalTask(LevelTask, FeatureTask):
+    """Numeric features with ordered levels."""
+
+    most_strata: ClassVar[int] = 100
+
+    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
+        if rows.groups is not None or np.unique(rows.y, return_counts=True)[1].max() < n_folds:
+            return super().folds(rows, n_folds, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
+            return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows.X, rows.y))
+
+    def _labels(self) -> dict[str, Any]:
+        return {"class_order": self.data.labels}
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

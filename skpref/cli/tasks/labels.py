@@ -1,25 +1,28 @@
-"""Tasks of pairs of user and item with a number, or with 0 and 1, by factorization machines."""
+"""Tasks of pairs of user and item with a number, with 0 and 1, or with a level, by factorization machines."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.files import complete_rows
-from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Rows, check_size, fitted, read_data, read_weights
-from skpref.cli.tasks.features import Labelled, LabelTask
-from skpref.cli.tasks.ratings import read_columns
+from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_data, read_weights
+from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
+from skpref.cli.tasks.ratings import read_columns, read_levels
 from skpref.data import OneHotDesign
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref.cli.files import Sheet
     from skpref.cli.options import Data
+    from skpref.cli.tasks.ratings import RatingFigures
     from skpref.search.loop import Settings
 
 
@@ -38,32 +41,65 @@ class MachineTask(LabelTask):
     def columns(self) -> dict[str, str]:
         return dict(zip(("user", "item"), self.data.columns, strict=True))
 
-    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+    def _nested(self, params: Settings | None) -> dict[str, Any]:
+        """Return parameters of the machine, or of any step, as those of the pipeline."""
         machine = self.template.steps[-1][0]
-        model = self.build(settings)
-        model.set_params(**{name if "__" in name else f"{machine}__{name}": v for name, v in (params or {}).items()})
-        return Pipeline(fitted(model, self.rows).steps)
+        return {name if "__" in name else f"{machine}__{name}": value for name, value in (params or {}).items()}
+
+    def _final_rows(self) -> tuple[dict[str, Any], Rows]:
+        """Return parameters of the final model that name the labels, and rows with them."""
+        return {}, self.rows
+
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+        named, rows = self._final_rows()
+        model = self.build(settings).set_params(**self._nested(named), **self._nested(params))
+        return Pipeline(fitted(model, rows).steps)
+
+
+def _log_loss_of_levels(model: Any, test: Rows) -> float:
+    """Return the mean log-loss of the numbers of levels, in nats a row."""
+    p = model.predict_proba(test.X)[np.arange(test.size), test.y]
+    return float(-np.average(np.log(np.maximum(p, np.finfo(np.float64).tiny)), weights=test.weight))
+
+
+_LEVELS = Metric(LOG_LOSS.name, LOG_LOSS.title, _log_loss_of_levels)
+
+
+class LevelMachineTask(LevelTask, MachineTask):
+    """Levels of pairs of user and item."""
+
+    def _final_rows(self) -> tuple[dict[str, Any], Rows]:
+        return {"class_order": self.data.labels}, replace(self.rows, y=self.data.labels[self.rows.y])
+
+    def figures(self, model: Any, test: Rows) -> RatingFigures:
+        return self._figures(test, model.predict(test.X, loss="absolute"))
 
 
 def read(options: Data) -> MachineTask:
-    """Read a file of pairs of user and item with a number, or with 0 and 1."""
+    """Read a file of pairs of user and item with a number, with 0 and 1, or with a level."""
     return complete_rows(read_data(options), lambda sheet: _machine_task(sheet, options), options.missing)
 
 
 def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
     names = read_columns(sheet, options)
-    X = np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
+    ids = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     labels: NDArray[Any] = np.array([])
+    task, metric, name, step = MachineTask, LOG_LOSS, names["rating"], options.model.replace("fm", "variationalfm")
+    machine: Any
+    y: NDArray[Any]
     if options.model == "fm":
-        y, step = sheet.numbers(names["rating"]), ("variationalfm", VariationalFM(random_state=options.seed))
+        y, metric, machine = sheet.numbers(name), SQUARED_ERROR, VariationalFM()
+    elif options.model == "fm-classifier":
+        y, labels, machine = _zeros_and_ones(sheet, name), np.array([0, 1]), VariationalFMClassifier()
     else:
-        y, labels = _zeros_and_ones(sheet, names["rating"]), np.array([0, 1])
-        step = ("variationalfmclassifier", VariationalFMClassifier(random_state=options.seed))
-    rows = Rows(X, y, read_weights(sheet, options.weight))
+        labels, y = read_levels(sheet, name, options.levels, ids)
+        task, metric, machine = LevelMachineTask, _LEVELS, VariationalFMOrdinal(class_order=np.arange(labels.size))
+    rows = Rows(np.column_stack(ids), y, read_weights(sheet, options.weight))
     check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
-    template = WeightedPipeline([("onehotdesign", OneHotDesign()), step])
-    return MachineTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)
+    machine.set_params(random_state=options.seed)
+    template = WeightedPipeline([("onehotdesign", OneHotDesign()), (step.replace("-", ""), machine)])
+    return task(data, template, metric)
 
 
 def _zeros_and_ones(sheet: Sheet, name: str) -> NDArray[Any]:

@@ -272,11 +272,7 @@ def read_ratings(options: Data) -> Stars:
 def _stars(sheet: Sheet, options: Data) -> Stars:
     names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
-    try:
-        levels, level = _levels(sheet, names["rating"], options.levels, (user, item))
-    except DataError as error:
-        where = str(error).startswith(str(sheet.path))
-        raise error if where else sheet.fault(f"{error} (--levels)", None, names["rating"]) from error
+    levels, level = read_levels(sheet, names["rating"], options.levels, (user, item))
     weight = read_weights(sheet, options.weight)
     users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
     ratings = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
@@ -305,6 +301,17 @@ def _column(sheet: Sheet, role: str, name: str | None) -> str:
         name = next((usual[other] for other in _NAMES[role] if other in usual), role)
     sheet.require((name,), _PURPOSE)
     return name
+
+
+def read_levels(
+    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
+) -> tuple[NDArray[Any], IntArray]:
+    """Return all levels, low to high, and the number of each rating's; say where the file has another."""
+    try:
+        return _levels(sheet, name, declared, ids)
+    except DataError as error:
+        where = str(error).startswith(str(sheet.path))
+        raise error if where else sheet.fault(f"{error} (--levels)", None, name) from error
 
 
 def _levels(

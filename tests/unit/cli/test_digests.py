@@ -23,6 +23,7 @@ KINDS = {
     "crowd": (comparisons.read, VOTES, {"model": "crowd"}),
     "m3f": (ratings.read, STARS, {"model": "m3f"}),
     "fm": (labels.read, STARS, {"model": "fm"}),
+    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal"}),
     "fm-classifier": (labels.read, STARS, {"model": "fm-classifier"}),
     "ordinal": (features.read_ordinal, ROWS, {"model": "ordinal", **FEATURES}),
     "svgp": (features.read_sparse, ROWS, {"model": "svgp", **FEATURES}),

@@ -75,6 +75,12 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "p_a small one",
     ),
     "fm": (table("user,item,rating", STARS), ("--set", "n_factors=1"), "user,item,old\n1,0,x\n1,7,y\n", "prediction"),
+    "fm-ordinal": (
+        table("user,item,rating", STARS),
+        ("--set", "n_factors=1", "--set", "n_epochs=20"),
+        "user,item\n1,0\n1,7\n",
+        "level",
+    ),
     "fm-classifier": (
         table("user,item,rating", [(u, i, int(stars > 2)) for u, i, stars in STARS]),
         (),
@@ -91,6 +97,7 @@ RANKED: dict[str, tuple[tuple[str, ...], set[Any]]] = {
     "svgp-classifier": (("asked.csv",), {"2"}),
     "fm": (("--user", "1"), {"0", "1"}),
     "fm-classifier": (("--user", "1"), {"0", "1"}),
+    "fm-ordinal": (("--user", "1"), {"0", "1"}),
 }
 
 

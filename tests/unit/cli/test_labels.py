@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,42 @@ def test_machines(folder: Path, capsys: pytest.CaptureFixture[str], *, binary: b
     assert "84 rows of 2 columns" in out
     model = load(folder / "skpref-out" / "model.skpref")
     assert model.predict([["u1", "i9"], ["an unseen user", "i0"]]).shape == (2,)
+
+
+def test_machines_of_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(u, i, 0.5 * round(2 * min(max(3 + 0.8 * (u % 3 - i % 4) + 0.5 * rng.normal(), 2), 4)))
+             for u in range(14) for i in range(10)]  # fmt: skip
+    write(folder / "stars.csv", "user,item,rating\n" + "".join(f"u{u},i{i},{stars}\n" for u, i, stars in pairs))
+    assert main(["tune", "stars.csv", "--model", "fm-ordinal", *QUICK]) == 0
+    out, _ = capsys.readouterr()
+    assert re.search(r"cross-validated log-loss \d\.\d{4}", out)
+    assert re.search(r"labels 2\.0, 2\.5, 3\.0, 3\.5, 4\.0", out)
+    assert re.search(r"Levels on the hold-out", out)
+    found = {
+        name: float(mae) for name, mae in re.findall(r"^  (tuned|median level) +(\d\.\d+)", out, flags=re.MULTILINE)
+    }
+    assert found["tuned"] < 0.8 * found["median level"]
+    model = load(folder / "skpref-out" / "model.skpref")
+    assert model.classes_.tolist() == [2.0, 2.5, 3.0, 3.5, 4.0]
+    assert main(["rank", "skpref-out/model.skpref", "--user", "u1", "--json"]) == 0
+    ranked = json.loads(capsys.readouterr().out)
+    places = [row["expected_place"] for row in ranked]
+    assert places == sorted(places, reverse=True)
+    assert len(set(places)) == 10
+
+
+def test_levels_of_machines_may_be_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(u, i, ("bad", "fair", "good")[(u + i) % 3]) for u in range(6) for i in range(6)]
+    write(folder / "words.csv", "user,item,rating\n" + "".join(f"u{u},i{i},{word}\n" for u, i, word in rows))
+    asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "n_sweeps=10"]
+    asked += ["--set", "burn_in=2", "--out", "m.skpref"]
+    assert main(asked) == 2
+    assert "expected a number (or name all levels by --levels), got 'bad'" in capsys.readouterr().err
+    assert main([*asked, "--levels", "bad,fair,good"]) == 0
+    assert load(folder / "m.skpref").classes_.tolist() == ["bad", "fair", "good"]
+    assert main(["elicit", "m.skpref", "--out", "learnt.skpref"]) == 2
+    assert "drawn by Gibbs sampling cannot be updated" in capsys.readouterr().err
 
 
 BAD: dict[str, tuple[str, tuple[str, ...], str]] = {

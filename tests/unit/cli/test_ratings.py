@@ -203,7 +203,7 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
 
 def test_options_of_ratings_are_refused_elsewhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "stars.csv", "--levels", "1,2", "--no-mlflow"]) == 2
-    assert "--levels is for --model m3f or ipm3f, not for gppl" in capsys.readouterr().err
+    assert "--levels is for --model m3f, ipm3f or fm-ordinal, not for gppl" in capsys.readouterr().err
     assert main(["tune", "stars.csv", "--model", "ipm3f", "--factors", "3", "--no-mlflow"]) == 2
     assert "--factors is for --model m3f, not for ipm3f" in capsys.readouterr().err
     assert main(["tune", "stars.csv", "--holdout", "one", "--no-mlflow"]) == 2
