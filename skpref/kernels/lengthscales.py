@@ -37,7 +37,7 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
     -------
     ndarray of shape (d,)
         median ``|x_if - x_jf|`` over the pairs, in the features' units; where that is 0 (sparse or binary features)
-        their mean, and where that is 0 too (constant features) 1.
+        the median of those that are not 0, and 1 where all are (constant features).
 
     Raises
     ------
@@ -62,8 +62,9 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
     i, j = _pairs(X.shape[0], rng, n_pairs)
     if i.shape[0] == 0:
         return np.ones(X.shape[1])
-    median, mean = _sparse_distances(X, i, j) if sparse.issparse(X) else _dense_distances(X, i, j)
-    scales = np.where(median > 0.0, median, mean)
+    # Not their mean: a rare category's is so small that two items of other categories had nothing in common.
+    median, of_others = _sparse_distances(X, i, j) if sparse.issparse(X) else _dense_distances(X, i, j)
+    scales = np.where(median > 0.0, median, of_others)
     return np.where(scales > 0.0, np.maximum(scales, _SMALLEST), 1.0)
 
 
@@ -77,24 +78,35 @@ def _pairs(n: int, rng: np.random.Generator, n_pairs: int) -> tuple[IntArray, In
 
 
 def _dense_distances(X: Array, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-    median, mean = np.empty(X.shape[1]), np.empty(X.shape[1])
+    """Return medians of all distances, and of those that are not 0 where the first is 0, shapes (d,)."""
+    median, of_others = np.empty(X.shape[1]), np.zeros(X.shape[1])
     step = max(1, _CHUNK // i.shape[0])
     for first in range(0, X.shape[1], step):
-        part = slice(first, first + step)
-        columns = np.ascontiguousarray(X[:, part].T)
+        columns = np.ascontiguousarray(X[:, first : first + step].T)
         distance = np.abs(columns[:, i] - columns[:, j])
-        median[part], mean[part] = np.median(distance, axis=1), distance.mean(axis=1)
-    return median, mean
+        median[first : first + step] = np.median(distance, axis=1)
+        rare = np.flatnonzero(median[first : first + step] == 0.0)
+        values = np.sort(distance[rare], axis=1)
+        starts = values.shape[1] * np.arange(rare.size) + (values == 0.0).sum(axis=1)
+        of_others[first + rare] = _medians(values.ravel(), starts, (values > 0.0).sum(axis=1))
+    return median, of_others
 
 
 def _sparse_distances(X: sparse.csr_array, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-    """Medians from the stored differences of each feature alone; all others are 0."""
+    """Return the same from the stored differences of each feature alone; all others are 0."""
     difference = abs(X[i] - X[j]).tocsc()
-    n = i.shape[0]
-    mean = np.asarray(difference.sum(axis=0)).ravel() / n
+    difference.eliminate_zeros()
+    n, start, stored = i.shape[0], difference.indptr[:-1], np.diff(difference.indptr)
+    values = difference.data[np.lexsort((difference.data, np.repeat(np.arange(X.shape[1]), stored)))]
     median = np.zeros(X.shape[1])
-    stored = np.diff(difference.indptr)
     for f in np.flatnonzero(2 * stored >= n):
-        values = difference.data[difference.indptr[f] : difference.indptr[f + 1]]
-        median[f] = np.median(np.concatenate([values, np.zeros(n - values.shape[0])]))
-    return median, mean
+        median[f] = np.median(np.concatenate([values[start[f] : start[f] + stored[f]], np.zeros(n - stored[f])]))
+    return median, _medians(values, start, stored)
+
+
+def _medians(values: Array, start: IntArray, count: IntArray) -> Array:
+    """Return the median of each ascending run of values, 0 where there are none."""
+    out, some = np.zeros(start.size), count > 0
+    middle = start[some] + count[some] // 2
+    out[some] = 0.5 * (values[middle - 1 + count[some] % 2] + values[middle])
+    return out

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.stats import kendalltau
 
+from skpref import GPPLRegressor
 from skpref.exceptions import DataError
 from skpref.kernels import median_length_scales
 
@@ -19,10 +21,31 @@ def test_all_pairs_of_few_rows(seed, n, d):
     i, j = np.triu_indices(n, 1)
     distance = np.abs(X[i] - X[j])
     want = np.median(distance, axis=0)
-    want = np.where(want > 0.0, want, distance.mean(axis=0))
-    want = np.where(want > 0.0, want, 1.0)
+    others = [np.median(column[column > 0.0]) if column.any() else 1.0 for column in distance.T]
+    want = np.where(want > 0.0, want, others)
     np.testing.assert_allclose(median_length_scales(X, rng), want, rtol=1e-12)
     np.testing.assert_allclose(median_length_scales(sparse.csr_matrix(X), rng), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rare_categories_have_the_distance_of_two_categories(form):
+    X = np.zeros((200, 3))
+    X[:3, 0] = 1.0
+    X[:60, 1] = 1.0
+    X[:4, 2] = [1.0, 2.0, 4.0, 8.0]  # 394 distances are at most 2, one is 3, 395 are at least 4
+    np.testing.assert_allclose(median_length_scales(form(X), np.random.default_rng(0), n_pairs=20_000), [1.0, 1.0, 3.5])
+
+
+def test_utilities_are_learnt_from_items_with_many_categories():
+    # With the mean distance of rare categories as their length-scale, Kendall's tau of these was .2.
+    rng = np.random.default_rng(0)
+    kind = [np.eye(10)[rng.choice(10, 300, p=rng.dirichlet(np.full(10, 0.5)))] for _ in range(10)]
+    numbers = rng.normal(size=(300, 3))
+    utility = numbers @ [0.8, 0.5, 0.4] + 0.2 * sum(kinds @ rng.normal(size=10) for kinds in kind)
+    X = np.hstack([numbers, *kind])
+    X = X[:, X[:100].std(axis=0) > 0.0]
+    model = GPPLRegressor(random_state=0).fit(X[:100], utility[:100])
+    assert kendalltau(model.predict(X[100:]), utility[100:])[0] > 0.6
 
 
 def test_sampled_pairs_find_the_median():
