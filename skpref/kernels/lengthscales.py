@@ -37,7 +37,7 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
     -------
     ndarray of shape (d,)
         median ``|x_if - x_jf|`` over the pairs, in the features' units; where that is 0 (sparse or binary features)
-        the median of those that are not 0, and 1 where all are (constant features).
+        the median of the other distances, and 1 where there are none (constant features).
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _pairs(n: int, rng: np.random.Generator, n_pairs: int) -> tuple[IntArray, In
 
 
 def _dense_distances(X: Array, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-    """Return medians of all distances, and of those that are not 0 where the first is 0, shapes (d,)."""
+    """Return medians of all distances and, where these are 0, of the distances that are not, shapes (d,)."""
     median, of_others = np.empty(X.shape[1]), np.zeros(X.shape[1])
     step = max(1, _CHUNK // i.shape[0])
     for first in range(0, X.shape[1], step):
