@@ -80,7 +80,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         "gibbs" draws from the exact posterior, in a chain that starts from a few passes of the variational fit. Its
         probabilities are better, above all where factors are uncertain, and it takes several times as long. Use more
         factors: 10 to 20. Predictions are averages over the draws, and so are the attributes.
-    n_sweeps : int, default=120
+    n_sweeps : int, default=150
         Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
     burn_in : int, default=40
         Number of first sweeps, which are not used. At least two must be left. At most 200 of the others are kept,
@@ -209,7 +209,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
         inference: Literal["variational", "gibbs"] = "variational",
-        n_sweeps: int = 120,
+        n_sweeps: int = 150,
         burn_in: int = 40,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
