@@ -342,3 +342,18 @@ def test_a_warm_start_begins_at_the_embedding_of_the_last_fit(monkeypatch) -> No
     assert_array_equal(inputs.mu, mean)
     assert_allclose(inputs.s, std**2)
     assert hyper is mapping.hyper
+
+
+def test_steps_follow_the_unit_of_each_coordinate() -> None:
+    """A coordinate c times as large, with length-scale and posterior, is the same model: its steps are c times larger."""
+    rng, c = np.random.default_rng(0), np.array([0.5, 0.1])
+    mu, s, Z = rng.normal(size=(6, 2)), rng.uniform(0.1, 1.0, (6, 2)), rng.normal(size=(3, 2))
+    log_w = np.array([0.1, 0.7])  # length-scales below 1, the standard deviation of the prior
+    first = _Variables.around(Inputs(mu, s), LatentHyper(Z, log_w, 0.3, 1.0), 30)
+    other = _Variables.around(Inputs(c * mu, c**2 * s), LatentHyper(c * Z, log_w - 2.0 * np.log(c), 0.3, 1.0), 30)
+    ratio = np.split(other.unit / first.unit, first.cuts)
+    for part in (0, 2, 6):  # means, inducing inputs, warps
+        assert_allclose(ratio[part].reshape(-1, 2), np.broadcast_to(c, (ratio[part].size // 2, 2)))
+    for part in (1, 3, 4, 5):
+        assert_allclose(ratio[part], 1.0)
+    assert_allclose(other.rows, first.rows, atol=1e-9)
