@@ -14,7 +14,7 @@ from skpref import GPPLClassifier
 from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
-from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model
+from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model, root_mean_square
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
@@ -323,3 +323,10 @@ def test_settings_are_the_parameters_of_the_estimator():
     assert [model.set_params(n_inducing=n)._max_inducing(X) for n in (2, 3, 4)] == [2, 3, 3]
     assert model.set_params(inducing=np.zeros((7, 2)))._max_inducing(X) == 7
     assert model.set_params(inducing=[[0.0, 1.0]])._max_inducing(X) == 1
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1.0, 1e170, 1e300])
+def test_root_mean_squares_follow_the_unit(unit: float) -> None:
+    values, weight = np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 2.0], [0.0, 0.0, 9.0]]), np.array([1.0, 1.0, 0.0])
+    wanted = np.array([np.sqrt(12.5), 1.0 / unit, np.sqrt(2.0)])
+    assert_allclose(root_mean_square(unit * values, weight) / unit, wanted)
