@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import f
 
+from skpref.inference import gibbs
 from skpref.inference.gibbs import (
     Chain,
     Info,
@@ -87,6 +88,15 @@ def test_samples_are_evenly_spaced_and_end_with_the_last():
             assert kept[-1] == n
             assert np.ptp(np.diff([0, *kept])) <= 1
     assert thinned(tuple({"x": i} for i in range(6)), 3) == ({"x": 1}, {"x": 3}, {"x": 5})
+
+
+def test_seconds_of_a_resumed_run_count_those_before_it_at_the_same_pace(monkeypatch):
+    events, now = [], iter([100.0, 102.0, 104.0])
+    monkeypatch.setattr(gibbs.time, "perf_counter", lambda: next(now))
+    clock = gibbs._Clock(Plan(5, 1, on_iteration=events.append), -4, 2)  # 6 of 10 sweeps were done before
+    for _ in range(2):
+        clock.tell(0.0, [])
+    assert [(e.step, e.n_max, e.seconds) for e in events] == [(7, 10, 14.0), (8, 10, 16.0)]
 
 
 def test_events_count_the_sweeps_of_all_chains_and_can_stop_them():

@@ -115,3 +115,14 @@ def test_the_divergence_is_that_of_the_functions_from_their_prior() -> None:
     assert_allclose(steps._divergence, wanted, rtol=1e-8)
     steps._gram, steps._cross = 0.0 * steps._gram, 0.0 * steps._cross
     assert_allclose(steps._divergence, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_step_moves_all_hyperparameters_along_their_gradients(sign: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    Y, hyper = _start_of_batches()
+    steps = batches._Steps(Y, Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5)), hyper, 30)
+    slope = LatentHyper(np.full((6, 2), sign), np.full(2, sign), sign, sign)
+    monkeypatch.setattr(batches, "gradients", lambda *_: (None, slope))
+    steps.one_pass(np.random.default_rng(0))
+    for after, before in zip(steps.hyper, hyper, strict=True):
+        assert np.all(sign * (np.asarray(after) - before) > 0.0)
