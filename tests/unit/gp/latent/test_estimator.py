@@ -345,7 +345,7 @@ def test_a_warm_start_begins_at_the_embedding_of_the_last_fit(monkeypatch) -> No
 
 
 def test_steps_follow_the_unit_of_each_coordinate() -> None:
-    """A coordinate c times as large, with length-scale and posterior, is the same model: its steps are c times larger."""
+    """A coordinate c times as large, with length-scale and posterior, is the same model with larger steps."""
     rng, c = np.random.default_rng(0), np.array([0.5, 0.1])
     mu, s, Z = rng.normal(size=(6, 2)), rng.uniform(0.1, 1.0, (6, 2)), rng.normal(size=(3, 2))
     log_w = np.array([0.1, 0.7])  # length-scales below 1, the standard deviation of the prior
