@@ -129,8 +129,10 @@ def one_hot_groups(X: Features, group: IntArray) -> IntArray:
     X = _keep_columns(X, candidates[group])
     of_entry = group[X.indices]
     ones = np.bincount(of_entry[X.data == 1.0], minlength=entries.size)
-    different = np.unique(of_entry * n + np.repeat(np.arange(n), np.diff(X.indptr))) // n
-    return np.flatnonzero(candidates & (ones == n) & (np.bincount(different, minlength=entries.size) == n))
+    held = np.zeros((int(candidates.sum()), n), dtype=bool)
+    held[(np.cumsum(candidates) - 1)[of_entry], np.repeat(np.arange(n), np.diff(X.indptr))] = True
+    candidates[candidates] = held.all(axis=1)
+    return np.flatnonzero(candidates & (ones == n))
 
 
 def rows_without(X: Features, group: IntArray, groups: IntArray) -> NDArray[np.bool_]:

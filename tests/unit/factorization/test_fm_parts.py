@@ -16,6 +16,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
 from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, canonical
+from skpref.factorization.machine.fields import one_hot_groups
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent, overflow_message
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
@@ -560,3 +561,19 @@ def test_a_group_without_features_keeps_its_prior():
     wanted = machine.with_learnt_priors().prior
     np.testing.assert_array_equal(learnt.lam[:-1], wanted.lam)
     np.testing.assert_array_equal(learnt.nu[:-1], wanted.nu)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 1, 1, 1, 0]], [0]),  # the last row has both, so group 1 is not one-hot
+        ([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0]], [0, 1]),
+        ([[1, 0, 0, 1, 0], [1, 1, 0, 0, 1], [0, 0, 0, 1, 0]], [1]),  # as many entries as rows, but two in one of them
+        ([[2, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0]], [1]),
+        ([[0, 0, 0, 1, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 0]], [1]),
+        ([[1, 0, 1, 1, 1]], []),
+    ],
+)
+def test_one_hot_groups(table: list[list[int]], expected: list[int]) -> None:
+    X = sparse.csr_array(np.array(table, dtype=np.float64))
+    assert one_hot_groups(X, np.array([0, 0, 1, 1, 1])).tolist() == expected
