@@ -571,7 +571,7 @@ def test_a_group_without_features_keeps_its_prior():
         ([[1, 0, 0, 1, 0], [1, 1, 0, 0, 1], [0, 0, 0, 1, 0]], [1]),  # as many entries as rows, but two in one of them
         ([[2, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0]], [1]),
         ([[0, 0, 0, 1, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 0]], [1]),
-        ([[1, 0, 1, 1, 1]], []),
+        ([[1, 0, 1, 1, 1]], [0]),
     ],
 )
 def test_one_hot_groups(table: list[list[int]], expected: list[int]) -> None:
