@@ -48,11 +48,13 @@ MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass
 _MOST_ITEMS = 2_000  # that "ep" and "laplace" take when asked for: 32 MB a matrix, seconds a pass
 MAX_WEIGHT = 1e9  # of an answer: beyond, what the other answers say is lost to rounding
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
-# that scale; and the penalty of the trace. From close to that to few strong directions. Chosen on simulations of 5 to
-# 100 items and on draws of Sushi rankings other than those of the benchmark.
+# that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
+# almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
+# items and on draws of Sushi rankings other than those of the benchmark.
 _CANDIDATES = (
     *((2.0, 1.0, 0.3), (2.0, 4.0, 0.1), (0.5, 4.0, 0.1), (0.5, 1.0, 0.3)),
     *((0.2, 1.0, 1.0), (0.0, 0.3, 2.0), (0.0, 0.3, 8.0)),
+    *((0.5, 0.3, 0.3), (0.5, 0.1, 0.3), (1.0, 0.1, 0.3)),
 )
 _LEAST_WEIGHT = 0.5  # of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
@@ -61,9 +63,9 @@ _HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there a
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 # Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
 _TRUST, _LEAST_SHARE = 0.5, 0.05
-_MAX_AVERAGED = 2_500  # comparisons: more tell the candidates apart, or make them alike
 _TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
-MAX_CHOICE = 10_000  # comparisons by which shape and regularisation are chosen
+# Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
+MAX_CHOICE = 10_000
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
@@ -198,7 +200,7 @@ def fit_crowd_hierarchy(
         first = start_state(model, scales, likelihood, 1.0)
         first = replace(first, S=_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order))
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
-    chosen = chosen if n_learnt <= _MAX_AVERAGED else (replace(chosen[0], share=1.0),)
+    chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
     model = chosen[0].of(model)
     if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
         n_learnt = start.posterior.n_learnt
@@ -376,14 +378,19 @@ def _regularise(
 def _averaged(
     model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...]
 ) -> tuple[Hierarchy, HierarchyState]:
-    """Return model and state to start from: of several regularisations S is the average, which stays."""
+    """Return model and state to start from: of several regularisations S is the average, which stays.
+
+    That of the logarithms of its traces and that of its shapes: a plain average would be as wide as the widest.
+    """
     if len(chosen) == 1:
         return model, state
-    S = np.zeros_like(state.S)
+    log_size, shape = 0.0, np.zeros_like(state.S)
     for part in chosen:
         state = _fit(part.of(model), state).state
-        S += part.share * state.S
-    return replace(model, learn_S=False), replace(state, S=S)
+        size = float(np.trace(state.S))
+        log_size += part.share * np.log(size)
+        shape += part.share / size * state.S
+    return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
 
 
 def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
