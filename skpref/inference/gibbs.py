@@ -262,7 +262,6 @@ def effective_sample_size(draws: Array) -> float:
     if not within > 0.0:
         return float("nan")
     correlation = 1.0 - (within - autocovariance * n / (n - 1)) / total if n_chains > 1 else autocovariance / total
-    correlation[0] = 1.0
     pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     pairs = pairs[: int(np.argmax(pairs < 0.0))] if (pairs < 0.0).any() else pairs
     time_scale = 2.0 * float(np.minimum.accumulate(pairs).sum()) - 1.0
