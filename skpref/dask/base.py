@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
+import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -14,7 +16,7 @@ from skpref._doc_link import DocLinkMixin
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ __all__ = [
     "is_collection",
     "partitions",
     "refuse_moments",
+    "submitted",
     "with_parameters_of",
 ]
 
@@ -85,18 +88,55 @@ class OnCluster(DocLinkMixin, BaseEstimator):
     def _lazily(self, method: str, X: Any, **options: Any) -> Any:
         """Return the predictions for the partitions of a collection as an array of Dask."""
         import dask
-        import dask.array
 
-        model = self.to_local()
+        model, parts = self.to_local(), partitions(X, "X")
         classes = getattr(model, "classes_", np.empty(0))  # numbers have none
-        shape = (np.nan, classes.size) if method == "predict_proba" else (np.nan,)
-        empty = np.empty((0, *shape[1:]), dtype=classes.dtype if method == "predict" else np.float64)
-        local = dask.delayed(model)
-        answers = [dask.delayed(_answer)(local, method, part, empty, options) for part in partitions(X, "X")]
-        return dask.array.concatenate([dask.array.from_delayed(part, shape, meta=empty) for part in answers])
+        width = (classes.size,) if method == "predict_proba" else ()
+        empty = np.empty((0, *width), dtype=classes.dtype if method == "predict" else np.float64)
+        rows = getattr(X, "chunks", ((np.nan,) * len(parts),))[0]
+        answer = partial(_answer, method=method, empty=empty, options=options)
+        chunks = (rows, *((n,) for n in width))
+        carried = _carried(parts)
+        return _blocks(answer, carried, [dask.delayed(model)], chunks, empty)
 
 
-def _answer(model: Any, method: str, part: Any, empty: NDArray[Any], options: dict[str, Any]) -> NDArray[Any]:
+def _blocks(function: Any, parts: Any, shared: Sequence[Any], chunks: Any, meta: NDArray[Any]) -> Any:
+    """Return the array of Dask whose blocks are function(*shared, part), under keys of its own."""
+    import dask.array
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"{getattr(function, 'func', function).__name__.strip('_')}-{uuid.uuid4().hex}"
+    before, zeros = [one.key for one in shared], [0] * (len(chunks) - 1)
+    is_array = isinstance(parts, dask.array.Array)
+    keys = parts.__dask_keys__() if is_array else [part.key for part in parts]
+    tasks = {(name, k, *zeros): (function, *before, key) for k, key in enumerate(keys)}
+    graph = HighLevelGraph.from_collections(name, tasks, [*shared, *([parts] if is_array else parts)])
+    return dask.array.Array(graph, name, chunks, meta=meta)
+
+
+def _carried(parts: Sequence[Any]) -> Any:
+    """Return partitions as an array of Dask, each a block under a key of its own.
+
+    Dask fuses what leads to such a key into one task. So the scheduler does not see the keys of the collection, which
+    other computations may have fused in another way: it warns of a key with two graphs.
+    """
+    return _blocks(_part, parts, [], ((np.nan,) * len(parts),), np.empty(0))
+
+
+def submitted(client: Any, columns: Sequence[Sequence[Any] | None], n: int) -> list[list[Any]]:
+    """Return futures of n partitions of each column; None for each where there is no column."""
+    from distributed import futures_of
+
+    arrays = client.persist([_carried(column) for column in columns if column is not None])  # shared reads once
+    futures = iter([sorted(futures_of(array), key=lambda future: future.key[1]) for array in arrays])
+    return [[None] * n if column is None else next(futures) for column in columns]
+
+
+def _part(part: Any) -> Any:
+    return part
+
+
+def _answer(model: Any, part: Any, method: str, empty: NDArray[Any], options: dict[str, Any]) -> NDArray[Any]:
     """Return predictions for a partition, which may be empty."""
     return np.asarray(getattr(model, method)(part, **options)) if len(part) else empty
 

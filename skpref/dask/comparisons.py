@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
-from skpref.dask.base import COLLECTIONS, OnCluster, aligned_partitions, check_collection, is_collection, partitions
+from skpref.dask.base import (
+    COLLECTIONS,
+    OnCluster,
+    aligned_partitions,
+    check_collection,
+    is_collection,
+    partitions,
+    submitted,
+)
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.labels import left_column, read_labels
 from skpref.data.shards import ShardColumns, located, read_shard, with_shared_ids
@@ -48,14 +56,13 @@ class PartitionedComparisons(OnCluster):
                     aligned_partitions(values, name, parts, plain)
                     for values, name in ((y, "y"), (sample_weight, "sample_weight"))
                 )
-            futures = [None if column is None else self.client.compute(column) for column in (parts, y_parts, weights)]
             numbers = list(range(len(parts)))
-            held = [[None] * len(parts) if column is None else column for column in futures]
+            held = submitted(self.client, [parts, y_parts, weights], len(parts))
             ids: dict[Any, Any] = {}
             with released_on_failure([future for column in held for future in column if future is not None]):
                 summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
             rows = shards.balanced(rows)
-            del futures, held
+            del held
             summaries = [with_shared_ids(summary, ids) for summary in summaries]
             self._fit_shards(shards, summaries, rows, self._names_in(names, columns))
             if not frame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.dask.base import COLLECTIONS, aligned_partitions, partitions
+from skpref.dask.base import COLLECTIONS, aligned_partitions, partitions, submitted
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import feature_columns
 from skpref.exceptions import DataError
@@ -34,7 +34,7 @@ class PartitionRows:
             self.feature_names: list[str] | int = (
                 feature_columns([str(name) for name in X.columns], *self._columns) if frame else int(X.shape[1])
             )
-        futures = [[None] * len(parts) if column is None else client.compute(column) for column in (parts, *given)]
+        futures = submitted(client, [parts, *given], len(parts))
         self._shards, self._held = OnDask(client), futures
         with released_on_failure([future for column in futures for future in column if future is not None]):
             sizes = list(self._shards.collect(_size, list(range(len(parts))), *futures))

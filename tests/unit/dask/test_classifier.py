@@ -22,6 +22,7 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.tracking.run_metadata import describe_data
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 array = pytest.importorskip("dask.array")
 frames = pytest.importorskip("dask.dataframe")
 pandas = pytest.importorskip("pandas")
@@ -144,6 +145,34 @@ def test_one_worker_gives_the_bits_of_two(client, cluster):
         client.wait_for_workers(2, timeout=LIMIT)
     assert one.lower_bounds_ == both.lower_bounds_
     assert_array_equal(one.utility(), both.utility())
+
+
+@pytest.mark.usefixtures("client")
+def test_no_key_has_two_graphs(caplog, tmp_path):
+    for number, part in enumerate(np.array_split(np.arange(200), 3)):
+        rows().assign(z=1).iloc[part].to_parquet(tmp_path / f"{number}.parquet")
+    stored = frames.read_parquet(tmp_path).query("times < 9")
+    sides = stored[["left", "right"]]
+    with ThreadPoolExecutor(1) as threads:
+        model = DaskGPPLClassifier(tol=TOL).fit(sides, stored["y"])
+        running = threads.submit(DaskGPPLClassifier(tol=TOL).fit, sides, stored["y"])
+        while not running.done():
+            model.predict(sides).compute()
+        running.result()
+    probability = model.predict_proba(sides)
+    kept = probability.persist()
+    dask.compute(probability, probability[:, 1].sum())
+    assert kept.compute().shape == (200, 2)
+    assert "different `run_spec`" not in caplog.text
+
+
+@pytest.mark.usefixtures("client")
+def test_predictions_for_arrays_of_known_length_have_it():
+    pairs = rows()[["left", "right"]].to_numpy()
+    blocks = array.from_array(pairs, chunks=(60, 1))
+    model = DaskGPPLClassifier(tol=TOL).fit(blocks, array.from_array(rows().y.to_numpy(), chunks=60))
+    assert model.predict_proba(blocks).shape == (200, 2)
+    assert_array_equal(model.predict(blocks)[50:70].compute(), model.predict(pairs)[50:70])
 
 
 @pytest.mark.usefixtures("_separate_offsets")
