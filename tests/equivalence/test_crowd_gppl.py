@@ -342,6 +342,7 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
     X = data.comparisons.copy()
     X[:, 0] = 0
     options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
+    options |= {"shape_s0": 2.0, "rate_s0": 2.0}  # the two have priors of their own
     one = GPPLClassifier(data.table, order_effect=order_effect, **options).fit(X[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, n_factors=0, order_effect=order_effect, **options).fit(X, data.y)
     if not order_effect:
@@ -358,6 +359,7 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
 def test_no_factors_are_gppl_with_many_users(layout):
     data = simulated(7, layout)
     options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
+    options |= {"shape_s0": 2.0, "rate_s0": 2.0}  # the two have priors of their own
     one = GPPLClassifier(data.table, **options).fit(data.comparisons[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, data.user_table, n_factors=0, **options).fit(data.comparisons, data.y)
     assert_allclose(crowd.lower_bound_, one.lower_bound_, rtol=1e-9)

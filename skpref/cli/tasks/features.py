@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
 _SHOWN = 15  # features
+_ALIKE = 1e-3  # relative difference of relevances that is rounding
 _TOO_LARGE = 2**53  # for a double to hold all whole numbers
 
 
@@ -167,7 +168,11 @@ class FeatureTask(LabelTask):
         shown = outcome.findings[:_SHOWN]
         title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
         rows = [(cut(name), f"{value:.3f}") for name, value in shown]
-        return [*super().sections(outcome), "\n".join([title, *table(("feature", "relevance"), rows)])]
+        lines = [title, *table(("feature", "relevance"), rows)]
+        values = np.array([value for _, value in outcome.findings])
+        if values.size > 1 and np.ptp(values) <= _ALIKE * values.max():
+            lines.append("  All alike: this kernel has one length-scale for all features. kernel=ard tells them apart.")
+        return [*super().sections(outcome), "\n".join(lines)]
 
     def files(self, outcome: Outcome) -> Files:
         return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}

@@ -77,10 +77,10 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
     forgetting_rate : float, default=0.9
         See `delay`; in (0.5, 1].
-    shape_s0 : float, default=2.0
+    shape_s0 : float, default=1.0
         Shape of the Gamma prior of the inverse variance of the utilities, in units of the answer noise. The
-        default has mean 1 and is broad.
-    rate_s0 : float, default=2.0
+        default has mean 1 and counts for as much as two variables.
+    rate_s0 : float, default=1.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
         Factor on the median length-scales of the default kernel; "auto" maximises the bound. Not used with `kernel`.
@@ -171,8 +171,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         tol: float = 1e-4,
         delay: float = 1.0,
         forgetting_rate: float = 0.9,
-        shape_s0: float = 2.0,
-        rate_s0: float = 2.0,
+        shape_s0: float = 1.0,
+        rate_s0: float = 1.0,
         length_scale_factor: float | str = "auto",
         optimizer: str | None = None,
         n_restarts_optimizer: int = 0,

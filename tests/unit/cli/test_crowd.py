@@ -143,7 +143,7 @@ def test_equal_seeds_give_equal_files(folder: Path) -> None:
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     write(folder / "votes.csv", votes_text(ties=True))
     assert (
-        main(["tune", "votes.csv", *QUICK[:2], "--trials", "9", "--timeout", "60", "--folds", "2", "--no-mlflow"]) == 0
+        main(["tune", "votes.csv", *QUICK[:2], "--trials", "9", "--timeout", "600", "--folds", "2", "--no-mlflow"]) == 0
     )
     trials = rows_of(folder / "skpref-out" / "trials.csv")
     assert {row["order_effect"] for row in trials} == {"True", "False"}

@@ -70,7 +70,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
-        r"feature +relevance\n +size",
+        r"feature +relevance\n.+\n.+\n  All alike: this kernel has one length-scale for all features\. kernel=ard tells",
         r"skpref predict skpref-out.model.skpref DATA.csv",
     ):
         assert re.search(expected, out), expected
@@ -78,7 +78,10 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert isinstance(model, GPOrdinalRegressor)
     assert model.classes_.tolist() == list(WORDS)
     assert model.feature_names_in_.tolist() == ["size", "noise"]
-    assert rows_of(folder / "skpref-out" / "relevance.csv")[0]["feature"] == "size"
+    assert len(rows_of(folder / "skpref-out" / "relevance.csv")) == 2
+    assert main(["fit", *asked[1:], "--features", "size,noise", "--set", "kernel=ard"]) == 0
+    relevance = load(folder / "model.skpref").relevance_
+    assert relevance[0] > 2.0 * relevance[1]
 
 
 @pytest.mark.slow

@@ -67,8 +67,9 @@ def test_most_levels_high_are_no_trouble(model):
     test = np.random.default_rng(1).random(len(y)) < 0.25
     error = {}
     for means in (None, "symmetric"):
-        fitted = clone(model).set_params(threshold_means=means, random_state=0).fit(X[~test], y[~test])
-        error[means] = -fitted.score(X[test], y[test])
+        # The errors of single chains differ by a hundredth.
+        chains = [clone(model).set_params(threshold_means=means, random_state=seed) for seed in range(3)]
+        error[means] = -np.mean([chain.fit(X[~test], y[~test]).score(X[test], y[test]) for chain in chains])
     always = np.abs(np.median(y[~test]) - y[test]).mean()
     assert error[None] < min(0.95 * always, 0.97 * error["symmetric"])
 

@@ -403,7 +403,7 @@ def test_a_warm_start_ends_where_a_cold_one_does(change):
     pairs = rng.integers(0, 9, (60, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     y = (features[pairs[:, 0], 0] > features[pairs[:, 1], 0]).astype(int)
-    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-8}
+    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-8, "max_iter": 1000}
     warm = GPPLClassifier(Table(features), warm_start=True, **options).fit(pairs, y)
     warm.set_params(**change).fit(pairs, y)
     cold = GPPLClassifier(Table(features), **options, **change).fit(pairs, y)

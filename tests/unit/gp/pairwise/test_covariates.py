@@ -403,7 +403,7 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
     X = np.column_stack([left, right, rng.normal(size=(300, 2))])[left != right]
     z = rng.normal(size=60)[X[:, 0].astype(int)] + 0.5 * X[:, 2]
     y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-z))).astype(int)
-    model = GPPLClassifier(covariates=[2, 3], order_effect=True, tol=1e-9)
+    model = GPPLClassifier(covariates=[2, 3], order_effect=True, shape_s0=2.0, rate_s0=2.0, tol=1e-9)
     joint = clone(model).fit(X, y)
     monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
     apart = clone(model).fit(X, y)
