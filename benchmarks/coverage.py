@@ -270,12 +270,14 @@ def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: obje
     return simulate
 
 
-def regression(quantity: str, n: int = 500, outliers: float = 0.0, **params: object) -> Callable[..., FloatArray]:
-    """A smooth function of two features with noise, ten times as large in a share of the rows."""
+def regression(
+    quantity: str, n: int = 500, n_features: int = 2, outliers: float = 0.0, **params: object
+) -> Callable[..., FloatArray]:
+    """A smooth function of features with noise, ten times as large in a share of the rows."""
 
     def simulate(rng: np.random.Generator) -> FloatArray:
-        X = rng.uniform(-2.0, 2.0, (n + 200, 2))
-        K = RBF(1.0)(X) + 1e-8 * np.eye(len(X))
+        X = rng.uniform(-2.0, 2.0, (n + 200, n_features))
+        K = RBF(np.sqrt(0.5 * n_features))(X) + 1e-8 * np.eye(len(X))
         f = np.linalg.cholesky(K) @ rng.standard_normal(len(X))
         y = f + np.where(rng.random(f.size) < outliers, 3.0, 0.3) * rng.standard_normal(f.size)
         model = SVGPRegressor(random_state=0, **params).fit(X[:n], y[:n])
@@ -406,6 +408,8 @@ def rows() -> list[Row]:
         Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
         Row("CrowdGPPL, 200 users, 3 answers each", "consensus", crowd("consensus", sizes=(200, 20, 3)), 30),
         Row("CrowdGPPL, 200 users, 3 answers each", "personal utility", crowd("personal", sizes=(200, 20, 3)), 30),
+        Row("CrowdGPPL, 1,000 users, 5 answers each", "consensus", crowd("consensus", sizes=(1000, 20, 5)), 20),
+        Row("CrowdGPPL, 1,000 users, 5 answers each", "personal utility", crowd("personal", sizes=(1000, 20, 5)), 20),
         Row("CrowdGPPL, 12 users, 10 answers each", "consensus", crowd("consensus", sizes=(12, 8, 10)), 30),
         Row("CrowdGPPL, 12 users, 10 answers each", "personal utility", crowd("personal", sizes=(12, 8, 10)), 30),
         Row("GPOrdinalRegressor", "latent", ordinal("latent"), 30),
@@ -416,6 +420,7 @@ def rows() -> list[Row]:
         Row("GPOrdinalRegressor, kernel=None", "level", ordinal("levels", kernel=None), 30),
         Row("SVGPRegressor", "f", regression("f"), 30),
         Row("SVGPRegressor", "y", regression("y"), 30),
+        Row("SVGPRegressor, 60 rows of 10 features", "y", regression("y", n=60, n_features=10), 60),
         Row("SVGPRegressor, 5 % outliers", "f", regression("f", outliers=0.05), 30),
         Row("SVGPRegressor, 5 % outliers", "y", regression("y", outliers=0.05), 30),
         Row("SVGPRegressor, 5 % outliers, student-t", "f", regression("f", outliers=0.05, likelihood="student-t"), 30),

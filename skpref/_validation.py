@@ -199,11 +199,14 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def _ragged(rows: Sequence[Any], name: str) -> DataError:
-    lengths = [len(row) if hasattr(row, "__len__") and not isinstance(row, str | bytes) else 1 for row in rows]
-    other = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
+    kinds = [
+        f"has length {len(row)}" if hasattr(row, "__len__") and not isinstance(row, str | bytes) else "is a single value"
+        for row in rows
+    ]
+    other = next((k for k, kind in enumerate(kinds) if kind != kinds[0]), 0)
     return DataError(
-        f"{name} must be an array: the rows of {name} have different lengths or mix numbers and lists (row 0 has "
-        f"length {lengths[0]}, row {other} has length {lengths[other]})"
+        f"{name} must be an array: the rows of {name} have different lengths or mix numbers and lists (row 0 "
+        f"{kinds[0]}, row {other} {kinds[other]})"
     )
 
 

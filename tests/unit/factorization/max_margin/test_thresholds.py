@@ -71,7 +71,7 @@ def test_most_levels_high_are_no_trouble(model):
         chains = [clone(model).set_params(threshold_means=means, random_state=seed) for seed in range(3)]
         error[means] = -np.mean([chain.fit(X[~test], y[~test]).score(X[test], y[test]) for chain in chains])
     always = np.abs(np.median(y[~test]) - y[test]).mean()
-    assert error[None] < min(0.95 * always, 0.97 * error["symmetric"])
+    assert error[None] < min(0.95 * always, 0.98 * error["symmetric"])
 
 
 @pytest.mark.parametrize("model", [GibbsM3F(3), GibbsIPM3F()], ids=["m3f", "ipm3f"])

@@ -445,7 +445,7 @@ def test_without_factors_all_are_neighbours() -> None:
 # ------------------------------------------------------------------------------------------------------------- variants
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_factors_all_users_have_the_consensus(layout: str) -> None:
-    fitted = quick(*LAYOUTS[layout], n_factors=0, tol=1e-8).fit(NAMED, Y)
+    fitted = quick(*LAYOUTS[layout], n_factors=0, shape_s0=1.0, rate_s0=1.0, tol=1e-8).fit(NAMED, Y)
     alone = GPPLClassifier(LAYOUTS[layout][0], length_scale_factor=1.0, tol=1e-8).fit([row[1:] for row in NAMED], Y)
     np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
     personal, std = fitted.utility(SEEN, users=[*WHO[:3], "unseen"], return_std=True)
