@@ -200,7 +200,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 def _ragged(rows: Sequence[Any], name: str) -> DataError:
     kinds = [
-        f"has length {len(row)}" if hasattr(row, "__len__") and not isinstance(row, str | bytes) else "is a single value"
+        f"has length {len(row)}" if hasattr(row, "__len__") and not isinstance(row, str | bytes) else "is one value"
         for row in rows
     ]
     other = next((k for k, kind in enumerate(kinds) if kind != kinds[0]), 0)

@@ -398,7 +398,7 @@ ROWS = [
     Row(42, "no float", at.LABELS, lambda y: [10**400, *y.tolist()[1:]], "Unknown label type"),
     Row(42, "an integer that is no float", CLASSIFIED, [10**400, *[0.5] * (at.N - 1)], "Unknown label type"),
     Row(42, "mixed types after a name", CLASSIFIED, [*NAMES[:-1], 1], "Unknown label type"),
-    Row(42, "a tuple", CLASSIFIED, [*NAMES[:-1], ("good",)], rf"row 0 is a single value, row {at.N - 1} has length 1"),
+    Row(42, "a tuple", CLASSIFIED, [*NAMES[:-1], ("good",)], rf"row 0 is one value, row {at.N - 1} has length 1"),
     Row(
         42,
         "bytes",
