@@ -49,12 +49,17 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
-def warn_not_converged(estimator: Any, n_iter: int) -> None:
-    """Warn that a fit stopped at its last iteration."""
-    msg = (
-        f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
-        "Increase max_iter, or tol."
-    )
+def warn_not_converged(estimator: Any, n_iter: int, *, cut_short: bool = True) -> None:
+    """Warn that a fit ended at its last iteration, or, if it was not cut short, where rounding errors hide progress."""
+    name, most = type(estimator).__name__, estimator.max_iter
+    msg = f"{name} did not converge in {n_iter} iterations (max_iter={most}). Increase max_iter, or tol."
+    if not cut_short:
+        msg = (
+            f"The search for hyperparameters of {name} stopped before it met its tolerance (tol={estimator.tol}): "
+            "rounding errors hide what further steps would gain. More iterations do not help. The best values found "
+            "are used; check the predictions on held-out data. Increase tol"
+        )
+        msg += ", or set noise to about 0.001 * y.std() if y has hardly any." if hasattr(estimator, "noise") else "."
     warn(msg, ConvergenceWarning)
 
 

@@ -77,7 +77,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
             check_collection(X, "X", "SVGPClassifier")
             self._fit_source(PartitionRows(self, X, y, sample_weight))
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_)
+                warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def predict(self, X: Any) -> Any:

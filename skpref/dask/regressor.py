@@ -77,7 +77,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
             check_collection(X, "X", "SVGPRegressor")
             self._fit_source(PartitionRows(self, X, y, sample_weight), exposure)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_)
+                warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def predict(

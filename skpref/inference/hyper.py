@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MANY: Final = 100  # variables beyond which no scale is learnt: its cost is their square
 _WIDE: Final = 100.0  # between which and its inverse scales may lie
+_LIMIT_REACHED: Final = 1  # status of L-BFGS-B that ended by its number of iterations; 2 is a failed line search
 
 
 class BudgetSpentError(Exception):
@@ -34,6 +35,7 @@ class Optimum:
     value: float  # objective there
     n_evaluations: int  # calls of the objective, all starts together
     converged: bool  # whether the best start met its tolerance
+    cut_short: bool  # whether it did not, and more iterations may help: else no step led to a higher value
     n_iter: int  # iterations of the best start
     # (n_theta,): root of the diagonal of the inverse curvature that the best start has learnt, for a search of a like
     # objective
@@ -72,7 +74,7 @@ def maximise(
         if best is None or end.value > best.value:
             best = end
     assert best is not None  # noqa: S101 - there is always one start
-    return Optimum(best.theta, best.value, calls, best.converged, best.n_iter, best.scale)
+    return Optimum(best.theta, best.value, calls, best.converged, best.cut_short, best.n_iter, best.scale)
 
 
 def _ascend(
@@ -109,8 +111,9 @@ def _ascend(
     try:
         result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
     except BudgetSpentError:
-        return Optimum(best[1], best[0], calls, converged=False, n_iter=calls, scale=scale)
+        return Optimum(best[1], best[0], calls, converged=False, cut_short=True, n_iter=calls, scale=scale)
     if start.size <= _MANY:
         spread = np.diagonal(result.hess_inv.todense())
         scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / _WIDE, _WIDE)
-    return Optimum(best[1], best[0], calls, bool(result.success), int(result.nit), scale)
+    cut_short = result.status == _LIMIT_REACHED
+    return Optimum(best[1], best[0], calls, bool(result.success), cut_short, int(result.nit), scale)

@@ -30,6 +30,7 @@ class Mode(NamedTuple):
     value: float  # log joint density there, in nats, up to a constant
     n_iter: int  # iterations of the search
     converged: bool  # whether it met its tolerance
+    cut_short: bool  # as in `Optimum`
 
 
 def log_joint(rows: Array, counts: Array, mean: Array) -> tuple[float, Array]:
@@ -65,7 +66,8 @@ def softmax_mode(
 
     first = np.ravel(product(chol.T, mean))
     best = hyper.maximise(objective, first, np.tile([-np.inf, np.inf], (first.size, 1)), max_iter=max_iter, tol=tol)
-    return Mode(solve_lower_t(chol, best.theta.reshape(shape)), best.value * total, best.n_iter, best.converged)
+    mean = solve_lower_t(chol, best.theta.reshape(shape))
+    return Mode(mean, best.value * total, best.n_iter, best.converged, best.cut_short)
 
 
 def softmax_covariance(term: RowTerm, counts: Array, mean: Array) -> Array:

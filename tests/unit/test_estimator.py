@@ -20,7 +20,7 @@ from tests.unit.bad_inputs import places as at
 
 
 class Model:
-    max_iter = 3
+    max_iter, tol = 3, 0.1
 
 
 def change_and_fail(model: Model, error: type[BaseException]) -> None:
@@ -51,6 +51,11 @@ def test_success_changes() -> None:
 def test_not_converged_names_the_parameter() -> None:
     with pytest.warns(ConvergenceWarning, match=r"Model did not converge in 3 iterations \(max_iter=3\)"):
         _estimator.warn_not_converged(Model(), 3)
+
+
+def test_a_search_that_rounding_errors_stopped_is_not_told_to_go_on() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"stopped before it met its tolerance \(tol=0.1\): .*Increase tol\.$"):
+        _estimator.warn_not_converged(Model(), 3, cut_short=False)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

@@ -263,7 +263,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Warns
         -----
         ConvergenceWarning
-            If a search or the inference did not meet its tolerance in `max_iter` iterations.
+            If a search or the inference did not meet its tolerance in `max_iter` iterations, or if rounding errors
+            stopped a search before. The message says which, and what to try.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -272,7 +273,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                 self._rows = self._read(X, y, sample_weight, None)
                 self._learn(self._warm_starts("resume") if self.warm_start else None)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_)
+                warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def partial_fit(
@@ -319,7 +320,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                 self._add_rows(self._read(X, y, sample_weight, self.classes_, reset=False))
                 self._learn(self._warm_starts("skip"))
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_)
+                warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def _read(
@@ -489,6 +490,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self.inference_ = fits[0].inference
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.converged_ = all(fit.converged for fit in fits)
+        self._cut_short = any(fit.cut_short for fit in fits)
 
     # ------------------------------------------------------------- predicting
 

@@ -87,6 +87,7 @@ class SparseFit:
     bounds: list[float]  # its values during the search
     n_iter: int  # evaluations of the bound, at least 1
     converged: bool  # whether all searches for kernel and noise met their tolerance
+    cut_short: bool  # whether one of them did not, and more iterations may help
     moments: Moments  # sums over the rows
 
 
@@ -186,7 +187,7 @@ def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
     result = bound(rows, basis, end.noise, gradient=False)
     trace = [*search.trace, result.value]
     latent = optimal_latent(basis, result.collapsed)
-    return SparseFit(latent, end, result.value, trace, len(trace), search.converged, result.moments)
+    return SparseFit(latent, end, result.value, trace, len(trace), search.converged, search.cut_short, result.moments)
 
 
 def optimal_latent(basis: InducingBasis, collapsed: Collapsed) -> SparseLatent:
@@ -281,13 +282,13 @@ def refit_from_moments(
         return result.value / moments.weight, np.array([-result.log_beta]) / moments.weight
 
     noise = start.noise if config.noise is None else config.noise
-    n_iter, converged = 1, True
+    n_iter, converged, cut_short = 1, True, False
     if config.noise is None and config.optimizer is not None:
         limits = np.log([NOISE_BOUNDS])
         best = hyper.maximise(objective, np.log([noise]), limits, max_iter=config.max_iter, tol=config.tol)
-        noise, n_iter, converged = float(np.exp(best.theta[0])), best.n_evaluations, best.converged
+        noise, n_iter = float(np.exp(best.theta[0])), best.n_evaluations
+        converged, cut_short = best.converged, best.cut_short
     result = collapse(moments, 1.0 / noise)
     parameters = replace(start, noise=noise)
-    return SparseFit(
-        optimal_latent(basis, result), parameters, result.value, [result.value], n_iter, converged, moments
-    )
+    latent = optimal_latent(basis, result)
+    return SparseFit(latent, parameters, result.value, [result.value], n_iter, converged, cut_short, moments)

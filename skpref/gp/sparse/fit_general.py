@@ -120,6 +120,7 @@ class GeneralFit:
     bounds: list[float]  # bound after each pass of the last inference
     n_iter: int  # number of these passes
     converged: bool  # whether inference and searches met their tolerance
+    cut_short: bool  # whether one of them did not, and more iterations may help
 
 
 # --------------------------------------------------------------------------------------------------------------- search
@@ -190,7 +191,7 @@ def fit_general(
         search, likelihood, state = _learn(data, likelihood, kernel, config, rng, start)
         adam = config.sparse.optimizer == "adam" and not searched
         result = _infer(data, likelihood, search.parameters, state, config, rng, adam=adam)
-        return replace(result, converged=result.converged and search.converged)
+        return _with_search(result, search)
 
 
 def fit_by_sums(
@@ -208,7 +209,12 @@ def fit_by_sums(
         problem = SummedProblem.of(empty_problem(basis, likelihood), collect)
         result = svi.fit(problem, state or _initial_state(problem), replace(config.schedule, batch_size=None), rng)
         fit = _finished(result, basis, "vb")
-        return replace(fit, converged=fit.converged and search.converged)
+        return _with_search(fit, search)
+
+
+def _with_search(fit: GeneralFit, search: SparseSearch) -> GeneralFit:
+    """Return a fit that has converged only if the search before it has."""
+    return replace(fit, converged=fit.converged and search.converged, cut_short=fit.cut_short or search.cut_short)
 
 
 def _learn(
@@ -311,7 +317,8 @@ def _finished(result: svi.Fit, basis: InducingBasis, inference: str) -> GeneralF
     inverse_chol = _inverse_chol(block, result.likelihood.share_of_information)
     latent = SparseLatent(basis, block.mean, np.ascontiguousarray(inverse_chol))
     end = WarmStart(basis.kernel, result.likelihood, basis.points, result.state)
-    return GeneralFit(latent, end, inference, result.bounds, len(result.bounds), result.converged)
+    n_passes, cut_short = len(result.bounds), not result.converged
+    return GeneralFit(latent, end, inference, result.bounds, n_passes, result.converged, cut_short)
 
 
 def _inverse_chol(block: DenseBlock, share: float) -> Array:

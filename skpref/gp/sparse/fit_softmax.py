@@ -122,7 +122,7 @@ def _posterior(data: ClassCounts, basis: InducingBasis, config: SparseConfig, st
         latent = SparseLatent(basis, mode.mean, softmax_covariance(term, data.counts, mode.mean))
         likelihood: Any = Softmax()  # it is no `Likelihood`
         end = WarmStart(basis.kernel, likelihood, basis.points)
-        return GeneralFit(latent, end, "map", [mode.value], mode.n_iter, mode.converged)
+        return GeneralFit(latent, end, "map", [mode.value], mode.n_iter, mode.converged, mode.cut_short)
 
 
 # --------------------------------------------------------------------------------------------------------------- search

@@ -276,7 +276,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Warns
         -----
         ConvergenceWarning
-            If a search or the inference did not meet its tolerance in `max_iter` iterations.
+            If a search or the inference did not meet its tolerance in `max_iter` iterations, or if rounding errors
+            stopped a search before. The message says which, and what to try.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -285,7 +286,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
                 self._rows = self._read(X, y, sample_weight, exposure)
                 self._learn(self._warm_start("resume") if self.warm_start else None)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_)
+                warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
         return self
 
     def partial_fit(
@@ -342,7 +343,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             if first or not collapses or (few and self._rows_until_search <= 0):
                 self._learn(None if first else self._warm_start("compare" if collapses else "skip"))
                 if not collapses and not self.converged_:
-                    warn_not_converged(self, self.n_iter_)
+                    warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
                 return self
             has_sums = self.window is None and self._sums is not None
             if self.window is None and not few:

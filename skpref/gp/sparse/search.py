@@ -178,6 +178,7 @@ class SparseSearch:
     parameters: SparseParameters  # the best so far
     trace: list[float] = field(default_factory=list)  # the objective at every evaluation
     converged: bool = True  # whether all searches met their tolerance
+    cut_short: bool = False  # whether one of them did not, and more iterations may help
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
     priors: Priors = ()  # of the kernel's theta: their log density is added to every objective
 
@@ -201,7 +202,8 @@ class SparseSearch:
         self.parameters = packed.unpack(best.theta)
         self.scale = self.scale if move_points else best.scale
         # Points gain a little with every iteration: their search ends by max_iter, and that is no failure.
-        self.converged = self.converged and (best.converged or move_points or max_iter is not None)
+        if not (move_points or max_iter is not None):
+            self.converged, self.cut_short = self.converged and best.converged, self.cut_short or best.cut_short
         self.trace += packed.trace
 
     def compare(self, starts: list[SparseParameters], objective: Objective) -> None:
@@ -210,7 +212,8 @@ class SparseSearch:
             other = SparseSearch(self.config, start, priors=self.priors)
             other.ascend(objective)
             if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
-                self.parameters, self.converged, self.scale = other.parameters, other.converged, other.scale
+                self.parameters, self.scale = other.parameters, other.scale
+                self.converged, self.cut_short = other.converged, other.cut_short
                 self.trace = self.trace + other.trace
 
 

@@ -160,6 +160,7 @@ class SummedRegressor(SparseGP):
         self.lower_bound_ = result.bound - jacobian
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self._cut_short = result.cut_short
 
     def _store_general(self, result: GeneralFit, scale: TargetScale, weight: float) -> None:
         """Set the attributes of a fit by natural-gradient steps to rows of a total weight."""
@@ -174,6 +175,7 @@ class SummedRegressor(SparseGP):
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.lower_bound_ = self.lower_bounds_[-1]
         self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self._cut_short = result.cut_short
 
     def _is_standardised(self) -> bool:
         """Tell whether the model sees standardised targets."""
@@ -232,7 +234,8 @@ class SummedRegressor(SparseGP):
             total = summed(part for part in parts if part is not None)
             fit = refit_from_moments(total, search.parameters, basis, config)
         bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
-        self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged), scale)
+        cut_short = search.cut_short or fit.cut_short
+        self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged, cut_short=cut_short), scale)
         self._sums = total
 
     def _fit_passes(

@@ -20,7 +20,7 @@ def test_finds_the_top_of_a_bowl_or_the_nearest_bound(centre):
     centre = np.array(centre)
     best = maximise(bowl(centre), np.zeros(centre.size), np.array([[-2.0, 2.0]] * centre.size), tol=1e-10)
     assert_allclose(best.theta, np.clip(centre, -2, 2), atol=1e-4)
-    assert best.converged
+    assert (best.converged, best.cut_short) == (True, False)
     assert best.value == bowl(centre)(best.theta)[0]
 
 
@@ -58,6 +58,7 @@ def test_restarts_find_the_higher_top_and_repeat_exactly():
 
 def test_the_best_point_seen_wins_even_when_the_search_is_cut_short():
     best = maximise(bowl(np.array([1.0])), np.array([-1.9]), np.array([[-2.0, 2.0]]), max_iter=1)
+    assert (best.converged, best.cut_short) == (False, True)
     assert best.value >= bowl(np.array([1.0]))(np.array([-1.9]))[0]
     assert best.value == bowl(np.array([1.0]))(best.theta)[0]
 
@@ -109,7 +110,7 @@ def lie(theta):
 def test_a_line_search_that_fails_costs_no_more_looks_than_asked_for(most):
     best = maximise(lie, np.zeros(2), np.tile([-5.0, 5.0], (2, 1)), most_looks=most)
     assert_array_equal(best.theta, np.zeros(2))
-    assert not best.converged
+    assert (best.converged, best.cut_short) == (False, False)
     assert best.n_evaluations == 1 + most
 
 
@@ -159,7 +160,7 @@ def test_a_spent_budget_ends_the_search_at_its_best_point(n_calls):
     best = maximise(limited, np.array([-2.9]), np.array([[-4.0, 4.0]]), n_restarts=3, rng=np.random.default_rng(0))
     assert best.value == max(values) == two_tops(best.theta)[0]
     assert best.n_evaluations == n_calls
-    assert not best.converged
+    assert (best.converged, best.cut_short) == (False, True)
 
 
 @pytest.mark.parametrize(("size", "longest"), [(0.01, 0.01), (1.0, 1.0), (1000.0, 1.0)])

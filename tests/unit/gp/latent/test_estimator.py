@@ -223,7 +223,7 @@ def test_a_fit_ends_where_rounding_lets_no_line_search_rise(monkeypatch: pytest.
 
     def nothing(max_iter: int, tol: float, *, fixed_noise: bool) -> Optimum:
         rounds.append(max_iter)
-        return Optimum(np.zeros(1), 0.0, 20, converged=False, n_iter=0, scale=np.ones(1))
+        return Optimum(np.zeros(1), 0.0, 20, converged=False, cut_short=False, n_iter=0, scale=np.ones(1))
 
     monkeypatch.setattr(search, "_ascend", nothing)
     search._best = 0.0

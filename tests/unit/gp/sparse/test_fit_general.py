@@ -512,6 +512,7 @@ def test_attributes_of_several_classes_are_those_of_the_first_or_of_all():
             inference="vb",
             n_iter=(4, 7, 2)[k],
             converged=k != 1,
+            cut_short=k == 1,
         )
         for k in range(3)
     ]
@@ -522,6 +523,6 @@ def test_attributes_of_several_classes_are_those_of_the_first_or_of_all():
     assert model.posteriors_ == ["latent 0", "latent 1", "latent 2"]
     assert (model.kernel_, model.posterior_, model.inference_) == ("kernel 0", "latent 0", "vb")
     assert (model.lower_bounds_, model.lower_bound_) == ([-9.0, -3.0], -12.0)
-    assert (model.n_iter_, model.converged_) == (7, False)
+    assert (model.n_iter_, model.converged_, model._cut_short) == (7, False, True)
     model._store(fits[::2])
-    assert (model.n_iter_, model.converged_, model.lower_bound_) == (4, True, -8.0)
+    assert (model.n_iter_, model.converged_, model._cut_short, model.lower_bound_) == (4, True, False, -8.0)

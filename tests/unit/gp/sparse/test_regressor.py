@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from skpref import SVGPRegressor
+from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import regressor as sparse_regressor
@@ -30,6 +31,7 @@ from skpref.gp.sparse.search import (
     cheapest_objective,
 )
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, target_scale
+from skpref.inference import hyper
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -388,3 +390,20 @@ def test_targets_whose_squares_overflow_beside_the_first_ones_are_refused() -> N
         model.partial_fit(X[:1], [1e299])
     np.testing.assert_array_equal(model.predict(X), before)
     assert np.isfinite(model.partial_fit(X[:1], [1e80]).predict(X)).all()
+
+
+@pytest.mark.parametrize("make", [SVGPRegressor, partial(SVGPRegressor, likelihood="student-t"), SVGPClassifier])
+def test_a_search_that_rounding_stopped_is_not_told_to_iterate_more(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = hyper.minimize
+
+    def stopped(*args: Any, **options: Any) -> Any:
+        result = found(*args, **options)
+        result.success, result.status = False, 2  # "ABNORMAL"
+        return result
+
+    monkeypatch.setattr(hyper, "minimize", stopped)
+    y = Y > 5.0 if make is SVGPClassifier else Y
+    remedy = r"Increase tol\.$" if make is SVGPClassifier else r"Increase tol, or set noise to about 0.001 \* y.std\(\)"
+    with pytest.warns(ConvergenceWarning, match=rf"rounding errors .* More iterations do not help\. .*{remedy}"):
+        model = make(random_state=0).fit(X, y)
+    assert not model.converged_

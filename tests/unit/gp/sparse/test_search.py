@@ -66,7 +66,7 @@ def test_the_cap_of_the_settings_is_a_failure_and_holds_for_a_planned_length_too
         objective, calls = counted(valley)
         search = new_search(max_iter=5)
         search.ascend(objective, max_iter=planned)
-        assert search.converged is converged
+        assert (search.converged, search.cut_short) == (converged, not converged)
         assert len(calls) <= 15
 
 
@@ -77,6 +77,15 @@ def test_evaluations_along_a_line(max_iter: int | None, steps: int) -> None:
     search.ascend(objective, max_iter=max_iter)
     assert len(calls) == 1 + steps
     assert np.all(search.parameters.kernel.theta == 0.0)
+    assert (search.converged, search.cut_short) == (max_iter is not None, False)
+
+
+def test_of_two_reasons_not_to_converge_the_one_that_more_iterations_help_is_named() -> None:
+    search = new_search(max_iter=1)
+    search.ascend(lie)
+    assert (search.converged, search.cut_short) == (False, False)
+    search.ascend(valley)
+    assert (search.converged, search.cut_short) == (False, True)
 
 
 def two_hills(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
