@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from skpref.exceptions import SkprefError
 from tests.unit.bad_inputs import places as at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Only reported, or only used in some models.
 REPORTED = (
@@ -23,6 +24,73 @@ REPORTED = (
 )
 COPIES = {"SVGPClassifier": {"kernel_", "posterior_"}, "BayesianGPLVM": {"inducing_points_"}}
 WORDS = {"estimator", "feature_names"}
+TABLE = {
+    "user": [f"u{user}" for user in at.USER],
+    "left": [f"x{item}" for item in at.LEFT],
+    "right": [f"x{item}" for item in at.RIGHT],
+    "kind": at.USER % 2,
+    "length": at.X[at.LEFT, 0],
+}
+TIED = np.where(np.arange(at.P) % 3 == 0, 0.5, at.PREFERRED)
+# Models with the records that those of `places` have not.
+OTHERS: dict[str, Callable[[], Any]] = {
+    "groups": lambda: at.crowd(user="user", left="left", right="right", groups=["kind"], order_effect=True).fit(
+        frame(), at.PREFERRED
+    ),
+    "ties": lambda: at.crowd(likelihood="probit-ties", tie_thresholds="user").fit(at.NAMED_TRIPLES, TIED),
+    "factors": lambda: at.crowd(at.ITEMS, at.USERS, inference="svi", tol=1.0).fit(at.NAMED_TRIPLES, at.PREFERRED),
+    "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(
+        frame(), at.PREFERRED
+    ),
+    "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
+    "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", n_inducing=5).fit(at.X, at.LEVEL),
+    "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", n_epochs=2).fit(at.X, at.SCORE),
+}
+# Axes of arrays whose sizes no other part of the record has, and arrays that may be of several types.
+FREE = {
+    *(
+        "AverageResidual.rows 0",
+        "AverageResidual.features 1",
+        "Calibration.log_weights 0",
+        "Entities.features 1",
+        "Entities.seen 0",
+    ),
+    *("ExactLatent.X 1", "FMDraws.log_likelihoods 0", "FMDraws.theta 1", "FMDraws.theta 2", "Factors.items 1"),
+    *("Factors.thresholds 2", "GroupPosterior.half 0", "InducingBasis.points 1", "LatentHyper.Z 0"),
+    *(
+        "LatentMapping.V 1",
+        "Prior.group 0",
+        "RatingVocabularies.levels 0",
+        "SparseLatent.mean 1",
+        "Places.item 0",
+        "Places.group 0",
+    ),
+}
+ANY_TYPE = {"Factors.items", "Factors.thresholds", "Factors.users", "RatingVocabularies.levels"}
+POSITIVE = {
+    *("Bias.variance", "Calibration.temperature", "Covariates.spread", "DenseBlock.precision", "ExactLatent.chol"),
+    *("FMPosterior.scale", "FactorPosterior.half", "FactorPosterior.inverse_scale", "FixedScale.mean"),
+    *("GammaScale.rate", "GammaScale.rate0", "GammaScale.shape", "GammaScale.shape0", "IPM3FPosterior.alpha"),
+    *("IPM3FPosterior.margin", "IPM3FPosterior.sigma", "InducingBasis.chol", "M3FPosterior.margin"),
+    *("M3FPosterior.sigma", "Machine.variance", "OrdinalMember.weight", "PairPosterior.covariate_scale"),
+    *("PairPosterior.half", "PersonalPosterior.S", "PersonalPosterior.S_new", "PersonalPosterior.effect_precision"),
+    *("PersonalPosterior.tau", "Prior.lam", "Regularisation.floor", "Regularisation.penalty"),
+    *("Regularisation.prior_weight", "SparseLatent.half"),
+}
+NOT_NEGATIVE = {
+    *("AverageResidual.variance", "Chain.begin", "Chain.n_averaged", "Chain.sweep", "ExactLatent.root_w"),
+    *("IPM3FPosterior.cost", "M3FPosterior.cost", "PersonalPosterior.own_share", "PersonalPosterior.rest_scale"),
+    *("PersonalPosterior.n_learnt", "Segment.size", "State.step", "TieThresholds.spread", "TieThresholds.variance"),
+}
+
+
+def frame() -> Any:
+    return pytest.importorskip("pandas").DataFrame(TABLE)
+
+
+@cache
+def fitted(name: str) -> Any:
+    return OTHERS[name]() if name in OTHERS else at.fitted(name)
 
 
 def parts(record: Any) -> dict[str, Any]:
@@ -42,6 +110,10 @@ def records(value: Any) -> Iterator[Any]:
         yield from records(part)
 
 
+def changed(record: Any, part: str, value: Any) -> Any:
+    return replace(record, **{part: value}) if is_dataclass(record) else record._replace(**{part: value})
+
+
 def unused(record: Any, name: str) -> bool:
     """Tell whether a part has no meaning in such a record."""
     if type(record).__name__ == "ExactLatent":
@@ -49,6 +121,9 @@ def unused(record: Any, name: str) -> bool:
     if type(record).__name__ == "PersonalPosterior":
         return name.startswith("effect_") and name != "effect_precision" and not record.B.shape[1]
     return name in WORDS
+
+
+MODELS = [*at.MAKERS, *at.VARIANTS, *OTHERS]
 
 
 @pytest.mark.parametrize("name", [*at.MAKERS, *at.VARIANTS])
@@ -62,10 +137,47 @@ def test_no_part_of_a_record_may_be_something_else(name: str) -> None:
             wrongs += [value[None]] if isinstance(value, np.ndarray) else []
             wrongs += [-1, 0.5] if type(value) is int else []
             for wrong in wrongs:
-                change = {part: wrong}
-                damaged = replace(record, **change) if is_dataclass(record) else record._replace(**change)
                 with pytest.raises(SkprefError):
-                    damaged.validate()
+                    changed(record, part, wrong).validate()
+
+
+def resized(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the array with one entry less and with one entry more, of each axis that has any."""
+    for axis in np.flatnonzero(array.shape).tolist():
+        yield axis, array.take(range(array.shape[axis] - 1), axis)
+        yield axis, np.concatenate([array, array.take([0], axis)], axis)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_of_a_record_have_the_sizes_and_types_of_one_another(name: str) -> None:
+    for record in records(vars(fitted(name))):
+        for part, value in parts(record).items():
+            place = f"{type(record).__name__}.{part}"
+            if not isinstance(value, np.ndarray) or unused(record, part):
+                continue
+            wrongs = [array for axis, array in resized(value) if f"{place} {axis}" not in FREE]
+            if place not in ANY_TYPE and value.dtype.kind in "fi":
+                wrongs.append(value.astype(f"{value.dtype.kind}{12 - value.itemsize}"))  # 4 bytes for 8 and back
+            for wrong in wrongs:
+                with pytest.raises(SkprefError):
+                    changed(record, part, wrong).validate()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_numbers_of_a_record_have_their_sign(name: str) -> None:
+    for record in records(vars(fitted(name))):
+        for part, value in parts(record).items():
+            place = f"{type(record).__name__}.{part}"
+            if place not in POSITIVE | NOT_NEGATIVE or value is None or not np.size(value) or unused(record, part):
+                continue
+            wrongs: list[Any] = [-abs(value) - 1]
+            wrongs += [value * 0] if place in POSITIVE else []
+            wrongs += [np.nan, np.inf] if isinstance(value, float) else []
+            for wrong in wrongs:
+                with pytest.raises((SkprefError, np.linalg.LinAlgError)):
+                    changed(record, part, wrong).validate()
+            if place in NOT_NEGATIVE and isinstance(value, float | np.ndarray):
+                changed(record, part, value * 0.0).validate()
 
 
 @pytest.mark.parametrize("name", [*at.MAKERS, *at.VARIANTS])
