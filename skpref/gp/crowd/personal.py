@@ -122,7 +122,8 @@ class PersonalPosterior:
         sizes |= {"M": n_points, "U": self.n_users}
         check_arrays(self, sizes, S_new="n n", shape_rows="M n", extension="M n", x="U p")
         if sizes["p"]:
-            require(self.covariates is not None, self, "covariates", "are missing")
+            sound = self.covariates is not None and self.covariates.centre.size == sizes["p"]
+            require(sound, self, "covariates", f"must be {sizes['p']}")
             check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
             check_positive(self, "effect_variance", zero=True)
         check_positive(self, "tau", "effect_precision")

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
+from skpref import Table
+from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import SkprefError
+from skpref.kernels.checks import check_parameters
 from tests.unit.bad_inputs import places as at
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 REPORTED = (
     "lower_bound_ lower_bounds_ n_iter_ n_skipped_ converged_ risk_ risks_ r_hat_ effective_sample_size_ n_factors_ "
     "scale_ noise_ amplitude_ length_scale_ relevance_ inference_ log_marginal_likelihood_value_ n_samples_seen_ "
-    "order_effect_ coef_ coef_std_ _warm_key _warm_start_key _distribution_key _segments _alive user_kernel_"
+    "order_effect_ coef_ coef_std_ _warm_key _warm_start_key _distribution_key _segments _alive _cut_short user_kernel_"
 )
 COPIES = {"SVGPClassifier": {"kernel_", "posterior_"}, "BayesianGPLVM": {"inducing_points_"}}
 WORDS = {"estimator", "feature_names"}
@@ -45,6 +49,67 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
     "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", n_inducing=5).fit(at.X, at.LEVEL),
     "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", n_epochs=2).fit(at.X, at.SCORE),
+}
+# The same estimators fitted to fewer rows, items, users, features, levels or factors, and what depends on these.
+SMALL_X, SMALL_ITEMS = at.X[:20, :2], Table(at.X[:20, :2], ids=at.ITEM_NAMES[:20])
+SMALL_USERS = Table(at.PEOPLE[:4, :1], ids=at.USER_NAMES[:4])
+SMALL = (at.LEFT < 20) & (at.RIGHT < 20)
+SMALL_ANSWERS = at.PREFERRED[SMALL]
+SMALL_PAIRS = np.array(at.NAMED_PAIRS)[SMALL]
+SMALL_TRIPLES = np.column_stack([np.array(at.USER_NAMES)[at.USER % 4][SMALL], SMALL_PAIRS])
+SMALL_RATED = (at.RATED[:, 0] < 8) & (at.RATED[:, 1] < 6)
+SMALL_RATINGS = at.RATED[SMALL_RATED], np.minimum(at.RATING[SMALL_RATED], 4)
+SMALL_CHAIN: dict[str, Any] = {"levels": [1, 2, 3, 4], "n_samples": 1, "n_sweeps": 4}
+OF_ITEMS = "_items components_ item_ids_ posterior_ _comparisons"
+OF_CROWD = OF_ITEMS + " _users user_ids_ item_factors_ user_factors_"
+OF_FEATURES = " kernel_ inducing_points_"
+OF_CHAINS = "_ratings posterior_ _chains _vocabularies classes_ user_factors_ item_factors_ thresholds_"
+OF_ROWS = "n_features_in_ posterior_"
+SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
+    "GPPLRegressor": (OF_ROWS + OF_FEATURES + " _state", lambda: at.regressor().fit(SMALL_X, at.SCORE[:20])),
+    "GPPLClassifier": (OF_ITEMS + " _state", lambda: at.classifier().fit(SMALL_PAIRS, SMALL_ANSWERS)),
+    "GPPLClassifier(items)": (
+        OF_ITEMS + OF_FEATURES + " _state",
+        lambda: at.classifier(SMALL_ITEMS).fit(SMALL_PAIRS, SMALL_ANSWERS),
+    ),
+    "CrowdGPPL": (OF_CROWD, lambda: at.crowd().fit(SMALL_TRIPLES, SMALL_ANSWERS)),
+    "CrowdGPPL(items, users)": (
+        OF_CROWD + OF_FEATURES + " factor_kernel_",
+        lambda: at.crowd(SMALL_ITEMS, SMALL_USERS).fit(SMALL_TRIPLES, SMALL_ANSWERS),
+    ),
+    "factors": (
+        OF_CROWD + OF_FEATURES + " factor_kernel_ inducing_users_ factor_scales_ _state",
+        lambda: at.crowd(SMALL_ITEMS, SMALL_USERS, inference="svi", tol=1.0, n_factors=1).fit(
+            SMALL_TRIPLES, SMALL_ANSWERS
+        ),
+    ),
+    "GPOrdinalRegressor": (
+        OF_ROWS + " classes_ _rows ensemble_ likelihood_ thresholds_",
+        lambda: at.ordinal().fit(SMALL_X, at.CLASS[:20]),
+    ),
+    "SVGPRegressor": (
+        OF_ROWS + OF_FEATURES + " _rows",
+        lambda: at.sparse_gp(at.SVGPRegressor).fit(SMALL_X, at.SCORE[:20]),
+    ),
+    "SVGPClassifier": (
+        "n_features_in_ classes_ _rows likelihood_ _states kernels_ posteriors_",
+        lambda: at.sparse_gp(at.SVGPClassifier).fit(SMALL_X, at.LEVEL[:20]),
+    ),
+    "BayesianGPLVM": (
+        "n_features_in_ mapping_ mean_ embedding_ embedding_std_ _n_features_out",
+        lambda: at.latent(n_inducing=4, n_components=2).fit(SMALL_X),
+    ),
+    "VariationalFM": (OF_ROWS, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
+    "VariationalFMClassifier": (
+        OF_ROWS,
+        lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20]),
+    ),
+    "VariationalFMOrdinal": (
+        OF_ROWS + " classes_",
+        lambda: at.machine(at.VariationalFMOrdinal).fit(SMALL_X, at.CLASS[:20]),
+    ),
+    "GibbsM3F": (OF_CHAINS, lambda: at.gibbs(at.GibbsM3F, **SMALL_CHAIN, n_factors=1).fit(*SMALL_RATINGS)),
+    "GibbsIPM3F": (OF_CHAINS, lambda: at.gibbs(at.GibbsIPM3F, **SMALL_CHAIN).fit(*SMALL_RATINGS)),
 }
 # Axes of arrays whose sizes no other part of the record has, and arrays that may be of several types.
 FREE = {
@@ -200,3 +265,85 @@ def test_the_number_of_columns_belongs_to_the_posterior(name: str) -> None:
     damaged.n_features_in_ = damaged.n_features_in_ + 1
     with pytest.raises(SkprefError):
         damaged._check_fitted()
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_no_attribute_may_come_from_a_fit_to_other_data(name: str) -> None:
+    names, fit = SMALLER[name]
+    models = fitted(name), fit()
+    for model, other in (models, models[::-1]):
+        for attribute in names.split():
+            damaged = copy(model)
+            setattr(damaged, attribute, getattr(other, attribute))
+            with pytest.raises((SkprefError, ValueError)):
+                damaged._check_fitted()
+
+
+def test_covariates_of_users_are_as_many_as_their_effects() -> None:
+    posterior = at.fitted("CrowdGPPL(items, users)").posterior_
+    short = replace(posterior.covariates, basis=None, centre=np.zeros(1), spread=np.ones(1))
+    assert posterior.x.shape[1] != 1
+    with pytest.raises(SkprefError, match="covariates must be"):
+        replace(posterior, covariates=short).validate()
+
+
+def test_comparisons_without_weight_may_be_of_items_that_the_posterior_lacks() -> None:
+    model = copy(at.fitted("CrowdGPPL(items, users)"))
+    comparisons, entities = model._comparisons, model._items
+    model._items = replace(entities, seen=entities.seen[:-1])
+    with pytest.raises(SkprefError, match="_items leaves out"):
+        model._check_comparisons()
+    last = comparisons.weight * ((comparisons.left != at.N - 1) & (comparisons.right != at.N - 1))
+    model._comparisons = replace(comparisons, weight=last)
+    model._check_comparisons()
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (np.nan, 1.0), (2.0, 1.0), (1.0,), "free"])
+def test_bounds_of_a_kernel_are_pairs_of_positive_numbers(bounds: Any) -> None:
+    kernel = RBF(1.0)
+    kernel.length_scale_bounds = bounds
+    with np.errstate(invalid="ignore"), pytest.raises((SkprefError, ValueError)):
+        check_parameters(kernel)
+
+
+@pytest.mark.parametrize("ids", [np.array([1, 0]), np.array([0, 2]), np.array([0, 1], dtype=np.uint64)])
+def test_ids_that_are_row_numbers_count_from_0(ids: np.ndarray) -> None:
+    vocabulary = Vocabulary.__new__(Vocabulary)
+    vocabulary.__setstate__({"ids": ids, "positional": True})
+    with pytest.raises(SkprefError, match="0, 1, 2"):
+        vocabulary.validate()
+    vocabulary.__setstate__({"ids": np.arange(3), "positional": True})
+    vocabulary.validate()
+
+
+def test_there_are_as_many_chains_as_in_the_posterior() -> None:
+    for name in at.GIBBS:
+        damaged = copy(at.fitted(name))
+        damaged._chains = damaged._chains * 2
+        with pytest.raises(SkprefError, match="must be 1 chains"):
+            damaged._check_fitted()
+
+
+def test_a_softmax_model_keeps_no_state() -> None:
+    fit = at.sparse_gp(at.SVGPClassifier, multi_class="softmax", n_inducing=5).fit(at.X, at.LEVEL)
+    fit._states = at.fitted("SVGPClassifier")._states
+    with pytest.raises(SkprefError, match="_states"):
+        fit._check_fitted()
+
+
+def test_draws_belong_to_the_machine_that_they_are_of() -> None:
+    posterior = fitted("draws").posterior_
+    posterior.validate()
+    other = replace(posterior.last, likelihood=at.fitted("VariationalFMClassifier").posterior_.machine.likelihood)
+    for change in (
+        {"offset": 1.0},
+        {"scale": 2.0},
+        {"last": other},
+        {"sampled": posterior.machine},
+        {"sampled": replace(posterior.sampled, theta=posterior.sampled.theta[:, 1:])},
+        {"sampled": replace(posterior.sampled, theta=posterior.sampled.theta[:1], bias=posterior.sampled.bias[:1])},
+    ):
+        with pytest.raises(SkprefError):
+            replace(posterior, **change).validate()
+    two = replace(posterior.sampled, theta=posterior.sampled.theta[:2], bias=posterior.sampled.bias[:2])
+    replace(posterior, sampled=two).validate()
