@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import f
 
+from skpref.exceptions import DataError
 from skpref.inference import gibbs
 from skpref.inference.gibbs import (
     Chain,
@@ -57,6 +58,37 @@ def test_a_run_averages_and_keeps_what_comes_after_burn_in():
     np.testing.assert_array_equal([s["x"] for s in chain.samples], seen[[14, 19, 24, 29]])
     assert chain.n_averaged == 20
     np.testing.assert_allclose(chain.trace["square"], (seen**2).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("change", "sound"),
+    [
+        ({}, True),
+        ({"n_averaged": 1}, True),
+        ({"n_averaged": 0}, False),
+        ({"n_averaged": 4}, False),
+        ({"trace": {"risk": [0.5]}}, True),
+        ({"trace": {"risk": []}}, False),
+        ({"trace": {"risk": [0.5] * 4}}, False),
+        ({"trace": {"risk": [0.5], "square": [0.5, 0.5]}}, False),
+        ({"trace": {"square": [0.5]}}, False),
+        ({"trace": {"risk": [1]}}, False),
+        ({"trace": {"risk": (0.5,)}}, False),
+        ({"state": {}}, False),
+        ({"state": {"seed": np.zeros(1, np.uint64)}}, False),
+        ({"state": {"seed": np.array(3)}}, False),
+        ({"average": None}, False),
+        ({"begin": 6}, False),
+    ],
+)
+def test_a_chain_of_a_file_reports_the_sweeps_that_it_made(change, sound):
+    seed = {"seed": np.array(3, np.uint64)}
+    chain = Chain(seed, 5, 2, {}, 3, ({},), {"risk": [0.5] * 3})
+    if sound:
+        replace(chain, **change).validate()
+    else:
+        with pytest.raises(DataError):
+            replace(chain, **change).validate()
 
 
 def test_the_state_is_averaged_where_there_is_no_estimate():

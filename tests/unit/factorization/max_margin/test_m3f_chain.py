@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpref import GibbsM3F
+from skpref import GibbsIPM3F, GibbsM3F
 from skpref.data import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import ipm3f_chain, m3f_chain
@@ -102,6 +102,43 @@ def test_seeds_of_chains_are_those_that_are_drawn(seed, sound):
     else:
         with pytest.raises(DataError, match="has a seed that is no number from 0 to 9223372036854775807"):
             check_resumed(GibbsM3F._chain_model, problem, start, chain)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"feature": np.array([1, 0])}, "in order"),
+        ({"feature": np.array([0, 0])}, "in order"),
+        ({"feature": np.array([0, 2])}, "outside 0 to 1"),
+        ({"feature": np.array([0])}, "has users of"),
+        ({"born": np.array(2.0)}, "no number"),
+        ({"born": np.array([2])}, "no number"),
+        ({"born": np.array(-1)}, "no number"),
+        ({"users": np.full((USERS, 2), 2, np.uint8)}, "users outside 0 to 1"),
+        ({"items": np.full((ITEMS, 2), 2e15)}, "items outside"),
+        ({"items": np.zeros((ITEMS, 2), np.float32)}, "has items of"),
+        ({"other": np.zeros(2)}, "must have"),
+    ],
+)
+def test_features_of_a_resumed_chain_are_named_in_order(change, message):
+    problem = problems(ratings_of(np.ones(len(CELLS))))[ipm3f_chain]
+    zeros = {"users": np.zeros((USERS, 2), np.uint8), "items": np.zeros((ITEMS, 2))}
+    state = {**ipm3f_chain.start_state(problem, 5), **zeros, "feature": np.array([0, 1]), "born": np.array(2)}
+    chain = Chain({**state, **change})
+    if message is None:
+        check_resumed(GibbsIPM3F._chain_model, problem, Chain(state), chain)
+    else:
+        with pytest.raises(DataError, match=message):
+            check_resumed(GibbsIPM3F._chain_model, problem, Chain(state), chain)
+
+
+@pytest.mark.parametrize("trace", [{}, {"risk": [1.0]}, {"risk": [1.0], "n_factors": [0.0], "other": [0.0]}])
+def test_a_chain_that_has_made_a_sweep_reports_what_its_model_reports(trace):
+    with pytest.raises(DataError, match="has other names"):
+        _check_trace(Chain({}, sweep=1, trace=trace), 0)
+    with pytest.raises(DataError, match="has other names"):
+        _check_trace(Chain({}, sweep=1, trace=trace), None if len(trace) != 1 else 0)
 
 
 FACTORS = Factors(np.ones((2, 4, 3), np.uint8), np.ones((2, 5, 3), np.float32), np.ones((2, 1, 3)))
