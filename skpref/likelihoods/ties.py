@@ -278,6 +278,6 @@ def _tie_derivatives(z: Array, b: float) -> Triple:
 
 def _threshold_derivatives(z: Array, b: float) -> Triple:
     """Return log p(tie) and its first two derivatives in b."""
-    terms = band(-z, 2.0 * b)
+    terms = band(z, 2.0 * b)  # which is even in z
     first = terms.at_upper + terms.at_lower
     return terms.value, first, terms.bend - 4.0 * terms.at_upper * terms.at_lower

@@ -214,3 +214,14 @@ def test_a_design_of_one_user_or_one_item_is_saved(tmp_path):
             design = OneHotDesign(implicit=implicit).fit(pairs)
             save(design, tmp_path / "design")
             assert (load(tmp_path / "design").transform(pairs) != design.transform(pairs)).nnz == 0
+
+
+def test_the_block_of_rated_items_belongs_to_users_and_items():
+    design = OneHotDesign(implicit=True).fit(PAIRS)
+    design._check_fitted()
+    rated, unseen = design.rated_, design.rated_.tolil()
+    unseen[-1, 0] = 1.0
+    for damaged in (rated[1:], rated[:, 1:], rated.toarray(), unseen.tocsr()):
+        design.rated_ = damaged
+        with pytest.raises(DataError, match="rated_"):
+            design._check_fitted()

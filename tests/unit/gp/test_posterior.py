@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skpref.exceptions import DataError
 from skpref.gp import posterior
-from skpref.gp.posterior import ExactLatent, SparseLatent
+from skpref.gp.posterior import ExactLatent, SparseLatent, check_kept_rows, check_latent
 from skpref.inference.basis import InducingBasis
 
 KERNEL = ConstantKernel(1.5) * RBF([1.0, 2.0])
@@ -103,3 +103,36 @@ def test_sites_and_variances_may_be_zero_and_not_negative() -> None:
             replace(without, prior_variance=wrong).validate()
     with pytest.raises(DataError, match="X needs a kernel"):
         replace(without, X=sound.X).validate()
+
+
+TARGET, WEIGHT = np.zeros(4), np.ones(4)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [np.ones((4, 2)), TARGET, WEIGHT],
+        (np.ones((4, 2)), TARGET),
+        (np.ones((4, 3)), TARGET, WEIGHT),
+        (np.ones((3, 2)), TARGET, WEIGHT),
+        (np.ones((4, 2)), TARGET[:3], WEIGHT),
+        (np.ones((4, 2)), TARGET[:, None], WEIGHT),
+        (np.ones((4, 2)), TARGET, WEIGHT[:, None]),
+        (np.ones((4, 2)), TARGET.tolist(), WEIGHT),
+        (np.ones((4, 2)), TARGET, np.array([1.0, 1.0, 1.0, 0.0])),
+    ],
+)
+def test_rows_that_a_fit_keeps_have_a_target_and_a_positive_weight_each(rows: Any) -> None:
+    assert check_kept_rows(object(), (np.ones((4, 2)), TARGET, WEIGHT), 2) == 4
+    assert check_kept_rows(object(), (np.eye(4), TARGET, WEIGHT), None) == 4
+    with pytest.raises(DataError, match="_rows"):
+        check_kept_rows(object(), rows, 2)
+    with pytest.raises(DataError, match="_rows must have 4 columns"):
+        check_kept_rows(object(), (np.ones((4, 2)), TARGET, WEIGHT), None)
+
+
+def test_a_posterior_without_rows_predicts_no_new_ones() -> None:
+    latent = ExactLatent(None, None, np.zeros(2), np.ones(2), np.eye(2), 1.0)
+    latent.validate()
+    with pytest.raises(DataError, match="must be a posterior of 3 features"):
+        check_latent(object(), latent, RBF(), 3)

@@ -303,6 +303,7 @@ def test_laplaces_bound_counts_the_uncertainty_of_scales(draw, seed):
         ([-9.0, -9.0], 1, False, True),
         ([-9.0, -9.09], 1, False, True),  # by .01 of 1 + |bound|
         ([-9.0, -9.2], 1, False, False),
+        ([-9.0, -8.9], 1, False, False),
         ([-9.0, -8.8], 1, False, False),
         ([-9.0, -9.2], 1, True, True),  # with moving hyper-parameters a fall is an end
         ([-9.0, -8.8], 1, True, False),
@@ -314,6 +315,7 @@ def test_laplaces_bound_counts_the_uncertainty_of_scales(draw, seed):
 def test_mini_batches_end_where_the_mean_bound_of_a_window_stays(bounds, window, tunes, ends):
     schedule = svi.Schedule(tol=0.01, window=window, tune=print if tunes else None)
     assert svi._is_stationary(bounds, schedule) is ends
+    assert svi._is_stationary([*bounds[:1] * 2 * window], replace(schedule, tol=0.0))  # nothing moves
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -94,3 +95,26 @@ def test_all_is_learnt_again_when_answers_have_grown(monkeypatch: pytest.MonkeyP
     model = CrowdGPPL(random_state=0).fit(ROWS[OLD], Y[OLD])
     model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
     assert model.posterior_.n_learnt == model.posterior_.tau.size
+
+
+@pytest.mark.parametrize(
+    ("n", "n_learnt", "n_changed", "n_effects", "new_items", "is_update"),
+    [
+        (20_000, 20_000, 1, 0, False, False),  # so few that all is learnt again
+        (25_000, 20_000, 1, 0, False, True),
+        (25_001, 20_000, 1, 0, False, False),  # grown by more than a quarter
+        (25_000, 20_000, 12_500, 0, False, True),
+        (25_000, 20_000, 12_501, 0, False, False),  # more than half are of users that changed
+        (25_000, 20_000, 1, 0, True, True),
+        (25_000, 20_000, 1, 2, False, True),
+        (25_000, 20_000, 1, 2, True, False),  # effects of features on items that they were not learnt of
+    ],
+)
+def test_which_answers_leave_what_users_share(
+    n: int, n_learnt: int, n_changed: int, n_effects: int, new_items: bool, is_update: bool
+) -> None:
+    rows = SimpleNamespace(user=np.repeat([0, 1], [n_changed, n - n_changed]))
+    model: Any = SimpleNamespace(y=np.zeros(n), users=rows, shape=np.eye(3 + new_items))
+    old: Any = SimpleNamespace(n_learnt=n_learnt, B=np.zeros((3, n_effects)), S=np.eye(3))
+    assert update_hierarchy.is_update(model, old, np.array([True, False])) is is_update
+    assert not update_hierarchy.is_update(model, old, None)
