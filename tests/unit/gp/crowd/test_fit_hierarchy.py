@@ -222,16 +222,19 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
     model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)
 
     def average() -> Any:
-        S = np.array([member.state.S for member in members[-2:]])
+        isotropic, *S = [member.state.S for member in members[-3:]]
         size = np.trace(S, axis1=1, axis2=2)
         assert not np.allclose(S[0], S[1])
+        assert_allclose(isotropic, np.diag(np.full(5, isotropic[0, 0])), atol=1e-12)
         # A shape has trace 1; the sizes are averaged as ratios.
-        return size[0] ** 0.75 * size[1] ** 0.25 * (0.75 * S[0] / size[0] + 0.25 * S[1] / size[1])
+        mean = size[0] ** 0.75 * size[1] ** 0.25
+        shape = 0.75 * S[0] / size[0] + 0.25 * S[1] / size[1]
+        return mean**0.6 * np.trace(isotropic) ** 0.4 * shape
 
     assert_allclose(model.posterior_.S, average())
     # Later answers move all of them, until they are so many that the best is enough.
     model.partial_fit(data.comparisons[:20], data.y[:20])
-    assert len(members) >= 4
+    assert len(members) >= 6
     assert_allclose(model.posterior_.S, average())
     monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", 50)
     members.clear()
