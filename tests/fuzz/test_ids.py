@@ -125,7 +125,10 @@ def test_any_pairs_of_ids_are_read_or_refused(data: Any, reader: str, n: int) ->
 def test_any_matrix_of_ratings_is_read_or_refused(data: Any, shape: tuple[int, int], is_sparse: bool) -> None:
     dense = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "dense")
     matrix = data.draw(drawn.sparse_matrices(shape), "sparse") if is_sparse else dense
-    refusal(lambda: from_matrix(matrix), matrix)
+    result, message = refusal(lambda: from_matrix(matrix), matrix)
+    if message is None:
+        assert len(result[0]) == len(result[1])
+        assert is_sparse or not np.isnan(result[1]).any()
 
 
 ANSWERED = {

@@ -359,13 +359,29 @@ def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "BayesianGPLVM", "GPOrdinalRegressor"])
-def test_whole_numbers_of_other_types_count(name: str) -> None:
+def test_whole_numbers_of_other_types_count_inducing_points(name: str) -> None:
+    more = {"inference": "vb"} if "Ordinal" in name else {}
     for count in (np.int8(20), True):
-        at.MAKERS[name](n_inducing=count, **({"inference": "vb"} if "Ordinal" in name else {})).fit(*at.TRAINING[name])
-    for estimator in ("CrowdGPPL", *at.MACHINES):
-        at.MAKERS[estimator](n_factors=True).fit(*at.TRAINING[estimator])
-    at.MAKERS["BayesianGPLVM"](n_components=True).fit(at.X)
-    at.MAKERS["GibbsM3F"](n_chains=True).fit(*at.TRAINING["GibbsM3F"])
+        fits_as(at.MAKERS[name], name, {"n_inducing": count, **more}, {"n_inducing": int(count), **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        *((name, "n_factors") for name in ("CrowdGPPL", *at.MACHINES)),
+        ("BayesianGPLVM", "n_components"),
+        ("GibbsM3F", "n_chains"),
+    ],
+)
+def test_true_counts_as_one(name: str, parameter: str) -> None:
+    fits_as(at.MAKERS[name], name, {parameter: True}, {parameter: 1})
+
+
+def fits_as(make: Callable[..., Any], name: str, params: dict[str, Any], others: dict[str, Any]) -> None:
+    """Check that two sets of parameters give the same predictions."""
+    rows = at.TRAINING[name][0]
+    one, other = (at.output(make(**kept).fit(*at.TRAINING[name]), rows) for kept in (params, others))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later() -> None:
@@ -375,4 +391,6 @@ def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later() ->
 
 
 def test_any_tolerance_is_one() -> None:
-    at.MAKERS["BayesianGPLVM"](tol=1e300).fit(at.X)
+    coarse, default = (at.MAKERS["BayesianGPLVM"](**tol).fit(at.X) for tol in ({"tol": 1e300}, {}))
+    assert coarse.n_iter_ < default.n_iter_
+    assert np.isfinite(coarse.lower_bound_)

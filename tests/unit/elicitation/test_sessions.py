@@ -266,9 +266,8 @@ def test_sessions_of_levels_learn_people_with_calibrated_levels(name):
     assert np.all(np.diff(error, axis=0) < 0.0)
     assert np.all(np.diff(loss, axis=0) < 0.0)
     assert error[2].max() < 0.75 * error[0].min()
-    for step in range(
-        3
-    ):  # intervals of 80 % hold before and after answers, with twelve dependent levels of each person
+    # Intervals of 80 % hold before and after answers. The twelve levels of a person depend on each other.
+    for step in range(3):
         covered = np.mean(np.abs(np.ravel(ranks[2 * step :: 6] + ranks[step::6]) - 0.5) <= 0.4)
         assert 0.72 < covered < 0.88
 
