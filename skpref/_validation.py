@@ -203,10 +203,10 @@ def _ragged(rows: Sequence[Any], name: str) -> DataError:
         f"has length {len(row)}" if hasattr(row, "__len__") and not isinstance(row, str | bytes) else "is one value"
         for row in rows
     ]
-    other = next((k for k, kind in enumerate(kinds) if kind != kinds[0]), 0)
+    other = next((k for k, kind in enumerate(kinds) if kind != kinds[0]), None)
+    shown = "within a row" if other is None else f"row 0 {kinds[0]}, row {other} {kinds[other]}"
     return DataError(
-        f"{name} must be an array: the rows of {name} have different lengths or mix numbers and lists (row 0 "
-        f"{kinds[0]}, row {other} {kinds[other]})"
+        f"{name} must be an array: the rows of {name} have different lengths or mix numbers and lists ({shown})"
     )
 
 

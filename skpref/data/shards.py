@@ -200,6 +200,8 @@ def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarr
         from pyarrow import dataset
     except ImportError as error:
         raise MissingExtraError("Parquet files need pyarrow: pip install 'skpref[frames]'") from error
+    if isinstance(X, dataset.Scanner):
+        raise DataError("X is a Scanner of pyarrow, which can be read only once: pass its dataset, filtered if need be")
     if not (isinstance(X, str) or hasattr(X, "__fspath__")):
         return X
     try:
@@ -320,8 +322,8 @@ def shared_schema(dataset: Any, names: list[str]) -> Any:  # noqa: ANN401  # of 
     if fragments is None and wider:  # pyarrow reads filtered files with the types of the first one
         raise DataError(
             f"column {wider[0].name!r} of X, a filtered dataset, holds {wider[0].type} in some files and "
-            f"{dataset.schema.field(wider[0].name).type} in the first one: state the type of this column before you "
-            "filter, by schema= of pyarrow.dataset.dataset"
+            f"{dataset.schema.field(wider[0].name).type} in the first one: state the type {wider[0].type} of this "
+            "column before you filter, by schema= of pyarrow.dataset.dataset"
         )
     return schema
 

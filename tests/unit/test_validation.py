@@ -12,7 +12,7 @@ from scipy import sparse
 
 import skpref
 from skpref import SVGPRegressor
-from skpref._validation import ON_DASK, check_array, check_numbers, check_sparse
+from skpref._validation import ON_DASK, as_array, check_array, check_numbers, check_sparse
 from skpref.data import from_matrix
 from skpref.exceptions import DataError
 
@@ -316,3 +316,17 @@ def test_a_record_batch_has_the_names_of_a_table() -> None:
     np.testing.assert_array_equal(model.predict(batch), model.predict(pyarrow.Table.from_batches([batch])))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(batch.select(["b", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ([[1, 2], [3]], r"row 0 has length 2, row 1 has length 1"),
+        ([1, [2]], "row 0 is one value, row 1 has length 1"),
+        ([[1, [2]], [3, 4]], r"\(within a row\)"),
+    ],
+)
+@pytest.mark.parametrize("read", [check_numbers, as_array])
+def test_ragged_rows_are_shown(read: Any, rows: list[Any], shown: str) -> None:
+    with pytest.raises(DataError, match=f"the rows of X have different lengths or mix numbers and lists .*{shown}"):
+        read(rows, "X")

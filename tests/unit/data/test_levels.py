@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skpref.data.levels import as_labels, encode_levels, levels_of_parts, ordered_levels, with_levels_of
+from skpref.data.levels import (
+    as_labels,
+    encode_levels,
+    levels_of_parts,
+    numbers_of_levels,
+    ordered_levels,
+    with_levels_of,
+)
 from skpref.exceptions import DataError, DataWarning
 
 labels = st.one_of(
@@ -55,6 +62,8 @@ def test_levels_of_parts() -> None:
         assert [level.tolist() for level in levels] == [[3, 0], [1], [2, 0]]
     with pytest.raises(DataError, match="order differs between parts of the data: 'd', 'a', 'c', 'b' and 'b', 'd';"):
         levels_of_parts(words, [stated, np.array(["b", "d"], dtype=object)], None)
+    with pytest.raises(DataError, match="categories, and no part of the data has all of them: 'b', 'a' and 'a', 'd';"):
+        levels_of_parts(words, [np.array(order, dtype=object) for order in (["b", "a"], ["a", "d"])], None)
     with pytest.raises(DataError, match="y holds 'c', which is not among the levels 'a', 'b', 'd'"):
         levels_of_parts(words, [stated], ["a", "b", "d"])
     with pytest.raises(DataError, match="y mixes labels of several types"):
@@ -204,3 +213,26 @@ def test_collections_of_dask_are_refused_as_labels_and_as_their_order() -> None:
     ):
         with pytest.raises(TypeError, match=r"^y is a collection of Dask \(Series\), but data in memory are required"):
             read(collection)
+
+
+def test_numbers_with_fractions_are_levels_while_they_are_few() -> None:
+    half = np.repeat(np.arange(100) + 0.5, 2)
+    assert ordered_levels(half, steps=True)[0].size == 100
+    assert ordered_levels(np.repeat(np.arange(120.0), 2), steps=True)[0].size == 120
+    with pytest.raises(DataError, match=r"101 different numbers with fractions, and at most 100 .* Round them"):
+        ordered_levels(np.append(half, 0.0), steps=True)
+
+
+@pytest.mark.parametrize(("y", "levels"), [([2, 1], ["1", "2"]), (["2", "1"], [1, 2])])
+def test_levels_of_another_type_are_said_to_be(y: list[Any], levels: list[Any]) -> None:
+    with pytest.raises(DataError, match=r"not among the levels .* They are of another type: convert one of them"):
+        encode_levels(y, np.array(levels, dtype=object))
+
+
+@pytest.mark.parametrize(
+    ("levels", "numbers"),
+    [([0.5, 2], [0.5, 2.0]), ([False, True], [0.0, 1.0]), ([2, 1], None), (["1", "2"], None), ([1, "2"], None)],
+)
+def test_numbers_of_levels(levels: list[Any], numbers: list[float] | None) -> None:
+    found = numbers_of_levels(levels)
+    assert (None if found is None else found.tolist()) == numbers
