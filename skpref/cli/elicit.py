@@ -65,7 +65,7 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     if not hasattr(last, "posterior_"):
         raise DataError(f"{options.model}: holds a {type(last).__name__} that is not fitted")
     if options.out is not None and getattr(last.posterior_, "sampled", None) is not None:
-        why = "drawn by Gibbs sampling cannot be updated; leave --out out, or fit with --set inference=variational"
+        why = "drawn by Gibbs sampling cannot be updated: omit --out, or fit with --set inference=variational"
         raise DataError(f"{options.model}: a {type(last).__name__} {why}")
     machine = isinstance(last, VariationalFM | VariationalFMClassifier | VariationalFMOrdinal)
     if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):

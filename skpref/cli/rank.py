@@ -27,6 +27,7 @@ from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
 from skpref.cli.tasks.ratings import recommendations_text, recommended
+from skpref.data.levels import numbers_of_levels
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -222,7 +223,7 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         return names, {"prediction": mean, "std": std}
     p = model.predict_proba(X)
     if isinstance(model, GPOrdinalRegressor):
-        return names, _places(p)
+        return names, _expected(p, model.classes_)
     if p.shape[1] > 2:
         classes = ", ".join(map(str, model.classes_.tolist()[:10]))
         raise DataError(f"{options.model}: its classes ({classes}) have no order to rank by; see `skpref predict`")
@@ -249,12 +250,14 @@ def _of_user(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
     pairs = np.empty((items.size, 2), dtype=object)
     pairs[:, 0], pairs[:, 1] = user, items.tolist()
     if isinstance(last_step(model), VariationalFMOrdinal):
-        return pairs[:, 1], _places(model.predict_proba(pairs))
+        return pairs[:, 1], _expected(model.predict_proba(pairs), model.classes_)
     return pairs[:, 1], machine_columns(model, pairs)
 
 
-def _places(p: Array) -> dict[str, NDArray[Any]]:
-    """Return mean and standard deviation of the place of the level: 1 is the lowest."""
-    place = np.arange(1, p.shape[1] + 1)
+def _expected(p: Array, levels: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return mean and standard deviation of a level; unless levels are numbers, of its place, where 1 is the lowest."""
+    numeric = numbers_of_levels(levels.tolist())
+    place = np.arange(1.0, p.shape[1] + 1.0) if numeric is None else numeric
     mean = p @ place
-    return {"expected_place": mean, "std": np.sqrt(np.maximum(p @ place**2 - mean**2, 0.0))}
+    name = "expected_place" if numeric is None else "expected_level"
+    return {name: mean, "std": np.sqrt(np.maximum(p @ (place - place[0]) ** 2 - (mean - place[0]) ** 2, 0.0))}

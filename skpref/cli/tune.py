@@ -27,6 +27,7 @@ from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from skpref.cli.options import Demo, Fit, Tune
@@ -154,7 +155,7 @@ def fit(options: Fit) -> int:
     task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
     say(options, printable(task.headline()))
     settings, params = task.defaults(), dict(options.settings)
-    _check_settings(task.build(settings), params)
+    _check_settings(task.build(settings), params, MODELS[options.model].options)
     try:
         model = task.final(settings, params)
     except KeyboardInterrupt as stop:
@@ -175,13 +176,14 @@ def fit(options: Fit) -> int:
     return 0
 
 
-def _check_settings(model: Any, params: dict[str, Any]) -> None:
+def _check_settings(model: Any, params: dict[str, Any], options: Sequence[str]) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
     for name in params:
         if name in _OPTIONS:
-            raise DataError(f"--set {name}: use {_OPTIONS[name]}")
+            option = "--levels" if name == "class_order" and "levels" in options else _OPTIONS[name]
+            raise DataError(f"--set {name}: use {option}")
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"
             raise DataError(f"--set {name}: {what} there are {', '.join(names)}")

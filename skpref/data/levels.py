@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import IntArray
+    from skpref._typing import Array, IntArray
 
 _FEW = 8  # levels that a message shows
 _NUMBERS = "biuf"
@@ -29,6 +29,7 @@ __all__ = [
     "as_labels",
     "encode_levels",
     "levels_of_parts",
+    "numbers_of_levels",
     "ordered_levels",
     "read_labels",
     "with_levels_of",
@@ -94,17 +95,28 @@ def _common_order(orders: Sequence[NDArray[Any]]) -> NDArray[Any]:
     longest = max(orders, key=len)
     for order in orders:
         if order.tolist() != [level for level in longest.tolist() if level in order.tolist()]:
+            differ = "whose order differs between parts of the data"
+            if not set(order.tolist()) <= set(longest.tolist()):
+                differ = "and no part of the data has all of them"
             few = " and ".join(", ".join(map(shorten, some.tolist()[:_FEW])) for some in (longest, order))
             raise DataError(
-                f"y holds ordered categories, whose order differs between parts of the data: {few}; state the order "
+                f"y holds ordered categories, {differ}: {few}; state the order "
                 "of the levels: class_order=[...], low to high."
             )
     return longest
 
 
 def _are_steps(values: NDArray[Any]) -> bool:
-    """Return whether numbers with fractions are levels, such as half stars, and not measurements: they are few."""
-    return values.dtype.kind == "f" and bool(np.isfinite(values).all()) and np.unique(values).size <= _MOST_STEPS
+    """Return whether numbers with fractions are levels, such as half stars; refuse many of them: measurements."""
+    if values.dtype.kind != "f" or not np.isfinite(values).all():
+        return False
+    distinct = np.unique(values)
+    if distinct.size > _MOST_STEPS and np.any(distinct != np.floor(distinct)):
+        raise DataError(
+            f"Unknown label type: continuous. y holds {distinct.size} different numbers with fractions, and at most "
+            f"{_MOST_STEPS} are taken for levels. Round them, or use a model of numbers, such as VariationalFM."
+        )
+    return bool(distinct.size <= _MOST_STEPS)
 
 
 def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
@@ -137,8 +149,18 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any], *, are_rows: bool = True)
         few = ", ".join(map(repr, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
         row = f" (row {wrong[0]})," if are_rows else ","
         msg = f"y holds {_plain(values[wrong[0]])!r:.80}{row} which is not among the levels {few}."
-        raise DataError(msg + " Name all levels in class_order, low to high.")
+        written = {str(level) for level in classes.tolist()}
+        hint = " They are of another type: convert one of them." if str(_plain(values[wrong[0]])) in written else ""
+        raise DataError(f"{msg}{hint} Name all levels in class_order, low to high.")
     return np.asarray(order[place], dtype=np.int64)
+
+
+def numbers_of_levels(levels: Sequence[Any]) -> Array | None:
+    """Return levels as numbers; None unless they ascend, so that a higher number is a higher level."""
+    if not all(isinstance(level, int | float) for level in levels):
+        return None
+    numbers = np.array(levels, dtype=np.float64)
+    return numbers if np.all(np.diff(numbers) > 0.0) else None
 
 
 def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:

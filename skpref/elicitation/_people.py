@@ -19,6 +19,7 @@ from skpref._estimator import last_step
 from skpref._validation import check_array
 from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
 from skpref.data.ids import shorten
+from skpref.data.levels import numbers_of_levels
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
 from skpref.elicitation._machines import draws_of_population, population_of
 from skpref.elicitation._newcomers import Newcomers
@@ -461,9 +462,9 @@ _PERSONS: Final[dict[type, Any]] = {
 
 
 def _expected_levels(ids: list[Any], labels: tuple[Any, ...], belief: Belief) -> Estimates:
-    """Return expected ratings; levels that are not numbers count from 0."""
-    numeric = all(isinstance(label, int | float) for label in labels)
-    levels, p = np.array(labels if numeric else range(len(labels)), dtype=np.float64), np.asarray(belief.probability)
+    """Return expected ratings; levels that are not ascending numbers count from 0."""
+    numeric, p = numbers_of_levels(labels), np.asarray(belief.probability)
+    levels = np.arange(len(labels), dtype=np.float64) if numeric is None else numeric
     low, high = (levels[np.argmax(np.cumsum(p, axis=1) >= q - 1e-12, axis=1)] for q in (0.05, 0.95))
     return Estimates(ids, p @ levels, low, high)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array
     from skpref.cli.files import Sheet
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
 _SHOWN = 15  # features
-_ALIKE = 1e-3  # relative difference of relevances that is rounding
+_ROUNDING = 1e-6  # of logarithms of scales
 _TOO_LARGE = 2**53  # for a double to hold all whole numbers
 
 
@@ -169,10 +170,12 @@ class FeatureTask(LabelTask):
         title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
         rows = [(cut(name), f"{value:.3f}") for name, value in shown]
         lines = [title, *table(("feature", "relevance"), rows)]
-        values = np.array([value for _, value in outcome.findings])
-        if values.size > 1 and np.ptp(values) <= _ALIKE * values.max():
-            lines.append("  All alike: this kernel has one length-scale for all features. kernel=ard tells them apart.")
-        return [*super().sections(outcome), "\n".join(lines)]
+        return [*super().sections(outcome), "\n".join([*lines, *self._remarks(outcome)])]
+
+    def _remarks(self, outcome: Outcome) -> list[str]:
+        """Return lines below the table of relevances."""
+        del outcome
+        return []
 
     def files(self, outcome: Outcome) -> Files:
         return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
@@ -209,6 +212,23 @@ class OrdinalTask(LevelTask, FeatureTask):
 
     def _labels(self) -> dict[str, Any]:
         return {"class_order": self.data.labels}
+
+    def _remarks(self, outcome: Outcome) -> list[str]:
+        relevant = sum(value > 0.0 for _, value in outcome.findings)
+        if relevant < 2 or not _features_share_scales(outcome.model.kernel_):
+            return []
+        why = "This kernel has the same scale for all features, so their relevance hardly depends on the labels."
+        return [f"  {why}", "  To learn a scale for each: skpref fit with --set kernel=ard"]
+
+
+def _features_share_scales(kernel: Kernel) -> bool:
+    """Return whether a kernel's hyper-parameters of features keep the ratios that they had at the start of the search.
+
+    Bounds are multiples of the starts.
+    """
+    sizes = [parameter.n_elements for parameter in kernel.hyperparameters if not parameter.fixed]
+    parts = np.split(kernel.theta - kernel.bounds[:, 0], np.cumsum(sizes)[:-1]) if sizes else []
+    return all(np.ptp(part) < _ROUNDING for part in parts)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

@@ -13,6 +13,8 @@ from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_s
 from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
 from skpref.cli.tasks.ratings import read_columns, read_levels
 from skpref.data import OneHotDesign
+from skpref.data.levels import ordered_levels
+from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
@@ -93,6 +95,10 @@ def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
         y, labels, machine = _zeros_and_ones(sheet, name), np.array([0, 1]), VariationalFMClassifier()
     else:
         labels, y = read_levels(sheet, name, options.levels, ids)
+        try:
+            ordered_levels(labels, labels, steps=True, are_rows=False)
+        except DataError as error:
+            raise sheet.fault(str(error), None, name) from error
         task, metric, machine = LevelMachineTask, _LEVELS, VariationalFMOrdinal(class_order=np.arange(labels.size))
     rows = Rows(np.column_stack(ids), y, read_weights(sheet, options.weight))
     check_size(sheet, rows.size, "rows", options)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, LOG_LOSS, SQUARED_ERROR, Rows
-from skpref.cli.tasks.features import Labelled, OrdinalTask
+from skpref.cli.tasks.features import Labelled, OrdinalTask, _features_share_scales
+from skpref.gp.default_kernels import linear, stationary
+from skpref.kernels import Linear
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +73,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
-        r"feature +relevance\n.+\n.+\n  All alike: this kernel has one length-scale for all features\.",
+        r"feature +relevance\n.+\n.+\n  This kernel has the same scale for all .*\n.* fit with --set kernel=ard",
         r"skpref predict skpref-out.model.skpref DATA.csv",
     ):
         assert re.search(expected, out), expected
@@ -82,6 +85,34 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["fit", *asked[1:], "--features", "size,noise", "--set", "kernel=ard"]) == 0
     relevance = load(folder / "model.skpref").relevance_
     assert relevance[0] > 2.0 * relevance[1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shared"),
+    [
+        (RBF(2.0), True),
+        (stationary(1.5, np.array([1.0, 3.0])), True),
+        (linear(np.array([1.0, 3.0]), 0.5), True),
+        (ConstantKernel(2.0) * Linear(np.array([1.0, 3.0]), "fixed"), True),
+        (ConstantKernel(2.0) * RBF([1.0, 2.0]) + Linear(np.array([2.0, 2.0])), False),
+        (stationary(1.5, np.array([1.0, 3.0])).clone_with_theta(np.array([0.3, 0.4])), False),
+        (Linear(np.array([1.0]), "fixed"), True),
+    ],
+)
+def test_kernels_that_learn_nothing_about_single_features(kernel: Any, *, shared: bool) -> None:
+    assert _features_share_scales(kernel) is shared
+
+
+def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(1, 2, k % 3) for k in range(30)], [(k % 7, k % 7, 0.1 * k) for k in range(30)]
+    for model, lines in zip(("ordinal", "svgp"), rows, strict=True):
+        write(folder / "alike.csv", "a,b,label\n" + "".join(f"{a},{b},{y}\n" for a, b, y in lines))
+        assert main(["tune", "alike.csv", "--model", model, *QUICK]) == 0
+        out, _ = capsys.readouterr()
+        assert re.search(r"a +(\d\.\d+)\n  b +\1", out)
+        assert "This kernel has" not in out
 
 
 @pytest.mark.slow
@@ -125,9 +156,21 @@ def test_machines_of_levels(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert model.classes_.tolist() == [2.0, 2.5, 3.0, 3.5, 4.0]
     assert main(["rank", "skpref-out/model.skpref", "--user", "u1", "--json"]) == 0
     ranked = json.loads(capsys.readouterr().out)
-    places = [row["expected_place"] for row in ranked]
-    assert places == sorted(places, reverse=True)
-    assert len(set(places)) == 10
+    expected = [row["expected_level"] for row in ranked]
+    assert expected == sorted(expected, reverse=True)
+    assert len(set(expected)) == 10
+    assert 2.0 < expected[-1] < expected[0] < 4.0  # in stars
+    p = model.predict_proba([["u1", ranked[0]["id"]]])[0]
+    assert expected[0] == pytest.approx(p @ model.classes_)
+    assert ranked[0]["std"] == pytest.approx(np.sqrt(p @ (model.classes_ - expected[0]) ** 2))
+
+
+@pytest.mark.parametrize("command", [("fit",), ("tune", *QUICK)])
+def test_measurements_are_no_levels(folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+    write(folder / "pairs.csv", "user,item,rating\n" + "".join(f"u{k % 9},i{k % 13},{k + 0.1}\n" for k in range(101)))
+    assert main([command[0], "pairs.csv", "--model", "fm-ordinal", *command[1:]]) == 2
+    error = capsys.readouterr().err
+    assert re.search(r"pairs\.csv, column 'rating': .* 101 different numbers with fractions, and at most 100", error)
 
 
 def test_levels_of_machines_may_be_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +183,11 @@ def test_levels_of_machines_may_be_words(folder: Path, capsys: pytest.CaptureFix
     assert main([*asked, "--levels", "bad,fair,good"]) == 0
     assert load(folder / "m.skpref").classes_.tolist() == ["bad", "fair", "good"]
     assert main(["elicit", "m.skpref", "--out", "learnt.skpref"]) == 2
-    assert "drawn by Gibbs sampling cannot be updated" in capsys.readouterr().err
+    assert "drawn by Gibbs sampling cannot be updated: omit --out" in capsys.readouterr().err
+    assert main(["rank", "m.skpref", "--user", "u1", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)[0]) == {"rank", "id", "expected_place", "std"}  # 1 is the lowest
+    assert main([*asked, "--levels", "bad,fair,good", "--set", "class_order=good,bad"]) == 2
+    assert "--set class_order: use --levels" in capsys.readouterr().err
 
 
 BAD: dict[str, tuple[str, tuple[str, ...], str]] = {

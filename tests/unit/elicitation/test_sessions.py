@@ -272,6 +272,17 @@ def test_sessions_of_levels_learn_people_with_calibrated_levels(name):
         assert 0.72 < covered < 0.88
 
 
+def test_where_1_is_the_best_grade_estimates_count_levels_from_0():
+    grades = Session(machine(VariationalFMOrdinal, 5 - LEVELS, class_order=[4, 3, 2, 1]), random_state=0)
+    stars = Session(MODELS["levels"], random_state=0)
+    for session, answer in ((grades, 1), (stars, 4)):
+        session.tell({session.ask(1)[0]: answer})
+    wanted, found = stars.estimates(), grades.estimates()
+    for ours, theirs in zip(found[1:], wanted[1:], strict=True):
+        np.testing.assert_allclose(ours, theirs - 1.0)
+    assert np.all(found.low <= found.high)
+
+
 def test_draws_of_an_unseen_user_are_those_of_the_trained_ones():
     pipeline = MODELS["drawn levels"]
     rows = pipeline[0].transform([("new user", item) for item in range(ITEMS)])
