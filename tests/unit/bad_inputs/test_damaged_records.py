@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skpref import Table
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import SkprefError
+from skpref.gp.crowd.groups import Places
 from skpref.kernels.checks import check_parameters
 from tests.unit.bad_inputs import places as at
 
@@ -347,3 +348,18 @@ def test_draws_belong_to_the_machine_that_they_are_of() -> None:
             replace(posterior, **change).validate()
     two = replace(posterior.sampled, theta=posterior.sampled.theta[:2], bias=posterior.sampled.bias[:2])
     replace(posterior, sampled=two).validate()
+
+
+def test_a_posterior_has_the_effects_of_the_covariates() -> None:
+    names = {"left": "left", "right": "right", "order_effect": True}
+    without = at.classifier(**names).fit(frame(), at.PREFERRED)
+    damaged = copy(fitted("covariates"))
+    damaged.posterior_, damaged._state = without.posterior_, without._state
+    with pytest.raises(SkprefError, match="posterior_ must have the effects of covariates"):
+        damaged._check_fitted()
+
+
+def test_a_kind_of_groups_may_have_a_single_one() -> None:
+    Places(np.arange(2), np.zeros((2, 1), np.int64), np.ones(1, np.int64)).validate()
+    with pytest.raises(SkprefError, match="outside 1"):
+        Places(np.arange(2), np.zeros((2, 1), np.int64), np.zeros(1, np.int64)).validate()

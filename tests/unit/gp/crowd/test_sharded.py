@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import clone
 
 import skpref
 from skpref import CrowdGPPL, Table
-from skpref.data import shards
+from skpref.data import Comparisons, shards
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
@@ -262,3 +263,10 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(
     gc.collect()
     assert list((tmp_path / "temporary").iterdir()) == []
     assert_array_equal(model.utility(users=USERS), wanted)
+
+
+def test_the_largest_weight_is_allowed() -> None:
+    answers = Comparisons([0, 1], [1, 0], [1.0, 0.0], [1.0, 1e9], 2)
+    sharded._check_weights(answers)
+    with pytest.raises(DataError, match="answers weigh up to"):
+        sharded._check_weights(replace(answers, weight=1.001 * answers.weight))
