@@ -69,6 +69,7 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
+_MAX_AVERAGE = 100_000  # comparisons; of more, S is known well enough
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
@@ -214,7 +215,7 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
-        if n_learnt <= MAX_CHOICE and model.max_rank:
+        if n_learnt <= _MAX_AVERAGE and model.max_rank:
             model, first = _averaged(model, first, chosen)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):

@@ -232,11 +232,16 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
         return mean**0.6 * np.trace(isotropic) ** 0.4 * shape
 
     assert_allclose(model.posterior_.S, average())
-    # Later answers move all of them, until they are so many that the best is enough.
+    # Later answers move all of them, until they are so many that the best is enough, and then that its size is, too.
     model.partial_fit(data.comparisons[:20], data.y[:20])
     assert len(members) >= 6
     assert_allclose(model.posterior_.S, average())
     monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", 50)
+    members.clear()
+    model.partial_fit(data.comparisons[:1], data.y[:1])
+    isotropic, S = [member.state.S for member in members]
+    assert_allclose(model.posterior_.S, S * (np.trace(isotropic) / np.trace(S)) ** 0.4)
+    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 50)
     members.clear()
     model.partial_fit(data.comparisons[:1], data.y[:1])
     assert not members
