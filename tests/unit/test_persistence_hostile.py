@@ -423,7 +423,7 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("crowd, both", "posterior_.tau", minus, "tau must be positive"),
     ("crowd, both", "posterior_.alpha", cut, "alpha must have"),
     ("crowd, both", "posterior_.n_users", always(3), "x has shape"),
-    ("crowd, both", "posterior_.covariates", always(None), "covariates are missing"),
+    ("crowd, both", "posterior_.covariates", always(None), "covariates must be of 3 columns"),
     ("crowd, both", "posterior_.covariates.spread", lambda a: 0.0 * a, "spread must be positive"),
     ("crowd, both", "posterior_.extension", narrow, "extension has shape"),
     ("crowd, both", "posterior_.basis", always(None), "shape_rows has shape"),

@@ -123,7 +123,7 @@ class PersonalPosterior:
         check_arrays(self, sizes, S_new="n n", shape_rows="M n", extension="M n", x="U p")
         if sizes["p"]:
             sound = self.covariates is not None and self.covariates.centre.size == sizes["p"]
-            require(sound, self, "covariates", f"must be {sizes['p']}")
+            require(sound, self, "covariates", f"must be of {sizes['p']} columns")
             check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
             check_positive(self, "effect_variance", zero=True)
         check_positive(self, "tau", "effect_precision")
