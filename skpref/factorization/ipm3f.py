@@ -119,8 +119,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     posterior_ : IPM3FPosterior
         Averages, last states and kept samples of the chains.
     temperature_ : float
-        Number by which `predict_proba` divides the loss, learnt from a tenth of the ratings: after its last sweep, the
-        first chain runs 15 more without them. 1 for fewer than 10 ratings.
+        Number by which `predict_proba` divides the loss, learnt from ratings held out: after its last sweep, the first
+        chain runs 15 more without a tenth of the ratings, and as many without each further tenth, until 3,000 ratings
+        or all were held out. 1 for fewer than 10 ratings.
     level_weights_ : ndarray of shape (L,)
         Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings:
         levels of equal loss are not equally frequent.
