@@ -64,10 +64,10 @@ RIVALS = ("medians", "smooth-hinge", "myfm", "surprise", "m3f", "fm-10", "fm-20"
 
 
 def estimator(kind: str, **params: Any) -> GibbsM3F | GibbsIPM3F:  # noqa: ANN401
-    """One of the two."""
+    """One of the two, with the paper's prior of the factors."""
     if kind == "m3f":
         return GibbsM3F(**params)
-    return GibbsIPM3F(**{name: value for name, value in params.items() if name != "dtype"})
+    return GibbsIPM3F(sigma=1.0, **{name: value for name, value in params.items() if name != "dtype"})
 
 
 def nmae(model: GibbsM3F | GibbsIPM3F, rated: Rated) -> float:

@@ -173,8 +173,7 @@ class M3FPosterior:
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
         """Predict levels, shape (n,)."""
         if rule == "median":
-            plain = uncalibrated(self.n_levels)
-            cumulative = np.cumsum(self.probabilities(user, item, plain), axis=1)
+            cumulative = np.cumsum(self.probabilities(user, item, self.calibration), axis=1)
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
         factors = {"scores": self.samples, "average": self.average, "last": self.last}[rule]
         level = np.empty(user.size, dtype=np.int64)

@@ -81,7 +81,7 @@ def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(recommended) == 3 * N_USERS  # everybody has left out three of sixteen
     trials = rows_of(folder / "out" / "trials.csv")
     assert list(trials[0])[:5] == ["trial", "state", "mae", "folds", "seconds"]
-    assert (trials[0]["C"], trials[0]["n_factors"], trials[0]["margin"]) == ("0.0562", "3", "9.0")  # the default
+    assert (trials[0]["C"], trials[0]["n_factors"], trials[0]["margin"]) == ("0.075", "3", "9.0")  # the default
 
     mine = [row for row in recommended if row["user"] == "u1"]
     assert main(["rank", "out/model.skpref", "--user", "u1", "--out", "u1.csv"]) == 0

@@ -39,7 +39,7 @@ X, Y, NEW, ANSWERS = stars()
 SMALL = GibbsM3F(4, C=0.2, levels=[0, 1, 2, 3, 4], n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
 
 
-@pytest.mark.parametrize("model", [GibbsM3F(20, C=0.2), GibbsIPM3F()], ids=["m3f", "ipm3f"])
+@pytest.mark.parametrize("model", [GibbsM3F(20, C=0.2), GibbsIPM3F(C=0.1, sigma=1.0)], ids=["m3f", "ipm3f"])
 def test_intervals_of_ratings_cover(model):
     model.set_params(levels=range(5), random_state=0).fit(X, Y)
     p, row = model.predict_proba(NEW), np.arange(len(ANSWERS))
