@@ -21,7 +21,7 @@ from skpref._validation import column_names, refuse_collection, refuse_repeated_
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Container, Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -35,6 +35,7 @@ __all__ = [
     "read_pairs",
     "read_rated",
     "read_triples",
+    "refuse_other_roles",
     "shorten",
     "single_id",
     "unpack_ids",
@@ -315,7 +316,7 @@ def read_rated(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
 class _Layout(NamedTuple):
     """The columns of an array of comparisons or ratings, for checks and messages."""
 
-    width: int
+    roles: tuple[str, ...]  # what the columns are
     shape: str
     noun: str  # what sparse input should have been
     row: str  # what a row holds
@@ -323,19 +324,28 @@ class _Layout(NamedTuple):
     entry: str = "comparison"  # what a row is
     advice: str = "Sparse features belong in a Table"
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.roles)
+
 
 _PAIRS = _Layout(
-    2,
+    ("left", "right"),
     "(n_pairs, 2)",
     "two columns of item ids",
     "the ids of its left and right item",
     ": the ids of the left and of the right item",
 )
 _TRIPLES = _Layout(
-    3, "(n_comparisons, 3)", "three columns of ids", "the ids of its user, left and right item", ": user, left, right"
+    ("user", "left", "right"),
+    "(n_comparisons, 3)",
+    "three columns of ids",
+    "the ids of its user, left and right item",
+    ": user, left, right",
 )
 _RATED = _Layout(
-    2,
+    ("user", "item"),
     "(n_ratings, 2)",
     "two columns of ids",
     "the ids of its user and of the item rated",
@@ -349,8 +359,22 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # no
     """Return the columns, each with its name for messages: X['left'] of a data frame, else X[:, 0]."""
     columns = _values_of_columns(X, name, layout)
     labels = column_names(X) or range(layout.width)
+    refuse_other_roles(dict(zip(layout.roles, labels, strict=True)), name)
     text = "{}[{}]" if hasattr(X, "columns") else "{}[:, {}]"
     return [(column, text.format(name, shorten(label))) for column, label in zip(columns, labels, strict=True)]
+
+
+def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Container[str] | None = None) -> None:
+    """Refuse ids that are read from a column by its place, all or some of them, where its name says other ids."""
+    for role, label in columns.items():
+        said = str(label).lower()
+        if by_order is not None and role not in by_order:
+            continue
+        if {"winner": "left", "loser": "right"}.get(said, said) in columns.keys() - {role}:
+            raise DataError(
+                f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
+                f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
+            )
 
 
 def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like

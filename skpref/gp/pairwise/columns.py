@@ -18,7 +18,7 @@ from skpref._validation import column_names, refuse_repeated_columns
 from skpref._warn import warn
 from skpref.data import read_pairs, read_triples
 from skpref.data.frames import TableReader
-from skpref.data.ids import shorten
+from skpref.data.ids import refuse_other_roles, shorten
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning
 
@@ -96,6 +96,7 @@ class PairColumns:
         terms = [_named(reader, term) for term in self.covariates]
         ids = {name: _named(reader, column) for name, column in self.ids.items()}
         groups = {f"groups={column!r}": _named(reader, column) for column in self.groups}
+        refuse_other_roles(ids, "X", {name for name in ids if isinstance(self.ids[name], _Place)})
         self._check_distinct(ids | groups, terms)
         covariates = [_numbers(reader, term, name) for term, name in zip(terms, self.names, strict=True)]
         rows = {name: self._ids(reader, name, column) for name, column in ids.items()}

@@ -167,8 +167,10 @@ def test_data_frames():
     model = clone(SMALL).fit(frame, pd.Series(Y))
     same(model, clone(SMALL).fit(X, Y))
     assert model.feature_names_in_.tolist() == ["user", "film"]
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError, match="column 'user' of X would be read as the item ids"):
         model.predict(frame[["film", "user"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame.rename(columns={"film": "series"}))
 
 
 def test_weights_are_repetitions():

@@ -257,3 +257,15 @@ def test_sparse_rows_and_names_of_one_text_are_refused():
         PairColumns.of(NOTHING, [2], None).read(csr_array(np.eye(3)))
     with pytest.raises(DataError, match=r"covariates has names that are the same as text: .*1, '1'.*; give others"):
         PairColumns.of(NOTHING, {1: "home", "1": "away"}, None)
+
+
+@pytest.mark.parametrize("names", [["left", "right", "user", "x"], ["user", "loser", "winner", "x"]])
+def test_ids_read_by_place_are_refused_where_their_names_say_another_order(names):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 4, (30, 4)), columns=names).astype(str)
+    frame["x"] = np.linspace(0.0, 1.0, 30)
+    roles = ("user", "left", "right")
+    with pytest.raises(DataError, match=r"would be read as the (user|left) ids: the order of columns is user, left"):
+        PairColumns.of(dict.fromkeys(roles), ["x"], None).read(frame)
+    by_name = dict(zip(roles, names, strict=False))  # the user knows better than the names
+    assert PairColumns.of(by_name, ["x"], None).read(frame).user.tolist() == frame[names[0]].tolist()

@@ -133,3 +133,12 @@ def test_a_crowd_whose_left_side_never_wins_is_noticed():
         warnings.simplefilter("error")
         CrowdGPPL(n_factors=1).fit(rows)
         CrowdGPPL(n_factors=1).fit(rows, np.zeros(12))  # rows are (judge, loser, winner)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_soft_answers_that_agree_in_both_orders_are_no_advantage(seed):
+    rng = np.random.default_rng(seed)
+    p, expected = rng.random((2, 200))  # item 0 of a pair wins with p; the model expects something else
+    items = 2 * np.arange(200)
+    c = Comparisons(np.append(items, items + 1), np.append(items + 1, items), np.append(p, 1 - p), np.ones(400), 400)
+    assert side_advantage(c, c.y - np.append(expected, 1 - expected)) == 0.0
