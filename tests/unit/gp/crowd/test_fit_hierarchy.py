@@ -82,10 +82,10 @@ def test_candidates_are_in_units_of_the_scale_and_of_the_items() -> None:
     assert few.prior_weight == 2.0
     for number in (5, 6):  # without a prior of a weight of its own
         assert Regularisation.candidate(number, 3.0, 10).prior_weight == 0.5
-    penalties = [Regularisation.candidate(k, 1.0, 10).penalty for k in range(7)]
-    assert penalties == [0.3, 0.1, 0.1, 0.3, 1.0, 2.0, 8.0]
-    floors = [Regularisation.candidate(k, 1.0, 10).floor for k in range(7)]
-    assert floors == [1.0, 4.0, 4.0, 1.0, 1.0, 0.3, 0.3]
+    candidates = [Regularisation.candidate(k, 1.0, 10) for k in range(len(fit_hierarchy._CANDIDATES))]
+    assert [part.penalty for part in candidates] == [0.3, 0.1, 0.1, 0.3, 1.0, 2.0, 8.0, 0.3, 0.3, 0.3]
+    assert [part.floor for part in candidates] == [1.0, 4.0, 4.0, 1.0, 1.0, 0.3, 0.3, 0.3, 0.1, 0.1]
+    assert [part.prior_weight for part in candidates[-3:]] == [5.0, 5.0, 10.0]
 
 
 @pytest.mark.parametrize("order", [False, True])
