@@ -247,4 +247,3 @@ class _AdamState:
         k = np.flatnonzero(unseen & self._plan.free)
         nu, lam, group = self.machine.prior
         self.machine.mean[k], self.machine.variance[k] = nu[group[k]], 1.0 / lam[group[k]]
-        self._log_sd[k] = -0.5 * np.log(lam[group[k]])

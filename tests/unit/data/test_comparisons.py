@@ -641,3 +641,17 @@ def test_comparisons_of_other_groups_are_not_merged() -> None:
             Comparisons(left, right, y, np.ones(4), 2, group=wrong)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         Comparisons(left, right, y, np.ones(4), 2, group=group[:3])
+
+
+@pytest.mark.parametrize("bad", [-1, -7, 3, 8])
+@pytest.mark.parametrize("column", [0, 1])
+def test_the_first_row_beside_the_items_or_users_is_named(bad, column):
+    rows = np.tile([0, 2], (6, 1))
+    rows[[2, 4], column] = bad
+    what = f"negative item index {bad} in comparison 2;" if bad < 0 else f"comparison 2 refers to item {bad}, but"
+    with pytest.raises(DataError, match=what):
+        Comparisons(*rows.T, np.ones(6), np.ones(6), 3)
+    user = np.array([0, 2, 0, bad, bad, 1])
+    what = f"negative user index {bad} in comparison 3;" if bad < 0 else f"comparison 3 refers to user {bad}, but"
+    with pytest.raises(DataError, match=what):
+        Comparisons(*np.tile([0, 2], (6, 1)).T, np.ones(6), np.ones(6), 3, user=user, n_users=3)

@@ -236,3 +236,18 @@ def test_levels_of_another_type_are_said_to_be(y: list[Any], levels: list[Any]) 
 def test_numbers_of_levels(levels: list[Any], numbers: list[float] | None) -> None:
     found = numbers_of_levels(levels)
     assert (None if found is None else found.tolist()) == numbers
+
+
+@pytest.mark.parametrize("order", [["low", "mid", "top"], ["mid", "top", "low"], np.array(["low", "mid", "top"])])
+def test_names_that_cross_validation_has_numbered_are_read_by_the_order_of_names(order: Any) -> None:
+    y = ["mid", "low", "top", "low"]
+    numbered = np.unique(y, return_inverse=True)[1]
+    assert {0, 2} <= set(numbered.tolist())  # both ends of the numbers
+    expected = ordered_levels(y, order)
+    for values in (numbered, numbered.astype(np.uint8), numbered[numbered > 0]):
+        assert_array_equal(ordered_levels(values, order)[1], expected[1][np.isin(numbered, values)])
+    for beside in ([-1, 0, 1], [0, 1, 3], [0.0, 1.0, 2.0]):
+        with pytest.raises(DataError):
+            ordered_levels(beside, order)
+    with pytest.raises(DataError):  # numbers are levels themselves
+        ordered_levels([0, 1], [1, 2, 3])

@@ -321,3 +321,10 @@ def test_feature_names_may_be_given() -> None:
     for wrong in (["a"], "ab"):
         with pytest.raises(DataError, match="feature_names must be 2 names"):
             Table([[1.0, 2.0]], feature_names=wrong)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_hashes_lose_no_bit_of_a_value(form):
+    values = np.random.default_rng(0).standard_normal(60)
+    # A value times an odd number modulo 2**64 keeps its lowest bit; times an even one, values may meet.
+    np.testing.assert_array_equal(tables._row_hashes(form(np.diag(values))) % 2, tables._mix(values) % 2)

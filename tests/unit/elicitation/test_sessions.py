@@ -11,6 +11,7 @@ from scipy.stats import ttest_1samp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skpref import (
     CrowdGPPL,
@@ -26,7 +27,7 @@ from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
 from skpref.elicitation import STRATEGIES, Session, replay, select
 from skpref.elicitation._machines import _matrices, draws_of_population, population_of
-from skpref.elicitation._people import _pairs_at
+from skpref.elicitation._people import MachineUser, _pairs_at
 from skpref.exceptions import DataError, UnknownIdError
 
 USERS, ITEMS = 60, 24
@@ -633,3 +634,17 @@ def test_a_model_of_groups_has_no_sessions():
     model = CrowdGPPL(n_factors=1, groups=[3], random_state=0).fit(answers, CROWD.y[:200])
     with pytest.raises(DataError, match=r"the model has groups=\[3\]: fit a CrowdGPPL without groups"):
         Session(model)
+
+
+def test_candidates_go_through_all_steps_before_the_last():
+    model = MODELS["regressor"]
+    doubled = make_pipeline(model[0], FunctionTransformer(lambda X: 2.0 * X), model[1])
+    plain, twice = (MachineUser.of(each, [3, 5], None, None, RNG).rows.toarray() for each in (model, doubled))
+    np.testing.assert_array_equal(twice, 2.0 * plain)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
+    (tmp_path / "session.json").mkdir()
+    with pytest.raises(OSError):
+        Session(MODELS["crowd"]).save(tmp_path / "session.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["session.json"]

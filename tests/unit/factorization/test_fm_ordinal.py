@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import logsumexp, ndtr
 
-from skpref import VariationalFMOrdinal
+from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 from skpref.exceptions import DataError, DataWarning
 
 RNG = np.random.default_rng(0)
@@ -190,3 +190,21 @@ def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib() -> 
     machine = model.posterior_.machine
     assert_allclose([machine.bias.mean, machine.mean[0, 0]], mean, atol=1e-4)
     assert_allclose([machine.bias.variance, machine.variances[0, 0]], 1.0 / (1.0 + (A**2).sum(axis=0)), rtol=1e-6)
+
+
+def test_draws_are_those_of_the_posterior_and_of_the_noise() -> None:
+    """The same draws by the formulas, number by number."""
+    ordinal, regressor = FITTED, VariationalFM(1, n_epochs=5, random_state=0).fit(X, Y)
+    classifier = VariationalFMClassifier(1, n_epochs=5, random_state=0).fit(X, Y > 2)
+    rows = X[:40]
+    for model in (ordinal, regressor, classifier):
+        rng = np.random.default_rng(3)
+        draws = model.posterior_.draws(rows, 5, rng)
+        if model is classifier:
+            expected = model.classes_[(rng.random(draws.shape) < ndtr(draws)).astype(int)]
+        else:
+            noise = regressor.noise_ if model is regressor else model._likelihood.noise
+            expected = draws + noise * rng.standard_normal(draws.shape)
+        if model is ordinal:
+            expected = model.classes_[(expected[:, :, None] > model.thresholds_).sum(axis=2)]
+        assert_allclose(model.sample_y(rows, 5, random_state=np.random.default_rng(3)), expected)

@@ -607,3 +607,10 @@ def test_the_score_is_minus_the_weighted_error_in_levels():
     assert error.max() > 0.0
     assert model.score(X, 10 * y) == pytest.approx(-error.mean())
     assert model.score(X, 10 * y, weight) == pytest.approx(-np.average(error, weights=weight))
+
+
+def test_lengths_differ_also_where_ratings_weigh_nothing():
+    rows, weight = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0]], [1.0, 1.0, 0.0, 1.0, 1.0]
+    for y in ([1, 2, 1, 2, 1, 2], [1, 2, 1, 2]):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            GibbsM3F(1, n_sweeps=2, burn_in=1).fit(rows, y, sample_weight=weight)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from skpref.exceptions import DataError
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 
 seeds = st.integers(0, 2**32 - 1)
@@ -72,3 +73,15 @@ def test_mixed_moves_natural_parameters_along_a_line(kind, seed, rho):
         np.eye(5) if kind is DenseBlock else np.ones(5),
         atol=1e-9,
     )
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan])
+def test_a_precision_is_positive(wrong):
+    good = DiagonalBlock(np.array([1.0, 2.0]), np.zeros(2))
+    good.validate()
+    for precision in ([wrong, 2.0], [1.0, wrong]):
+        with pytest.raises(DataError, match="precision"):
+            DiagonalBlock(np.array(precision), np.zeros(2)).validate()
+    DenseBlock(np.diag([1.0, 2.0]), np.zeros(2)).validate()
+    with pytest.raises(DataError, match="precision"):
+        DenseBlock(np.diag([1.0, wrong]), np.zeros(2)).validate()

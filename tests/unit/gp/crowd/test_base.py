@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from skpref import CrowdGPPL
+from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd.base import refuse_unknown_users
+from skpref.gp.crowd.base import comparisons_of_seen, mark_seen, refuse_unknown_users
 from skpref.gp.entities import Items
 
 ROWS = [
@@ -106,3 +108,22 @@ def test_item_effects_are_those_of_the_first_fit_where_items_have_features() -> 
     model.set_params(item_effects=True)
     with pytest.raises(DataError, match="item_effects is True, but the fitted model has item_effects=False"):
         model._check_same_model()
+
+
+def test_answers_without_weight_name_nobody() -> None:
+    model = CrowdGPPL(n_factors=1, random_state=0).fit(ROWS)
+    users, items = (replace(entities, seen=np.zeros(0, dtype=np.int64)) for entities in (model._users, model._items))
+    weight = np.array([0.0, 1.0, 0.0, 2.0, 1e-300])
+    left, right, user = np.array([[0, 1, 0, 2, 1], [3, 2, 1, 1, 2], [0, 2, 0, 1, 2]])
+    covariates, group = np.arange(10.0).reshape(5, 2), np.arange(5)[:, None]
+    rows = Comparisons(
+        left, right, np.linspace(0.0, 1.0, 5), weight, 4, user=user, n_users=3, covariates=covariates, group=group
+    )
+    users, items = mark_seen(rows, users, items)
+    assert (users.seen.tolist(), items.seen.tolist()) == ([1, 2], [1, 2])
+    users = replace(users, seen=users.seen[::-1])
+    seen, kept = comparisons_of_seen(rows, users, items), [1, 3, 4]
+    assert (seen.left.tolist(), seen.right.tolist(), seen.user.tolist()) == ([0, 1, 0], [1, 0, 1], [0, 1, 0])
+    for name in ("y", "weight", "covariates", "group"):
+        np.testing.assert_array_equal(getattr(seen, name), getattr(rows, name)[kept])
+    assert (seen.n_items, seen.n_users) == (2, 2)

@@ -10,10 +10,12 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref.exceptions import DataError
-from skpref.gp.ordinal import fit
-from skpref.gp.ordinal.evidence import check_covariance
+from skpref.gp.ordinal import evidence, fit
+from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, check_covariance
+from skpref.likelihoods import OrdinalProbit
 
 RNG = np.random.default_rng(0)
+PROBIT = OrdinalProbit((-0.5, 0.5))
 ROOT = np.linalg.qr(RNG.standard_normal((6, 6)))[0]
 
 
@@ -51,3 +53,21 @@ def test_inducing_points_are_chosen_in_length_scales_where_a_kernel_has_finite_o
     for kernel in (RBF(2.0), RBF([1.0, 3.0]), RBF([1.0, np.inf]), ConstantKernel(2.0) * RBF(1.0), None):
         fit._choose_points(data, kernel, config, RNG)
     assert scales == [2.0, [1.0, 3.0], None, None, None]
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace"])
+def test_an_inference_starts_at_the_last_that_converged(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[Any] = []
+    name = "laplace" if method == "laplace" else "expectation_propagation"
+    infer = getattr(evidence, name)
+    monkeypatch.setattr(evidence, name, lambda *args, **kw: starts.append(args[4]) or infer(*args, **kw))
+    X, y = RNG.standard_normal((20, 1)), np.repeat([0.0, 1.0, 2.0, 1.0], 5)
+    one = ExactEvidence(OrdinalData(X, y, np.ones(20)), method)
+    first = one.infer(RBF(1.0), PROBIT)[1]
+    assert first.converged
+    second = one.infer(RBF(1.0), PROBIT)[1]
+    one.max_iter = 1
+    failed = one.infer(RBF(0.2), PROBIT)[1]
+    assert not failed.converged
+    one.infer(RBF(0.2), PROBIT)
+    assert [start is q for start, q in zip(starts, (None, first, second, None), strict=True)] == [True] * 4

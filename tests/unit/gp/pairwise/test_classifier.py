@@ -511,3 +511,12 @@ def test_features_that_are_constant_are_named(convert: Any) -> None:
         with pytest.warns(DataWarning, match=wanted) as record:
             fit()
         assert record[0].filename == __file__
+
+
+@pytest.mark.parametrize("inference", ["svi", "vb"])
+def test_the_bound_is_that_of_the_last_pass(inference: str) -> None:
+    model = quick(inference=inference, max_iter=4, tol=0.0, **({"batch_size": 40} if inference == "svi" else {}))
+    with pytest.warns(ConvergenceWarning):
+        model.fit(NAMED, Y)
+    assert len(set(model.lower_bounds_)) == 4
+    assert model.lower_bound_ == pytest.approx(model.lower_bounds_[-1], rel=1e-12)
