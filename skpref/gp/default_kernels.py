@@ -68,6 +68,12 @@ def linear(scale: Array, variance: float) -> Kernel:
     return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
 
 
+def linear_kernel(X: Features) -> Kernel | None:
+    """Return a linear kernel of unit variance, or None where a feature is too far from zero for one."""
+    scale = deviations(X)
+    return None if np.any(far_from_zero(X, scale)) else linear(scale, 1.0)
+
+
 def far_from_zero(X: Features, scale: Array) -> NDArray[np.bool_]:
     """Return which features are too far from 0 for a linear kernel, with the `deviations` of X, shape (d,)."""
     return np.asarray(np.abs(np.asarray(X.mean(axis=0)).ravel()) > _FAR * scale)

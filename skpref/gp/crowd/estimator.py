@@ -78,7 +78,7 @@ class CrowdGPPL(ShardedCrowd):
         Covariance of personal parts over the features of the items. None: the kernel of the consensus, but with
         length-scales and a share of independent items chosen by the evidence, because tastes may depend on other
         features than the consensus. Tastes that do not depend on the features are among the choices, so useless
-        features do no harm.
+        features do no harm. Unless `kernel` is given, so are tastes that are linear in the features.
     user_kernel : Kernel, default=None
         Covariance of the effects of users' features. None: linear; with the factorised posterior `ProductMatern`
         (nu = 3/2) with median length-scales times the square root of the number of features.

@@ -23,6 +23,7 @@ from skpref.gp.crowd.model import (
     start_state,
 )
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
+from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, subsample
 from skpref.inference import hyper, svi
@@ -270,7 +271,7 @@ def _learn_kernels(model: CrowdModel, start: Kernels, user_kernels: Kernels, rng
 
 
 def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.Generator) -> Kernels:
-    """Shorten the length-scales of the factors as long as the bound of a small fit rises."""
+    """Shorten the length-scales of the factors as long as the bound of a small fit rises, or take linear factors."""
     alive = model.alive[:_SEARCH_FACTORS]
     pair = replace(subsample(model.pair, rng), joint_size=0)
     small = replace(
@@ -289,8 +290,11 @@ def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.G
         shorter = kernels.factors.clone_with_theta(kernels.factors.theta - np.log(_SHORTER))
         value = bound_of(kernels._replace(factors=shorter))
         if value <= best or np.any(shorter.theta < shorter.bounds[:, 0]):
-            return kernels
+            break
         best, kernels = value, kernels._replace(factors=shorter)
+    straight = linear_kernel(model.data.items)
+    if straight is not None and bound_of(kernels._replace(factors=straight)) > best:
+        return kernels._replace(factors=straight)
     return kernels
 
 

@@ -28,6 +28,7 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows
+from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData, choose_kernel, pair_model, root_mean_square, start_kernel
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
@@ -188,7 +189,7 @@ def fit_crowd_hierarchy(
     likelihood = config.pair.likelihood
     if start is None:
         few = _some_users(model, rng)
-        shape = _choose_shape(few, data, items, kernels.factors, scales, config, pair)
+        shape = _choose_shape(few, data, items, kernels, scales, config, pair)
         model = replace(model, shape=shape.matrix)
         scale = 1.0 if config.n_factors else _NO_TASTE
         part = replace(few, shape=shape.matrix)
@@ -321,7 +322,7 @@ def _choose_shape(
     model: Hierarchy,
     data: CrowdData,
     items: Kernel | None,
-    given: Kernel | None,
+    given: Kernels,
     scales: dict[str, Scale],
     config: CrowdConfig,
     pair: PairModel,
@@ -331,19 +332,22 @@ def _choose_shape(
     best = _Shape.of(None, None, n, 1.0, order=order)
     if items is None or not config.n_factors:
         return best
-    kernels = [given] if given is not None else [_stretched(items, factor) for factor in _FACTORS]
+    kernels = [_stretched(items, factor) for factor in _FACTORS] if given.factors is None else [given.factors]
+    middle = len(kernels) // 2
+    straight = linear_kernel(data.items) if given.items is None and given.factors is None else None
+    kernels += [] if straight is None else [straight]
     bases = [InducingBasis.at(clone(kernel), pair.points) for kernel in kernels]
     candidates = [_Shape.of(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
     # Independent items keep a kernel, too, so that new items can be predicted.
-    candidates.append(_Shape.of(bases[len(bases) // 2], data.items, n, 1.0, order=order))
-    state, evidence = None, []
+    candidates.append(_Shape.of(bases[middle], data.items, n, 1.0, order=order))
+    state, size, evidence = None, 1.0, []
     for shape in candidates:
         candidate = replace(model, shape=shape.matrix)
-        first = start_state(candidate, scales, config.pair.likelihood, 1.0)
+        first = start_state(candidate, scales, config.pair.likelihood, size)
         if state is not None:
-            first = replace(state, S=shape.matrix * np.trace(state.S) / len(state.S))
+            first = replace(state, S=first.S)
         fit = _fit(candidate, first)
-        state = fit.state
+        state, size = fit.state, np.trace(fit.state.S) / np.trace(shape.matrix)
         evidence.append(fit.evidence)
     return candidates[int(np.argmax(np.nan_to_num(evidence, nan=-np.inf)))]
 
@@ -361,6 +365,8 @@ def _regularise(
     scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
     if not model.max_rank:
         return (Regularisation(_NO_TASTE, penalty=1.0),)
+    if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
+        return (Regularisation(scale),)
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = _subset(model, fold != k), _subset(model, fold == k)

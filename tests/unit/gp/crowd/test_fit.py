@@ -447,3 +447,19 @@ def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() 
     model = quick(items=Table(places[:, None]), n_factors=1, length_scale_factor="auto")
     model.fit(np.column_stack([user, left, right]), y)
     assert 4.0 * model.factor_kernel_.length_scale < model.kernel_.length_scale
+
+
+@pytest.mark.parametrize(("shift", "straight"), [(0.0, True), (1e6, False)])
+def test_linear_tastes_get_a_linear_kernel_unless_features_are_far_from_zero(shift: float, *, straight: bool) -> None:
+    rng = np.random.default_rng(0)
+    features, weights = rng.standard_normal((60, 3)), rng.standard_normal((20, 3))
+    user, left = rng.integers(0, 20, 800), rng.integers(0, 60, 800)
+    right = (left + rng.integers(1, 60, 800)) % 60
+    difference = 2.0 * np.einsum("cf,cf->c", features[left] - features[right], weights[user])
+    y = (difference + rng.standard_normal(800) > 0.0).astype(int)
+    X = np.column_stack([user, left, right])
+    for inference in ("ep", "vb"):
+        model = CrowdGPPL(Table(features + shift), n_factors=3, inference=inference, random_state=0).fit(X, y)
+        assert isinstance(model.factor_kernel_, Linear) is straight
+    given = quick(items=Table(features), kernel=model.kernel_, n_factors=3, length_scale_factor="auto").fit(X, y)
+    assert not isinstance(given.factor_kernel_, Linear)

@@ -17,6 +17,7 @@ from skpref.datasets import make_crowd
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation, _Shape
 from skpref.gp.crowd.hierarchy import start_state
+from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.entities import Items
@@ -205,6 +206,10 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     assert [looked.count(number) for number in range(8)] == counts
     (nothing,) = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
     assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
+    looked.clear()
+    few = fit_hierarchy._subset(model, np.arange(600) < 4)  # fewer comparisons than items
+    (plain,) = fit_hierarchy._regularise(few, isotropic, start.scales, start.likelihood)
+    assert (vars(plain), looked) == (vars(none), [])
 
 
 def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +314,7 @@ def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
     assert fit_hierarchy._covariates(users, None, config, rng, start) == (plain, "kernel")
 
 
-@pytest.mark.parametrize(("best", "given"), [(0, False), (3, False), (6, False), (1, True), (2, True), (None, False)])
+@pytest.mark.parametrize(("best", "given"), [(0, False), (3, False), (8, False), (1, True), (2, True), (None, False)])
 def test_the_shape_of_the_largest_evidence_is_chosen(
     monkeypatch: pytest.MonkeyPatch, best: int | None, *, given: bool
 ) -> None:
@@ -327,20 +332,30 @@ def test_the_shape_of_the_largest_evidence_is_chosen(
 
     monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
     pair: Any = SimpleNamespace(points=X)
-    kernel = RBF(0.8) if given else None
-    chosen = fit_hierarchy._choose_shape(model, data, RBF(2.0), kernel, start.scales, config, pair)
-    scales = [0.8] if given else [1.0, 2.0, 4.0]
-    wanted = [(scale, share) for scale in scales for share in (0.03, 0.3)]
-    wanted.append((scales[len(scales) // 2], 1.0))
-    for (shape, S), (scale, share) in zip(tried, wanted, strict=True):
-        assert_allclose(shape[:5, :5], (1.0 - share) * RBF(scale)(X) + share * np.eye(5), atol=1e-7)
+    kernels = Kernels(None, RBF(0.8) if given else None, None)
+    chosen = fit_hierarchy._choose_shape(model, data, RBF(2.0), kernels, start.scales, config, pair)
+    straight = Linear(1.0 / (2.0 * X.var(axis=0)))
+    tastes: list[Any] = [RBF(0.8)] if given else [RBF(1.0), RBF(2.0), RBF(4.0), straight]
+    wanted = [(kernel, share) for kernel in tastes for share in (0.03, 0.3)]
+    wanted.append((tastes[0 if given else 1], 1.0))
+    for (shape, S), (kernel, share) in zip(tried, wanted, strict=True):
+        assert_allclose(shape[:5, :5], (1.0 - share) * kernel(X) + share * np.eye(5), atol=1e-7)
         assert_array_equal(shape[5], np.eye(6)[5])
         assert_allclose(S, shape * (S[0, 0] / shape[0, 0]))
     # Each starts with the size at which the one before ended.
     assert_allclose([S[0, 0] / shape[0, 0] for shape, S in tried], 3.0 ** np.arange(len(tried)), rtol=1e-6)
-    assert (chosen.basis.kernel.length_scale, chosen.share) == wanted[best or 0]
-    plain = fit_hierarchy._choose_shape(model, data, None, None, start.scales, config, pair)
+    kernel, share = wanted[best or 0]
+    assert type(chosen.basis.kernel) is type(kernel)
+    assert_allclose(chosen.basis.kernel(X), kernel(X))
+    assert chosen.share == share
+    none = Kernels(None, None, None)
+    tried.clear()
+    far = SimpleNamespace(comparisons=data.comparisons, items=X + 1e6)  # where a linear kernel is rounding error
+    fit_hierarchy._choose_shape(model, far, RBF(2.0), none, start.scales, config, pair)
+    fit_hierarchy._choose_shape(model, data, RBF(2.0), Kernels(RBF(2.0), None, None), start.scales, config, pair)
+    assert len(tried) == 2 * 7  # without it, as with a kernel of the caller's
+    plain = fit_hierarchy._choose_shape(model, data, None, none, start.scales, config, pair)
     config.n_factors = 0
-    for shape in (plain, fit_hierarchy._choose_shape(model, data, RBF(2.0), None, start.scales, config, pair)):
+    for shape in (plain, fit_hierarchy._choose_shape(model, data, RBF(2.0), none, start.scales, config, pair)):
         assert (shape.basis, shape.share) == (None, 1.0)
         assert_array_equal(shape.matrix, np.eye(6))

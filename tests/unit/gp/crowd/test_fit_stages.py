@@ -16,6 +16,7 @@ from skpref.gp.crowd import fit
 from skpref.gp.crowd.model import negligible_factors
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import Schedule
+from skpref.kernels import Linear
 from skpref.likelihoods import PairwiseProbit
 
 
@@ -289,11 +290,13 @@ def test_kernels_of_factors_are_shortened_where_nothing_is_given(
     assert kernels == (None, None, "learnt" if optimizer else "users")
 
 
+@pytest.mark.parametrize("linear", [-1.0, 0.0, 0.5])  # what the bound of linear factors exceeds the best one by
 @pytest.mark.parametrize(("bounds", "n_shorter"), [([0.0, 1.0, 2.0, 1.5], 2), ([0.0, 0.0], 0), ([0.0, -1.0], 0)])
 def test_length_scales_of_factors_are_divided_by_four_while_the_bound_rises(
-    monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_shorter: int
+    monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_shorter: int, linear: float
 ) -> None:
-    values, seen = iter(bounds), []
+    values, seen = iter([*bounds, max(bounds) + linear]), []
+    X = np.arange(8.0).reshape(4, 2)
 
     @dataclass(frozen=True)
     class Small:
@@ -303,7 +306,7 @@ def test_length_scales_of_factors_are_divided_by_four_while_the_bound_rises(
         alive: tuple[int, ...]
 
         def bases(self, kernels: Any) -> Any:
-            seen.append((self.alive, kernels.factors.length_scale))
+            seen.append((self.alive, kernels.factors))
             return kernels
 
         def problem(self, _bases: Any) -> tuple[Any, Any]:
@@ -319,16 +322,22 @@ def test_length_scales_of_factors_are_divided_by_four_while_the_bound_rises(
 
     monkeypatch.setattr(fit.svi, "fit", fitted)
     small: Any = Small(
-        SimpleNamespace(pair=part), PartOfPairs(SimpleNamespace(X=None, comparisons=None)), Data(None), (4, 2, 7, 1)
+        SimpleNamespace(pair=part), PartOfPairs(SimpleNamespace(X=X, comparisons=None)), Data(None, X), (4, 2, 7, 1)
     )
     kernels = fit.Kernels(RBF(8.0, (0.3, 100.0)), RBF(8.0, (0.3, 100.0)), None)
     chosen = fit._shorten_factor_scales(small, kernels, np.random.default_rng(0))
-    assert chosen.factors.length_scale == pytest.approx(8.0 / 4.0**n_shorter)
+    straight = [kernel for _, kernel in seen if isinstance(kernel, Linear)]
+    np.testing.assert_allclose(straight[0].variance, 1.0 / (2.0 * X.var(axis=0)))
+    if linear > 0.0:
+        assert chosen.factors is straight[0]
+    else:
+        assert chosen.factors.length_scale == pytest.approx(8.0 / 4.0**n_shorter)
     assert chosen.items == kernels.items
     assert {alive for alive, _ in seen} == {(4, 2, 7)}
-    np.testing.assert_allclose([scale for _, scale in seen], 8.0 / 4.0 ** np.arange(len(seen)))
+    scales = [kernel.length_scale for _, kernel in seen if isinstance(kernel, RBF)]
+    np.testing.assert_allclose(scales, 8.0 / 4.0 ** np.arange(len(seen) - 1))
     # Not below the bounds, however much the bound rises.
-    values = iter(range(9))
+    values = iter([0.0, 1.0, 2.0, 3.0, 2.0])
     chosen = fit._shorten_factor_scales(small, kernels, np.random.default_rng(0))
     assert chosen.factors.length_scale == pytest.approx(0.5)
 
