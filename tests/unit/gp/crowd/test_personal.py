@@ -40,8 +40,8 @@ def with_features(**options: bool) -> Any:
 def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
     monkeypatch: pytest.MonkeyPatch, share: float, *, order: bool
 ) -> None:
-    def shape(_model: Any, data: Any, _items: Any, kernel: Any, _scales: Any, _config: Any, pair: Any) -> _Shape:
-        return _Shape.of(InducingBasis.at(kernel, pair.points), data.items, 6, share, order=order)
+    def shape(_model: Any, data: Any, _items: Any, kernels: Any, _scales: Any, _config: Any, pair: Any) -> _Shape:
+        return _Shape.of(InducingBasis.at(kernels.factors, pair.points), data.items, 6, share, order=order)
 
     monkeypatch.setattr(fit_hierarchy, "_choose_shape", shape)
     model = fitted(items=DATA.table, order_effect=order, kernel=RBF(1.5), factor_kernel=RBF(1.0))
