@@ -69,9 +69,10 @@ def linear(scale: Array, variance: float) -> Kernel:
 
 
 def linear_kernel(X: Features) -> Kernel | None:
-    """Return a linear kernel of unit variance, or None where a feature is too far from zero for one."""
+    """Return a linear kernel of unit variance, or None if no feature varies or one is too far from zero for it."""
     scale = deviations(X)
-    return None if np.any(far_from_zero(X, scale)) else linear(scale, 1.0)
+    constant = not np.any(standard_deviations(X))
+    return None if constant or np.any(far_from_zero(X, scale)) else linear(scale, 1.0)
 
 
 def far_from_zero(X: Features, scale: Array) -> NDArray[np.bool_]:
