@@ -42,10 +42,10 @@ def test_finite_concave_and_bounded_up_to_a_million(function) -> None:
 
 def test_the_parts_agree_with_the_single_functions() -> None:
     value, first, _ = log_ndtr_derivatives(WIDE)
-    # Right of 0 the value is about -exp(-z^2 / 2) / z: rounding z^2 / 2 moves it by that times eps, in either function.
-    of_square = np.finfo(float).eps * np.square(np.clip(WIDE, 0.0, 40.0))
-    assert np.all(np.abs(value - log_ndtr(WIDE)) <= (1e-13 + of_square) * -log_ndtr(WIDE))
-    assert_allclose(first, np.sqrt(2.0 / np.pi) / erfcx(-np.sqrt(0.5) * WIDE), rtol=1e-13)
+    # Right of 0 both are multiples of exp(-z^2 / 2): rounding z^2 / 2 moves them by that times eps, in any function.
+    allowed = 1e-13 + np.finfo(float).eps * np.square(np.clip(WIDE, 0.0, 40.0))
+    for part, wanted in ((value, log_ndtr(WIDE)), (first, np.sqrt(2.0 / np.pi) / erfcx(-np.sqrt(0.5) * WIDE))):
+        assert np.all(np.abs(part - wanted) <= allowed * np.abs(wanted))
 
 
 def test_second_derivative_does_not_cancel_far_left() -> None:
