@@ -63,7 +63,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["auto_examples"],
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"__init__\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Order",
     "doc_module": ("skpref",),
     "backreferences_dir": "generated/backreferences",
     "remove_config_comments": True,
@@ -112,6 +112,16 @@ def _read_changelog(_app: Any, page: str, source: list[str]) -> None:
 PACKAGES = [f"skpref{name}" for name in ("", ".data", ".kernels", ".metrics", ".plots", ".search", ".tracking")]
 
 
+def _open_with_picture(_app: Any, page: str, source: list[str]) -> None:
+    """Show the first figure of an example above its code, unless the first blocks draw it."""
+    head, figure, rest = source[0].partition(".. image-sg:: ")
+    if not (page.startswith("auto_examples/plot_") and figure and head.count(".. code-block:: Python") > 2):
+        return
+    before, mark, after = head.partition("\n.. GENERATED FROM PYTHON")
+    path = rest.split("\n", 1)[0]
+    source[0] = f"{before}\n.. image:: {path}\n   :alt: The figure of this example\n{mark}{after}{figure}{rest}"
+
+
 def _link_names(_app: Any, doctree: nodes.document) -> None:
     """Make a link of every name of the API that is set as code in a text."""
     for literal in list(doctree.findall(nodes.literal)):
@@ -151,6 +161,7 @@ def setup(app: Any) -> None:
     """Connect the hooks."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("source-read", _read_changelog)
+    app.connect("source-read", _open_with_picture)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _link_names)
     app.connect("doctree-read", _keep_units)
