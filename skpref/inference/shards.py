@@ -87,6 +87,12 @@ class Shards(Protocol):
     ) -> list[list[Any]]:
         """Run function(*entries of a shard, *shared) and return handles on its results, so many as `sizes` says."""
 
+    def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
+        """Return handles on copies elsewhere, or the same handles where there is one place.
+
+        As long as both are held, a lost place loses no value.
+        """
+
     def close(self) -> None:
         """Remove all that was kept, even where the traceback of an error still refers to the handles."""
 
@@ -128,6 +134,10 @@ class InMemory:
         """Return the results."""
         del sizes
         return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
+
+    def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
+        """Return the handles: there is one place."""
+        return kept
 
     def close(self) -> None:
         """Do nothing."""

@@ -28,6 +28,7 @@ __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 
 _NOTHING = np.empty(0)
 _NO_ROWS = np.empty(0, dtype=np.int64)
+_BACKUP = 8  # passes after which the sites are copied to other places
 
 
 class _Sites(NamedTuple):
@@ -45,6 +46,8 @@ class _Moving(NamedTuple):
 
     handles: Sequence[Any]  # on `_Sites`; None where there are none yet
     damping: float
+    n_passes: int = 0  # that led to them
+    backup: tuple[Sequence[Any], ...] = ()  # handles on recent sites, in two places while they are held here
 
 
 # ------------------------------------------------------------------------------------------------------------- a shard
@@ -196,7 +199,7 @@ class ShardedHierarchy(Hierarchy):
 
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the sums over the users of all shards."""
-        handles, damping = state.tau
+        handles, damping = state.tau[:2]
         needed = self._shared(state)
         sums, sites = self.shards.keep(_integrate_out, *self.rows, handles, shared=(damping, needed))
         G, h, log_det, constant = summed(sums)
@@ -212,11 +215,17 @@ class ShardedHierarchy(Hierarchy):
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state whose sites the shards move when they are asked next."""
-        return replace(state, tau=_Moving(seen.tau, damping), nu=None)
+        handles, n_passes, backup = seen.tau, state.tau.n_passes + 1, state.tau.backup
+        if n_passes % _BACKUP == 0:
+            # Sites depend on those before them: a lost shard would be computed again from the first pass on.
+            copies = self.shards.backed_up(handles)
+            backup = () if copies is handles else (handles, copies)
+            handles = copies
+        return replace(state, tau=_Moving(handles, damping, n_passes, backup), nu=None)
 
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
-        handles, damping = state.tau
+        handles, damping = state.tau[:2]
         shared = damping, self._shared(state), B
         return float(summed(self.shards.collect(_curvature, *self.rows, handles, shared=shared)))
 

@@ -17,7 +17,7 @@ from skpref import CrowdGPPL, Table
 from skpref.dask import DaskCrowdGPPL
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
-from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd import fit_hierarchy, sharded, shards
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 
 distributed = pytest.importorskip("distributed")
@@ -113,11 +113,12 @@ def test_one_worker_gives_the_bits_of_two(client, cluster):
 
 def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
     wanted = fitted(rows())
+    monkeypatch.setattr(shards, "_BACKUP", 2)
     keep, rounds = OnDask.keep, []
 
     def killing(self, *args, **options):
         rounds.append(1)
-        if len(rounds) == 8:  # the sites of three passes are on the workers
+        if len(rounds) == 9:  # the sites of three passes are on the workers, those of two of them twice
             os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
         return keep(self, *args, **options)
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.dask.shards import OnDask
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -43,5 +50,35 @@ def test_no_worker_has_more_than_its_share(client) -> None:
     assert max(places.values()) < 6
     assert [value[0] for value in shards.collect(np.copy, balanced)] == list(range(6))
     again = shards.balanced(balanced)
-    distributed.wait(again)
-    assert len(again) == 6
+    assert [value[0] for value in shards.collect(np.copy, again)] == list(range(6))
+
+
+def next_sites(number: int, before: float | None, file: Path) -> tuple[None, float]:
+    """Return twice the value before, and write down that it was asked for."""
+    with file.open("a") as log:
+        log.write(f"{number}\n")
+    return None, 1.0 if before is None else 2.0 * before
+
+
+def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(client, tmp_path) -> None:
+    shards, log, numbers = OnDask(client), tmp_path / "log", list(range(4))
+    kept, backup = [None] * 4, []
+    for n_passes in range(6):
+        kept = shards.keep(next_sites, numbers, kept, shared=[log])[1]
+        if n_passes == 3:
+            backup = [kept, shards.backed_up(kept)]
+            kept = backup[1]
+    first, copies = (client.who_has(futures) for futures in backup)
+    assert all({*a, *b} == set(client.nthreads()) for a, b in zip(first.values(), copies.values(), strict=True))
+    log.write_text("")
+    os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+    client.wait_for_workers(2, timeout=60)
+    assert list(shards.collect(float, kept)) == [32.0] * 4
+    repeats = Counter(log.read_text().split())
+    assert 0 < max(repeats.values(), default=0) <= 2  # passes after the copies
+
+
+def test_there_is_no_backup_on_one_worker() -> None:
+    client = SimpleNamespace(nthreads=lambda: {"tcp://1": 1}, who_has=lambda _: {})
+    kept = ["a", "b"]
+    assert OnDask(client).backed_up(kept) is kept
