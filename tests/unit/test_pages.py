@@ -1,0 +1,130 @@
+"""The pages of the documentation: their commands are commands, and their blocks of Python run.
+
+Doctests of the pages run in `test_house`. Here are the other blocks, which use data of the reader: `YOURS` makes them.
+What the blocks on searches, MLflow and clusters do takes minutes, and the tests of these parts do it with less.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skpref.cli.options import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    """Return the blocks of a page in a language, in their order."""
+    text = page.read_text("utf-8")
+    found = re.findall(rf"^ *\.\. code-block:: {language}\n\n((?:(?: {{3,}}.*)?\n)+)", text, flags=re.MULTILINE)
+    return [inspect.cleandoc(f"\n{block}") for block in found]
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+COMMANDS = [
+    line
+    for page in PAGES
+    for block in _blocks(page, "console")
+    for line in block.replace("\\\n", " ").splitlines()
+    if re.match(r"skpref [a-z]", line)
+]
+
+
+def test_pages_have_commands() -> None:
+    assert len(COMMANDS) > 25
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_of_the_pages_are_understood(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("EXPERIMENT.toml").write_text('[data]\nfile = "battles.csv"\n', "utf-8")
+    words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
+    parse(["a=1" if word == "NAME=VALUE" else word for word in words[1:]])
+
+
+# -------------------------------------------------------------------------------------------------------------- blocks
+NUMBERS = """
+import numpy as np
+rng = np.random.default_rng(0)
+X, X_new = rng.normal(size=(60, 2)), rng.normal(size=(5, 2))
+latent = X[:, 0] + 0.3 * rng.normal(size=60)
+"""
+YOURS = {
+    "index": """
+import pandas as pd
+from skpref.datasets import make_arena
+pd.DataFrame(make_arena(4, 300, random_state=1).battles).to_csv("battles.csv", index=False)
+""",
+    "quickstart": """
+import pandas as pd
+from skpref import GPPLClassifier
+from skpref.datasets import make_arena
+battles = pd.DataFrame(make_arena(4, 300, random_state=1).battles)
+""",
+    "pairwise": """
+from skpref import GPPLClassifier
+model = GPPLClassifier().fit([("a", "b"), ("b", "c")])
+""",
+    "crowd": """
+import numpy as np
+import pandas as pd
+from skpref import CrowdGPPL, Table
+from skpref.data import from_choices, from_winners
+rng = np.random.default_rng(0)
+def table(n):
+    pairs = [rng.choice(list("xyz"), 2, replace=False) for _ in range(n)]
+    return pd.DataFrame(pairs, columns=["model_a", "model_b"]).assign(judge=np.arange(n) % 4)
+table(60).assign(verdict=rng.choice(["A", "B", "tie"], 60)).to_json("verdicts.jsonl", orient="records", lines=True)
+shown = pd.DataFrame([rng.permutation(list("stuv")) for _ in range(60)], columns=[f"item_{i}" for i in range(1, 5)])
+survey = shown.assign(id=np.arange(60) // 3, best=shown["item_1"], worst=shown["item_3"])
+survey = survey.assign(age=20.5 + survey["id"], sex=np.where(survey["id"] % 2, "female", "male"))
+survey.to_csv("maxdiff.csv", sep=";", encoding="latin-1", decimal=",", index=False)
+battles = table(200).assign(winner=rng.choice(["model_a", "model_b", "tie"], 200))
+battles = battles.assign(tokens_a=rng.integers(9, 99, 200), tokens_b=rng.integers(9, 99, 200))
+""",
+    "factorization": """
+import numpy as np
+import pandas as pd
+rng = np.random.default_rng(0)
+frame = pd.DataFrame({"user": rng.choice(["ann", "bob"], 40), "film": rng.integers(5, size=40)})
+frame["hour"] = np.arange(40) % 3
+y = rng.normal(size=40)
+pd.DataFrame({"user": frame["user"], "film": frame["film"], "amount": y}).to_parquet("sales.parquet")
+""",
+    "ratings": "",
+    "latent": "",
+    "regression": f"""
+{NUMBERS}
+y = np.digitize(latent, [-0.5, 0.5])
+parts = [(X[:30], y[:30]), (X[30:], y[30:])]
+""",
+    "ordinal": f"""
+from sklearn.model_selection import cross_val_score
+{NUMBERS}
+y = np.array(["very poor", "poor", "fair", "good", "very good"])[np.digitize(latent, [-1.0, -0.3, 0.3, 1.0])]
+""",
+    "elicitation": """
+from skpref import GPPLClassifier
+model = GPPLClassifier().fit([("a", "b"), ("b", "c"), ("a", "c")])
+def ask_the_person(question):
+    return 1
+""",
+}
+
+
+@pytest.mark.parametrize("name", YOURS)
+@pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
+def test_blocks_of_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (blocks,) = filter(None, (_blocks(page, "python") for page in PAGES if page.stem == name))
+    names = {"__name__": name, "np": np}
+    for block in [YOURS[name], *blocks]:
+        exec(compile(block, f"{name}: {block[:60]!r}", "exec"), names)  # noqa: S102 - our own pages
