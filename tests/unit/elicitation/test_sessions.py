@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import ndtr
 from scipy.stats import ttest_1samp
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -226,6 +227,16 @@ def test_rows_of_features_and_what_freezes():
     assert select(pipeline[1], X, 3, "information").tolist() == Session(pipeline[1], X).ask(3).tolist()
     pairs = [("new user", item) for item in range(ITEMS)]
     assert select(pipeline, pairs, 3).tolist() == select(pipeline, n=3).tolist()
+
+
+def test_limits_are_the_quantiles_at_5_and_95_percent():
+    ratings, pair = Session(MODELS["regressor"], random_state=0), Session(MODELS["pairs"], [(0, 1)])
+    # Of two items, each utility relative to the mean of both is half the difference.
+    for session, factor in ((ratings, 1.0), (pair, 0.5)):
+        value, low, high = session.estimates()[1:]
+        std = factor * np.sqrt(session.belief_.variance)
+        np.testing.assert_allclose(ndtr((low - value) / std), 0.05)
+        np.testing.assert_allclose(ndtr((high - value) / std), 0.95)
 
 
 def test_candidates_may_be_few():

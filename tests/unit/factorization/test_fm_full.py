@@ -78,9 +78,11 @@ def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
     np.testing.assert_allclose(mu, wanted, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("kind", ["pair", "three", "dense"])
-def test_draws_have_the_moments_and_the_covariance(kind):
+def test_draws_have_the_moments_and_the_covariance(kind, full):
     machine, X, *_ = problem(0, kind)
+    machine = machine.with_posterior(full=full)
     posterior, n = FMPosterior(machine, machine, 1.0, 0.5), 2_000
     draws = posterior.draws(X, n, np.random.default_rng(0))
     mean, variance = posterior.moments(X)

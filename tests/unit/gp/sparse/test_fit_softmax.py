@@ -69,6 +69,7 @@ def test_the_search_finds_kernels_that_predict_rows_left_out(kernel):
     assert learnt.converged_
     assert learnt.kernel_.k1.constant_value > 1.0
     assert learnt.kernel_.k2.length_scale[0] < 5.0
+    assert kernel or learnt.kernel_.k2.nu == 2.5  # Matern 5/2, as documented
 
 
 def test_processes_share_the_search_and_change_nothing():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref.gp.sparse.search import ObjectiveValue, SparseConfig, SparseParameters, SparseSearch
+from skpref.gp.sparse.search import ObjectiveValue, SparseConfig, SparseParameters, SparseSearch, length_scales
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,3 +119,9 @@ def test_of_several_starts_the_higher_end_wins(*, higher: bool) -> None:
     search.compare([], two_hills)
     search.compare([left], two_hills)
     assert search.parameters.kernel.theta[0] == pytest.approx(1.036, abs=1e-2)
+
+
+def test_points_move_in_units_of_the_shortest_length_scale_of_their_feature() -> None:
+    points = np.zeros((3, 2))
+    assert length_scales(SparseParameters(RBF([1.0, 4.0]) + RBF(2.0), 0.1, points)).tolist() == [1.0, 2.0]
+    assert length_scales(SparseParameters(ConstantKernel(3.0), 0.1, points)).tolist() == [1.0, 1.0]

@@ -40,6 +40,8 @@ def test_the_unit_is_the_weighted_deviation(unit: float) -> None:
 @pytest.mark.parametrize(("y", "deviation"), [([3.0, 3.0], 1.0), ([0.0, 0.0], 1.0), ([5e20, 5e20], 5e8)])
 def test_equal_targets_have_the_unit_1_or_what_exceeds_rounding(y: list[float], deviation: float) -> None:
     assert target_scale(made(y)) == pytest.approx((y[0], deviation))
+    largest = max(y)  # in files there is no other, and it may be 0
+    assert module.TargetScale.of(y[0], 0.0, largest).deviation == pytest.approx(deviation)
 
 
 def test_targets_far_from_the_first_ones_are_refused() -> None:
