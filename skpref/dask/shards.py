@@ -80,26 +80,18 @@ class OnDask:
         for k in set(range(len(kept))) - set(worker_of):
             worker_of[k] = max(room, key=lambda worker: room[worker], default=None)
             room[worker_of[k]] = room.get(worker_of[k], 0) - 1
-        return self._on_workers(kept, [worker_of[k] for k in range(len(kept))])
-
-    def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
-        """Return futures of the same values, each on the worker after that of the first ones."""
-        places, workers = self._client.who_has(list(kept)), sorted(self._client.nthreads())
-        if len(workers) < 2:
-            return kept
-        after = dict(zip(workers, [*workers[1:], workers[0]], strict=True))
-        return self._on_workers(kept, [after.get(next(iter(places.get(f.key, ())), None)) for f in kept])
-
-    def _on_workers(self, kept: Sequence[Any], worker_of: Sequence[Any]) -> list[Any]:
-        """Return futures of the same values, each on a worker, or on any (None)."""
         futures = list(kept)
-        for worker in set(worker_of):
-            numbers = [k for k, other in enumerate(worker_of) if other == worker]
+        for worker in set(worker_of.values()):
+            numbers = [k for k, other in worker_of.items() if other == worker]
             hint = {"workers": None if worker is None else [worker], "allow_other_workers": worker is not None}
             moved = self._map(_copied, [kept[k] for k in numbers], **hint)
             for k, future in zip(numbers, moved, strict=True):
                 futures[k] = future
         return futures
+
+    def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
+        """Return futures of the same values, which the scheduler holds itself."""
+        return self._map(_same, [Parcel(value) for value in self.collect(_itself, kept)])
 
     def collect(
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
@@ -168,6 +160,10 @@ def _name(function: Any) -> str:
 
 def _same(parcel: Parcel) -> Parcel:
     return parcel
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _run(function: Callable[..., Any], *entries: Any, shared: Sequence[Any]) -> Parcel:

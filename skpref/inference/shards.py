@@ -88,10 +88,7 @@ class Shards(Protocol):
         """Run function(*entries of a shard, *shared) and return handles on its results, so many as `sizes` says."""
 
     def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
-        """Return handles on copies elsewhere, or the same handles where there is one place.
-
-        As long as both are held, a lost place loses no value.
-        """
+        """Return handles on the same values that a lost place does not lose."""
 
     def close(self) -> None:
         """Remove all that was kept, even where the traceback of an error still refers to the handles."""

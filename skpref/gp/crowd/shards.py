@@ -28,7 +28,7 @@ __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 
 _NOTHING = np.empty(0)
 _NO_ROWS = np.empty(0, dtype=np.int64)
-_BACKUP = 8  # passes after which the sites are copied to other places
+_BACKUP = 8  # passes after which the sites are brought to safety
 
 
 class _Sites(NamedTuple):
@@ -47,7 +47,6 @@ class _Moving(NamedTuple):
     handles: Sequence[Any]  # on `_Sites`; None where there are none yet
     damping: float
     n_passes: int = 0  # that led to them
-    backup: tuple[Sequence[Any], ...] = ()  # handles on recent sites, in two places while they are held here
 
 
 # ------------------------------------------------------------------------------------------------------------- a shard
@@ -215,13 +214,11 @@ class ShardedHierarchy(Hierarchy):
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state whose sites the shards move when they are asked next."""
-        handles, n_passes, backup = seen.tau, state.tau.n_passes + 1, state.tau.backup
+        handles, n_passes = seen.tau, state.tau.n_passes + 1
         if n_passes % _BACKUP == 0:
             # Sites depend on those before them: a lost shard would be computed again from the first pass on.
-            copies = self.shards.backed_up(handles)
-            backup = () if copies is handles else (handles, copies)
-            handles = copies
-        return replace(state, tau=_Moving(handles, damping, n_passes, backup), nu=None)
+            handles = self.shards.backed_up(handles)
+        return replace(state, tau=_Moving(handles, damping, n_passes), nu=None)
 
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""

@@ -118,7 +118,7 @@ def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
 
     def killing(self, *args, **options):
         rounds.append(1)
-        if len(rounds) == 9:  # the sites of three passes are on the workers, those of two of them twice
+        if len(rounds) == 9:  # the sites of three passes are on the workers
             os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
         return keep(self, *args, **options)
 
