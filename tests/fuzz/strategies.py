@@ -337,7 +337,7 @@ IDS: dict[str, list[Any]] = {  # of one kind, so that most columns are of one ki
     "tuples": [(1,), (1, 2), (), ("a", None), frozenset({1}), ((),)],
     "times": [DAY, dt.datetime(2020, 1, 1, tzinfo=dt.UTC), np.datetime64("2020-01-01"), pd.Timestamp(0)],
     "numbers": [decimal.Decimal(1), decimal.Decimal("NaN"), 1.5, 1j, np.nan, np.inf, -0.0],
-    "missing": [None, pd.NA, pd.NaT, np.nan, "a", 1, np.datetime64("NaT")],
+    "missing": [None, pd.NA, pd.NaT, np.nan, "a", 1, np.datetime64("NaT", "s")],
     "unhashable": [[1], {}, np.array([1, 2]), np.array(1), {1}, "a"],
     "objects": [Odd(), object(), int, len, "a", ...],
 }

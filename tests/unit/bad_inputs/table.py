@@ -562,7 +562,7 @@ ROWS = [
         for what, spoiled, text in (
             ("dates", lambda X: X.astype("datetime64[s]"), r"X holds dates or durations \(datetime64\[s\]\)"),
             ("durations", lambda X: X.astype("timedelta64[s]"), r"X holds dates or durations \(timedelta64"),
-            ("NaT", entry((3, 1), np.datetime64("NaT")), r"X holds dates or durations \(datetime64\) in column 1"),
+            ("NaT", entry((3, 1), np.datetime64("NaT", "s")), r"X holds dates or durations \(datetime64\) in column 1"),
             ("masked", masked, r"Input X contains NaN: row 3 in column 1 is masked"),
             ("column of dates", column("M8[s]"), r"X holds dates or durations \(datetime64\[s\]\) in column 'b'"),
             ("category without value", column("category"), "Input X contains NaN: row 3 in column 'b' has no value"),

@@ -73,7 +73,7 @@ def test_dates_are_ids():
         as_ids(np.array(["2026-01-01", "NaT"], dtype="M8[D]"))
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, np.float32("nan"), np.datetime64("NaT")])
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, np.float32("nan"), np.datetime64("NaT", "s")])
 @pytest.mark.parametrize("others", [["a", "b"], [1, 2], ["a", 1]])
 def test_row_37_missing_id(missing, others):
     with pytest.raises(DataError, match="missing item id in comparison 1 of X"):
