@@ -32,7 +32,7 @@ from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData, choose_kernel, pair_model, root_mean_square, start_kernel
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
-from skpref.kernels import Linear
+from skpref.kernels import Linear, median_length_scales
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -490,8 +490,11 @@ def _covariates(
     width = users.shape[1] if basis is None else basis.chol.shape[0]
     rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
     mean = rows.mean(axis=0)
-    # Columns of features have units of their own; rows of a kernel are in its units.
-    unit = np.ones(width) if basis is not None else root_mean_square(rows - mean, np.ones(len(rows)))
+    # Columns of features have units of their own; rows of a kernel are in its units. The standard deviation of a rare
+    # category is so small that a handful of users would have tastes of their own twice.
+    unit = np.ones(width)
+    if basis is None:
+        unit = np.maximum(root_mean_square(rows - mean, np.ones(len(rows))), 0.5 * median_length_scales(rows, rng))
     return Covariates(basis, mean, unit), Linear() if kernel is None else kernel
 
 

@@ -38,7 +38,7 @@ class _Reach(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Covariates:
-    """Features of users as covariates: standardised, or the rows of a kernel at inducing points."""
+    """Features of users as covariates: centred and scaled, or the rows of a kernel at inducing points."""
 
     basis: InducingBasis | None  # None: the features themselves
     centre: Array  # (p,)
