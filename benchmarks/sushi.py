@@ -19,7 +19,7 @@ The data may not be redistributed: FOLDER holds sushi3a.5000.10.order, sushi3b.5
 sushi3.udata (https://www.kamishima.net/sushi, also in UKPLab/tacl2018-preference-convincing)::
 
     python benchmarks/sushi.py FOLDER
-    python benchmarks/sushi.py FOLDER --sets small,A --models ours,logistic --draws 5
+    python benchmarks/sushi.py FOLDER --sets small,A --models 'ours,of users' --draws 5
 """
 
 from __future__ import annotations
@@ -175,11 +175,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--models", default="ours,logistic", help="words of which a model's name has one")
+    parser.add_argument("--models", default="ours,logistic", help="names of models, or words that their names contain")
     parser.add_argument("--draws", type=int, default=None)
     options = parser.parse_args()
     words = options.models.split(",")
-    models = {name: fit for name, fit in MODELS.items() if any(word in name for word in words)}
+    models = {
+        name: fit
+        for name, fit in MODELS.items()
+        if any(name == word if word in MODELS else word in name for word in words)
+    }
     for fit in models.values():
         fit(draw(options.folder, "small", 99))  # compiles what is compiled at the first call
     for name in options.sets.split(","):

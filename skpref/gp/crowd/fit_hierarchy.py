@@ -490,11 +490,12 @@ def _covariates(
     width = users.shape[1] if basis is None else basis.chol.shape[0]
     rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
     mean = rows.mean(axis=0)
-    # Columns of features have units of their own; rows of a kernel are in its units. The standard deviation of a rare
-    # category is so small that a handful of users would have tastes of their own twice.
+    # Columns of features have units of their own; rows of a kernel are in its units. In units of its standard deviation
+    # the indicator of a rare category is large, and its effect would fit the few users who have it.
     unit = np.ones(width)
     if basis is None:
-        unit = np.maximum(root_mean_square(rows - mean, np.ones(len(rows))), 0.5 * median_length_scales(rows, rng))
+        unit = root_mean_square(rows - mean, np.ones(len(rows)))
+        unit *= np.maximum(1.0, 0.5 * median_length_scales((rows - mean) / unit, rng))
     return Covariates(basis, mean, unit), Linear() if kernel is None else kernel
 
 

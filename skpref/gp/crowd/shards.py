@@ -28,7 +28,7 @@ __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 
 _NOTHING = np.empty(0)
 _NO_ROWS = np.empty(0, dtype=np.int64)
-_BACKUP = 8  # passes after which the sites are brought to safety
+_BACKUP = 8  # passes between copies of the sites, all that a lost worker's users repeat
 
 
 class _Sites(NamedTuple):
@@ -46,7 +46,7 @@ class _Moving(NamedTuple):
 
     handles: Sequence[Any]  # on `_Sites`; None where there are none yet
     damping: float
-    n_passes: int = 0  # that led to them
+    n_passes: int = 0  # so far
 
 
 # ------------------------------------------------------------------------------------------------------------- a shard

@@ -287,14 +287,15 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
         assert no_basis.consensus.shape[1] == 5 * (consensus and offsets) + order
 
 
-def test_a_rare_category_of_users_has_the_unit_of_a_common_one() -> None:
+@pytest.mark.parametrize("factor", [1.0, 1e-290, 1e305])  # differences of the last would overflow
+def test_a_rare_category_of_users_has_the_unit_of_a_common_one(factor: float) -> None:
     rare, common = np.arange(100) < 2, np.arange(100) < 50
     age = np.random.default_rng(1).standard_normal(100)
     config: Any = SimpleNamespace(n_factors=2, n_inducing_users=6)
-    users = np.column_stack([rare, common, age]).astype(float)
+    users = factor * np.column_stack([rare, common, age])
     plain, _ = fit_hierarchy._covariates(users, None, config, np.random.default_rng(0), None)
     # The standard deviation of the rare one is .14: its two users would lie seven units from the others.
-    assert_allclose(plain.spread, [0.5, 0.5, age.std()])
+    assert_allclose(plain.spread, factor * np.array([0.5, 0.5, age.std()]))
 
 
 def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
