@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 from skpref import CrowdGPPL
@@ -148,6 +149,45 @@ def logistic(data: Draw, *, personal: bool = True) -> Prediction:
     return Prediction(model.predict_proba(design(data.test))[:, 1], utilities)
 
 
+def hierarchical_probit(data: Draw, n_iter: int = 160) -> Prediction:
+    """Fit utilities N(m, S) of users, S nearly free: expectation propagation for the users, EM for m and S."""
+    n_users, n_items = len(data.rankings), len(data.items)
+    one_hot = np.eye(n_items)
+    rows = data.learn.reshape(n_users, -1, 4)  # users have equally many pairs, one after another
+    A, sign = one_hot[rows[:, :, 1]] - one_hot[rows[:, :, 2]], 2.0 * rows[:, :, 3] - 1.0
+    m, S, tau, nu = np.zeros(n_items), np.eye(n_items), np.zeros(sign.shape), np.zeros(sign.shape)
+    for iteration in range(n_iter):
+        reach, root = A @ S, np.sqrt(tau)[:, :, None]
+        P = reach @ A.transpose(0, 2, 1)
+        W = root * np.linalg.inv(np.eye(A.shape[1]) + root * P * root.transpose(0, 2, 1)) * root.transpose(0, 2, 1)
+        residual = nu - tau * (A @ m)
+        alpha = residual - np.squeeze(W @ (P @ residual[:, :, None]), -1)
+        u = m + np.einsum("ukn,uk->un", reach, alpha)
+        if iteration == n_iter - 1:
+            break
+        covariance = n_users * S + (u - m).T @ (u - m) - np.einsum("ukn,ukm->nm", reach, W @ reach, optimize=True)
+        z, C = np.einsum("ukn,un->uk", A, u), P - P @ W @ P
+        for j in range(z.shape[1]):  # one pair of every user after another
+            variance = C[:, j, j].copy()
+            v = 1.0 / (1.0 / variance - tau[:, j])
+            mu = v * (z[:, j] / variance - nu[:, j])
+            by_noise = sign[:, j] / np.sqrt(1.0 + v)
+            ratio = np.exp(norm.logpdf(by_noise * mu) - norm.logcdf(by_noise * mu))
+            slope, curvature = by_noise * ratio, ratio * (by_noise * mu + ratio) / (1.0 + v)
+            new = curvature / (1.0 - curvature * v)
+            of_tau, of_nu = new - tau[:, j], slope + new * (mu + slope * v) - nu[:, j]
+            tau[:, j] += of_tau
+            nu[:, j] += of_nu
+            gain = C[:, :, j] / (1.0 + of_tau * variance)[:, None]
+            z += gain * (of_nu - of_tau * z[:, j])[:, None]
+            C -= of_tau[:, None, None] * gain[:, :, None] * C[:, None, :, j]
+        m, S = u.mean(axis=0), (0.5 * (covariance + covariance.T) + 2.0 * one_hot) / (n_users + 2.0)
+    user, a = data.test[:, 0], one_hot[data.test[:, 1]] - one_hot[data.test[:, 2]]
+    known = np.einsum("pkn,pn->pk", reach[user], a)
+    variance = np.sum(a @ S * a, axis=1) - np.einsum("pi,pij,pj->p", known, W[user], known, optimize=True)
+    return Prediction(norm.cdf(np.sum(a * u[user], axis=1) / np.sqrt(1.0 + variance)), u)
+
+
 MODELS: dict[str, Callable[[Draw], Prediction]] = {
     "ours": ours,
     "ours, features of both": lambda data: ours(data, items=data.items, users=data.users),
@@ -155,6 +195,7 @@ MODELS: dict[str, Callable[[Draw], Prediction]] = {
     "ours, laplace": lambda data: ours(data, inference="laplace"),
     "ours, factorised (vb)": lambda data: ours(data, inference="vb"),
     "ours, consensus": lambda data: ours(data, n_factors=0),
+    "hierarchical probit": hierarchical_probit,
     "logistic, user x item": logistic,
     "logistic, consensus": lambda data: logistic(data, personal=False),
 }
@@ -175,7 +216,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--models", default="ours,logistic", help="names of models, or words that their names contain")
+    parser.add_argument(
+        "--models", default="ours,hierarchical,logistic", help="names of models, or words that their names contain"
+    )
     parser.add_argument("--draws", type=int, default=None)
     options = parser.parse_args()
     words = options.models.split(",")

@@ -368,6 +368,7 @@ def _regularise(
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),)
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
+    learnt: dict[int, Array] = {}  # S of the candidates, from which the fits to the next fold start
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = _subset(model, fold != k), _subset(model, fold == k)
         fit = _fit(part, start_state(part, scales, likelihood, scale))
@@ -375,7 +376,8 @@ def _regularise(
         part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = Regularisation.candidate(number, part_scale, n_items).of(part)
-            of_candidate = _fit(candidate, fit.state)
+            of_candidate = _fit(candidate, replace(fit.state, S=learnt.get(number, fit.state.S)))
+            learnt[number] = of_candidate.state.S
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
         total = np.nan_to_num(total, nan=-np.inf)
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
