@@ -12,7 +12,9 @@ from __future__ import annotations
 import inspect
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sklearn.base import _fit_context
 
 from skpref._doc_link import DocLinkMixin
 from skpref._exclusive import one_fit_at_a_time
@@ -24,9 +26,17 @@ except ImportError:  # scikit-learn 1.8
     CallbackSupportMixin = None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from skpref._events import Iteration, OnIteration
+
+_Fit = TypeVar("_Fit", bound="Callable[..., Any]")
+
+
+def fit_context(fit: _Fit) -> _Fit:
+    """Decorate `fit` with scikit-learn's check of parameters, which is untyped, and keep the type of the method."""
+    decorated: _Fit = _fit_context(prefer_skip_nested_validation=True)(fit)
+    return decorated
 
 
 class _Context:

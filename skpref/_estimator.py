@@ -56,7 +56,7 @@ def warn_not_converged(estimator: Any, n_iter: int, *, cut_short: bool = True) -
     if not cut_short:
         msg = (
             f"The search for hyperparameters of {name} stopped before it met its tolerance (tol={estimator.tol}): "
-            "rounding errors hide what further steps would gain. More iterations do not help. The best values found "
+            "further steps gain less than the rounding errors, so more iterations do not help. The best values found "
             "are used; check the predictions on held-out data. Increase tol"
         )
         msg += ", or set noise to about 0.001 * y.std() if y has hardly any." if hasattr(estimator, "noise") else "."

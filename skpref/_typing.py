@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Hashable, Sequence
+from os import PathLike
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,3 +18,16 @@ Features: TypeAlias = Any
 # What estimators take as a table of features, and as a seed.
 MatrixLike: TypeAlias = npt.ArrayLike | sparray | spmatrix
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+# Rows of ids, which may be any hashables: dates and tuples too.
+IdRows: TypeAlias = npt.ArrayLike | Sequence[Sequence[Hashable]]
+
+
+class ArrowDataset(Protocol):
+    """A `pyarrow.dataset.Dataset`, by what tells it from other tables of pyarrow, which has no types."""
+
+    def scanner(self) -> object:
+        """Return a scan of the dataset."""
+
+
+# Rows in Parquet files; a str is already an ArrayLike.
+Stored: TypeAlias = PathLike[str] | ArrowDataset

@@ -173,28 +173,28 @@ def saved_classes() -> tuple[str, ...]:
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Save an estimator, fitted or not, to a file that contains data only.
 
-    The file appears under its name only when it is complete; an earlier one is replaced.
+    The file appears under its name only when it is complete. It replaces an earlier file of that name.
 
     Parameters
     ----------
     estimator : estimator
         Of this package, or a `Pipeline` of its estimators and scikit-learn's usual transformers (scaling, encoding,
-        imputing, text, PCA, columns). A `GPPLClassifier` and a `CrowdGPPL` remember their comparisons, by ids, so that
-        `partial_fit` can resume: they are part of the file.
+        imputing, text, PCA, columns). A `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for
+        `partial_fit`. So these are part of the file.
     path : str or path-like
-        Where to; the folder must exist. Any name will do; `skpref tune` uses ``model.skpref``.
+        File to write, with any name; the folder must exist. `skpref tune` uses ``model.skpref``.
 
     Raises
     ------
     DataError
-        If the estimator is of another class, holds something that is not data (a kernel class of the user's own, a
-        function, a `RandomState`), an id that is neither integer, string nor bytes, or more than 2 GiB.
+        If the estimator is of another class; if it has something that is not data (a kernel class of your own, a
+        function, a `RandomState`) or an id that is not an integer, a string or bytes; or if it is larger than 2 GiB.
     OSError
         If the folder does not exist, or the file cannot be written.
 
     See Also
     --------
-    load : The way back.
+    load : Read such a file.
 
     Examples
     --------
@@ -247,13 +247,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator
-        With the parameters and fitted attributes that were saved; `checkpoint`, which names a file, is None. With the
-        same versions of the libraries its predictions are equal to the bit.
+        The saved parameters and fitted attributes, except that `checkpoint`, which names a file, is None. With the same
+        versions of the libraries its predictions are equal to the bit.
 
     Raises
     ------
     ModelFormatError
-        If the file is anything but a sound model: the message names the file and the part at fault.
+        If the file is not a valid model. The message names the file and the part that is wrong.
     OSError
         If there is no such file, or it cannot be read.
 

@@ -73,6 +73,36 @@ def _solve_lower(L, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
+def _inverse_lower(L, r):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return L^-1 diag(r)."""
+    n = L.shape[0]
+    out = np.zeros((n, n))
+    for i in range(n):
+        out[i, i] = r[i]
+        for k in range(i):
+            for c in range(k + 1):
+                out[i, c] -= L[i, k] * out[k, c]
+        for c in range(i + 1):
+            out[i, c] /= L[i, i]
+    return out
+
+
+@njit()
+def _gram(F):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return F^T F of a lower triangular F."""
+    n = F.shape[0]
+    out = np.zeros((n, n))
+    for i in range(n):
+        for x in range(i + 1):
+            for y in range(x + 1):
+                out[x, y] += F[i, x] * F[i, y]
+    for x in range(n):
+        for y in range(x):
+            out[y, x] = out[x, y]
+    return out
+
+
+@njit()
 def _user_sites(u, n, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return precision D and linear term d of a user's sites in its n coordinates."""
     rows, a, b, sign, order = places
@@ -98,16 +128,13 @@ def _user_sites(u, n, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa:
 def _diagonal_weight(P, D):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return W = r (I + r P r)^-1 r, r = sqrt(D), and log |I + D P| for a diagonal D."""
     n = P.shape[0]
-    F, M = np.zeros((n, n)), np.empty((n, n))
+    r, M = np.sqrt(np.diag(D)), np.empty((n, n))
     for x in range(n):
-        F[x, x] = np.sqrt(D[x, x])
-    for x in range(n):
-        for y in range(n):
-            M[x, y] = F[x, x] * P[x, y] * F[y, y]
+        for y in range(x + 1):
+            M[x, y] = r[x] * P[x, y] * r[y]
         M[x, x] += 1.0
     log_det = _lower(M)
-    _solve_lower(M, F)
-    return F.T @ F, log_det
+    return _gram(_inverse_lower(M, r)), log_det
 
 
 @njit()
@@ -195,12 +222,21 @@ def _of_comparison(a, b, sign, order, value, covariance):  # type: ignore[no-unt
 
 
 @njit()
+def _row_product(A, B, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the inner product of row x of two matrices."""
+    total = 0.0
+    for y in range(A.shape[1]):
+        total += A[x, y] * B[x, y]
+    return total
+
+
+@njit()
 def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, E[alpha], sum of tr (P W)^2.
 
     The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
     """
-    starts, first, second, _ = coordinates
+    starts, first, second, by_pairs = coordinates
     rows, a, b, sign, order = places
     n_items = S.shape[0]
     mean, variance = np.empty(tau.shape[0]), np.empty(tau.shape[0])
@@ -216,21 +252,27 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
         Q = _gather(V, first, second, low, low + n)
         residual = d - D @ common
         own = residual - W @ (P @ residual)
+        value = common + P @ own
         PW = P @ W
-        information += np.sum(PW * PW.T)
         T = -PW
         for x in range(n):
             T[x, x] += 1.0
-        value = common + P @ own
-        covariance = P - PW @ P + T @ Q @ T.T
-        spread = W @ Q @ W - W
+        TQ, spread = T @ Q, W @ Q @ W
         for x in range(n):
             alpha[low + x] = own[x]
             for y in range(n):
-                moment = spread[x, y] + own[x] * own[y]
+                information += PW[x, y] * PW[y, x]
+                moment = spread[x, y] - W[x, y] + own[x] * own[y]
                 _scatter(G, first[low + x], second[low + x], first[low + y], second[low + y], moment)
-        for p in range(rows[u], rows[u + 1]):
-            mean[p], variance[p] = _of_comparison(a[p], b[p], sign[p], order, value, covariance)
+        if by_pairs[u]:  # comparisons are single coordinates: the diagonal of the covariance is enough
+            for p in range(rows[u], rows[u + 1]):
+                x = a[p]
+                mean[p] = sign[p] * value[x]
+                variance[p] = P[x, x] - _row_product(PW, P, x) + _row_product(TQ, T, x)
+        else:
+            covariance = P - PW @ P + TQ @ T.T
+            for p in range(rows[u], rows[u + 1]):
+                mean[p], variance[p] = _of_comparison(a[p], b[p], sign[p], order, value, covariance)
     return mean, variance, G, alpha, information
 
 

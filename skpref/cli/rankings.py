@@ -58,7 +58,7 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     return "\n".join([title, *table(("rank", "item", unit, "P(best)", "90 % of ranks"), rows)])
 
 
-def effects_text(model: GPPLClassifier) -> str:
+def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
     """Return the effects of covariates and of the order as a table."""
     columns = _effects(model)
     names = ("name", "effect", "std", "effect_low", "effect_high", "odds_ratio")
@@ -71,7 +71,7 @@ def effects_text(model: GPPLClassifier) -> str:
     )
 
 
-def _effects(model: GPPLClassifier) -> dict[str, Any]:
+def _effects(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:
     """Return the columns of the table of effects."""
     table = model.covariate_table()
     # A data frame where pandas is installed, else a record.
@@ -101,9 +101,6 @@ def factors_text(model: CrowdGPPL) -> str:
         lines.append(f"  factors of personal taste, {living.size} of {strength.size} in use: {what}")
     else:
         lines.append(f"  factors of personal taste: none of {strength.size} in use")
-    if model.order_effect:
-        mean, std = model.order_effect_
-        lines.append(f"  advantage of the left side, shared by all: {mean:+.3f} ± {std:.3f}")
     return "\n".join(lines)
 
 
@@ -149,7 +146,7 @@ def write_factors(model: CrowdGPPL, path: Path) -> None:
     write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
 
 
-def write_effects(model: GPPLClassifier, path: Path) -> None:
+def write_effects(model: GPPLClassifier | CrowdGPPL, path: Path) -> None:
     """Write the table of effects as CSV."""
     columns = {name: column.tolist() for name, column in _effects(model).items()}
     write_csv(path, list(columns), zip(*columns.values(), strict=True))

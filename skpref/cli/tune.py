@@ -170,7 +170,7 @@ def fit(options: Fit) -> int:
         save_with_columns(model, options.out, task.columns())
     if options.json:
         print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
-    if text := task.effects(model):
+    if text := "\n\n".join(task.summary(model, options.seed)):
         say(options, "\n".join(map(printable, text.splitlines())))
     say(options, f"Written to {options.out}{replaced}\n{task.next_command(options.out)}")
     return 0

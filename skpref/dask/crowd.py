@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import _fit_context
-
+from skpref._callbacks import fit_context
 from skpref.dask.base import with_parameters_of
 from skpref.dask.comparisons import PartitionedComparisons
 from skpref.gp.crowd import CrowdGPPL
@@ -48,7 +47,7 @@ class DaskCrowdGPPL(PartitionedComparisons, CrowdGPPL):
 
     _plain = CrowdGPPL
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the consensus and the personal utilities.
 

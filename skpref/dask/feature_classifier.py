@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure, warn_not_converged
 from skpref.dask.base import OnCluster, check_collection, is_collection, with_parameters_of
 from skpref.dask.rows import PartitionRows
@@ -49,7 +48,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
 
     _plain = SVGPClassifier
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn kernels, inducing points and the posteriors.
 

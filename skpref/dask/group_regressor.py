@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import _fit_context
-
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import OnCluster, check_collection, is_collection, refuse_moments, with_parameters_of
 from skpref.dask.rows import PartitionRows
@@ -51,7 +49,7 @@ class DaskGPPLRegressor(OnCluster, GPPLRegressor):
 
     _plain = GPPLRegressor
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self, X: Any, y: Any = None, *, comparisons: Any = None, qid: Any = None, sample_weight: Any = None
     ) -> Self:

@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import (
     COLLECTIONS,
@@ -90,7 +90,7 @@ class DaskVariationalFM(FMOnCluster, VariationalFM):
 
     _plain = VariationalFM
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

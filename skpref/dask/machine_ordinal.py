@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from sklearn.base import _fit_context
-
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import is_collection, with_parameters_of
 from skpref.dask.machine import FMOnCluster
@@ -43,7 +41,7 @@ class DaskVariationalFMOrdinal(FMOnCluster, VariationalFMOrdinal):
 
     _plain = VariationalFMOrdinal
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -6,9 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import OnCluster, check_collection, is_collection, refuse_moments, with_parameters_of
 from skpref.dask.rows import PartitionRows
@@ -55,7 +54,7 @@ class DaskGibbsM3F(OnCluster, GibbsM3F):
 
     _plain = GibbsM3F
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model: run the Gibbs chains.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import _fit_context
-
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure, warn_not_converged
 from skpref.dask.base import OnCluster, check_collection, is_collection, refuse_moments, with_parameters_of
 from skpref.dask.rows import PartitionRows
@@ -47,7 +45,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
 
     _plain = SVGPRegressor
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Learn kernel, noise, inducing points and the posterior of f.
 

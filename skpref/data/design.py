@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._validation import column_names
 from skpref.data.ids import read_rated
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import IntArray
+    from skpref._typing import IdRows, IntArray
     from skpref.data.ids import IdColumn
 
 __all__ = ["OneHotDesign", "feature_groups", "one_hot_design"]
@@ -58,7 +58,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
         Ids that have a column.
     groups_ : ndarray of shape (n_features_out,)
-        Group of each column, "user", "item" or "implicit": what the parameter `groups` of `VariationalFM` asks for.
+        Group of each column, "user", "item" or "implicit": pass it as the parameter `groups` of `VariationalFM`.
     rated_ : csr_array of shape (n_users + 1, n_items), or None
         Rows of the implicit-feedback block; the last row, for unseen users, is empty.
     n_features_in_ : int
@@ -115,8 +115,8 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         tags.input_tags.string = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
+    @fit_context
+    def fit(self, X: IdRows, y: object = None) -> Self:
         """Learn the ids, and with `implicit` the items that each user rated.
 
         Parameters
@@ -141,7 +141,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             self._learn(X)
         return self
 
-    def _learn(self, X: ArrayLike) -> None:
+    def _learn(self, X: IdRows) -> None:
         columns = self._read(X, reset=True)
         users, items = (
             Vocabulary.from_columns(column) if ids is None else Vocabulary(ids, name)
@@ -163,14 +163,14 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             require(sound, self, "rated_", f"must have shape {shape}")
             require(self.rated_[[-1]].nnz == 0, self, "rated_", "has items of unseen users")
 
-    def _read(self, X: ArrayLike, *, reset: bool) -> tuple[IdColumn, IdColumn]:
+    def _read(self, X: IdRows, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         columns = read_rated(X)
         if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
             validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
-    def transform(self, X: ArrayLike) -> sparse.csr_array:
-        """Return the design of pairs, those of `fit` or others.
+    def transform(self, X: IdRows) -> sparse.csr_array:
+        """Return the design of pairs, which need not be those of `fit`.
 
         Parameters
         ----------

@@ -530,7 +530,7 @@ class TableReader:
                 raise DataError(
                     f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row "
                     f"{self.row_of(row)}. "
-                    f"Write a number behind the other ranks, or leave the item out of this ranking by {leave}"
+                    f"Write a number larger than the other ranks, or leave the item out of this ranking by {leave}"
                 )
         return values
 

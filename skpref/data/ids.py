@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from skpref._typing import IdRows
+
 __all__ = [
     "LEAVE_OUT",
     "IdColumn",
@@ -295,19 +297,19 @@ def _kind_of(held: type) -> str:
 # two or three columns
 
 
-def read_pairs(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
+def read_pairs(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs of item ids into two columns."""
     left, right = (as_ids(column, label) for column, label in _columns(X, name, _PAIRS))
     return left, right
 
 
-def read_triples(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
+def read_triples(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
     """Split triples (user, left item, right item) into three columns of ids."""
     user, left, right = _columns(X, name, _TRIPLES)
     return as_ids(*user, kind="user"), as_ids(*left), as_ids(*right)
 
 
-def read_rated(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
+def read_rated(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs (user, item) of ratings into two columns of ids."""
     user, item = _columns(X, name, _RATED)
     return as_ids(*user, "rating", "user"), as_ids(*item, "rating", "item")

@@ -255,7 +255,7 @@ def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # noqa
             )
     features = [name for name in names if name not in {y, weight}]
     if not features:
-        raise DataError(f"X has no columns of features beside those that are named: {', '.join(map(str, names[:20]))}")
+        raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")
     return features
 
 

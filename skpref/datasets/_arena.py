@@ -28,7 +28,7 @@ def make_arena(
     length_effect: float = 0.005,
     random_state: int | np.random.RandomState | np.random.Generator | None = None,
 ) -> Bunch:
-    """Simulate battles of language models, by judges who like long answers whatever the answers say.
+    """Simulate battles of language models whose judges prefer longer answers.
 
     The answers of two models are compared. Model a wins with probability
     ``1 / (1 + exp(-z))``, where ``z = utility(a) - utility(b) + length_effect *
@@ -43,9 +43,8 @@ def make_arena(
     n_battles : int, default=10000
         Number of battles, at least 1.
     length_effect : float, default=0.005
-        What a word more than the rival's adds to z, in logits; 0 for judges
-        who do not mind. With the default, 180 words make up for half of the
-        distance between the best and the worst model.
+        Change of z, in logits, for each word by which the answer of a is longer; 0 for judges who ignore length. With
+        the default, 180 more words are worth half of the difference between the best and the worst model.
     random_state : int, RandomState, Generator or None, default=None
         Source of randomness; an int gives the same data at every call.
 

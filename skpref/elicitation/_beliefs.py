@@ -68,7 +68,7 @@ class Estimates(NamedTuple):
     value : ndarray of shape (n,)
         Expected rating; or probability of the second label; or utility relative to the mean of the items.
     low, high : ndarray of shape (n,)
-        Limits of the credible interval: quantiles at 5 % and 95 %.
+        Ends of the credible interval: quantiles at 5 % and 95 %.
 
     Examples
     --------

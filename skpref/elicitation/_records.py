@@ -64,7 +64,7 @@ class SessionRecord(NamedTuple):
         sound = isinstance(entries, list) and all(_is_pair(entry) if pairs else _is_id(entry) for entry in entries)
         sound = sound and _is_id(record.user) and record.strategy in STRATEGIES
         if not sound or not isinstance(record.min_gain, float):
-            raise DataError(f"{path}: a damaged session: its candidates, user, strategy or min_gain is none")
+            raise DataError(f"{path}: a damaged session: candidates, user, strategy or min_gain is not valid")
         sound = isinstance(record.asked, list) and isinstance(record.answers, list)
         sound = sound and all(map(_is_row, record.asked)) and all(map(_is_pair, record.answers))
         if not sound or not all(_is_row(row) for row, _ in record.answers):

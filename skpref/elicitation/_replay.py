@@ -93,7 +93,7 @@ def replay(
     strategies : sequence of str, default=STRATEGIES
         Strategies to compare.
     seeds : sequence of int, default=(0,)
-        Everything is run once for each seed.
+        Seeds. The comparison is run once for each of them.
     score : callable, default=None
         ``score(answers, beliefs)`` returns a number, higher is better, from the held-out answers of all users, of shape
         (n_people, n_held), and the list of their beliefs about all candidates. If None, the area under the ROC curve

@@ -94,7 +94,7 @@ class Session:
         Possible questions. For a factorization machine: rows of features of this user, of shape (n, n_features). For a
         pipeline: its input; or item ids, of shape (n,), if its first step is a `OneHotDesign`. For models of ratings:
         item ids, of shape (n,). For models of comparisons: pairs of item ids, of shape (n, 2). If None, all trained
-        items; or all pairs of them, but at most 2,000, drawn at random.
+        items; or all pairs of them, and if these are more than 2,000, a random 2,000.
     strategy : {"random", "mean", "variance", "information", "determinant"}, default="determinant"
         See `select`.
     user : id, default=None
@@ -103,8 +103,8 @@ class Session:
         For factorization machines: groups that `model_` leaves unchanged, such as the items. If None and candidates
         are items, all groups but the users.
     min_gain : float, default=0.0
-        Smallest expected information gain of a question, in nats; see `gain_`. The answer of a coin flip has log 2 =
-        0.69.
+        Smallest expected information gain of a question, in nats; see `gain_`. A question with two possible answers has
+        at most log 2 = 0.69.
     random_state : int, RandomState, Generator or None, default=None
         Seed of "random", and of random pairs if there are too many.
 
@@ -275,7 +275,7 @@ class Session:
         answers : mapping of int to rating, label or preference
             Answers, by row of the candidates as returned by `ask`. For a pair: 1 = left, 0 = right, 0.5 = tie.
         unasked : bool, default=False
-            Whether to take answers to questions that `ask` has not chosen, which were given elsewhere.
+            Whether to accept answers to questions that `ask` has not chosen, for example from elsewhere.
 
         Returns
         -------
@@ -300,7 +300,7 @@ class Session:
         return self
 
     def correct(self, answers: Mapping[int, Any]) -> Session:
-        """Replace answers by others, as if they had been given at once.
+        """Replace answers by the right ones, as if these had been given at first.
 
         Parameters
         ----------
@@ -340,7 +340,7 @@ class Session:
         Raises
         ------
         DataError
-            If there are not as many answers, or `n` is not a positive integer.
+            If there are fewer answers than `n`, or `n` is not a positive integer.
         """
         check_number("n", n)
         if n > len(self.answers_):
@@ -357,7 +357,7 @@ class Session:
         Parameters
         ----------
         path : str or path-like
-            Where to; an earlier file is replaced.
+            File to write; it replaces an earlier one.
 
         Raises
         ------
@@ -394,7 +394,7 @@ class Session:
         path : str or path-like
             The file that `save` wrote.
         model : estimator
-            The fitted model of the session, or a newer one that knows the same items.
+            The fitted model of the session, or a newer model of the same items.
         candidates : array-like or sparse matrix, default=None
             Rows of features, if they were the candidates: ids and pairs are in the file, rows are not.
         freeze : label or array-like of labels, default=None
@@ -403,7 +403,7 @@ class Session:
         Returns
         -------
         Session
-            A session with the same questions and answers; the strategy "random" draws what it would have drawn.
+            A session with the same questions and answers. The strategy "random" continues with the same draws.
 
         Raises
         ------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data.shards import is_stored
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike
 
-    from skpref._typing import Array, MatrixLike, RandomState
+    from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.data.row_shards import RowShard, RowSummary
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
@@ -116,13 +116,13 @@ class VariationalFM(RegressorMixin, FMFiles):
     lower_bound_ : float
         The last of `lower_bounds_`.
     converged_ : bool
-        Whether the fit ended before `n_epochs` since the bound no longer rose.
+        Whether the fit ended before `n_epochs` because the bound no longer rose.
     validation_losses_ : ndarray
-        Root mean squared error of the standardised target after each pass, of `early_stopping`.
+        Root mean squared error of the standardised target after each pass, with `early_stopping`.
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features; of files the number of their columns.
+        Number of features; with files, the number of their columns.
     design_ : ColumnDesign or None
         After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
         `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
@@ -200,25 +200,25 @@ class VariationalFM(RegressorMixin, FMFiles):
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
-        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
     ) -> Self:
         """Fit the model.
 
-        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
-        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
-        in memory with the columns of the files; an id that the files lack has the prior of its column.
+        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
+        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
+        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
-            those of y and the weights are features, ids or numbers (see `categorical_features`).
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
+            and the weights are features, ids or numbers (see `categorical_features`).
         y : array-like of shape (n,) or str, default=None
-            Targets; of files the name of their column, y by default.
+            Targets; with files, the name of the column, "y" by default.
         sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
+            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class VariationalFM(RegressorMixin, FMFiles):
         Raises
         ------
         ValueError
-            If X, y or the weights are invalid; if files have no such column or no rows, or a parameter needs rows in
+            If X, y or the weights are invalid; if files lack a column or have no rows, or if a parameter needs rows in
             memory.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
@@ -242,14 +242,15 @@ class VariationalFM(RegressorMixin, FMFiles):
             data = TrainingRows(X, (y - units[0]) / units[1], weight)
             return self._fit_machine(data, Gaussian(1.0), units, warm=warm)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, freeze: ArrayLike | None = None
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The priors of the groups and the noise do not change. A
-        column without entries so far (a future user, for which X has a column) starts from the prior of its group.
+        Pass each row once: a row that is passed again counts twice. The priors of the groups and the noise do not
+        change. A column without entries so far (a future user, for which X has a column) starts from the prior of its
+        group.
 
         Parameters
         ----------
@@ -260,8 +261,8 @@ class VariationalFM(RegressorMixin, FMFiles):
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
         freeze : label or array-like of labels, default=None
-            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
-            ratings change nothing but their users.
+            Groups that are not updated; w_0 is then not updated either. If all groups except the users are frozen, new
+            ratings change only their users.
 
         Returns
         -------
@@ -282,6 +283,12 @@ class VariationalFM(RegressorMixin, FMFiles):
                 TrainingRows(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze
             )
 
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
     def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, MatrixLike, RandomState
+    from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.data.row_shards import RowSummary
     from skpref.likelihoods import Likelihood
 
@@ -120,15 +120,15 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
     lower_bounds_ : ndarray of shape (n_passes,)
         Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
     lower_bound_ : float
-        The last of `lower_bounds_`. An approximate bound, since y(x) is taken as normal.
+        The last of `lower_bounds_`. An approximate bound, because y(x) is taken as normal.
     converged_ : bool
-        Whether the fit ended before `n_epochs` since the bound no longer rose.
+        Whether the fit ended before `n_epochs` because the bound no longer rose.
     validation_losses_ : ndarray
-        Log loss after each pass, of `early_stopping`.
+        Log loss after each pass, with `early_stopping`.
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features; of files the number of their columns.
+        Number of features; with files, the number of their columns.
     design_ : ColumnDesign or None
         After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
         `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
@@ -211,25 +211,25 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         tags.classifier_tags.multi_class = False
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
-        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
     ) -> Self:
         """Fit the model.
 
-        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
-        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
-        in memory with the columns of the files; an id that the files lack has the prior of its column.
+        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
+        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
+        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
-            those of y and the weights are features, ids or numbers (see `categorical_features`).
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
+            and the weights are features, ids or numbers (see `categorical_features`).
         y : array-like of shape (n,) or str, default=None
-            Labels of two classes; of files the name of their column, y by default.
+            Labels of two classes; with files, the name of the column, "y" by default.
         sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
+            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
 
         Returns
         -------
@@ -239,8 +239,8 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         Raises
         ------
         ValueError
-            If X, y or the weights are invalid, or y has other than two classes; if files have no such column or no
-            rows, or a parameter needs rows in memory.
+            If X, y or the weights are invalid, or y has other than two classes; if files lack a column or have no rows,
+            or if a parameter needs rows in memory.
         """
         with fit_callbacks(self, X, y, sample_weight):
             if is_stored(X):
@@ -260,7 +260,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
                 TrainingRows(X, self._of_classes(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
             )
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
         X: MatrixLike,
@@ -271,8 +271,8 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The priors of the groups do not change. A column without
-        entries so far (a future user, for which X has a column) starts from the prior of its group.
+        Pass each row once: a row that is passed again counts twice. The priors of the groups do not change. A column
+        without entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters
         ----------
@@ -285,8 +285,8 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
         freeze : label or array-like of labels, default=None
-            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
-            answers change nothing but their users.
+            Groups that are not updated; w_0 is then not updated either. If all groups except the users are frozen, new
+            answers change only their users.
 
         Returns
         -------
@@ -335,7 +335,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         Returns
         -------
         ndarray of shape (n,)
-            Positive where the second class is more probable. Sorts rows as `predict_proba` does.
+            Positive if the second class is more probable. It sorts rows in the same way as `predict_proba`.
         """
         mu, v = self.latent_mean_and_variance(X)
         likelihood = self._machine.likelihood

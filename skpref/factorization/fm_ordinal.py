@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import check_n_samples, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._events import Iteration
-    from skpref._typing import Array, IntArray, MatrixLike, RandomState
+    from skpref._typing import Array, IntArray, MatrixLike, RandomState, Stored
     from skpref.data.row_shards import RowSummary
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
@@ -61,8 +61,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         Number of factors d per feature. 0 gives a linear model.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, also in files, or the sorted numbers; strings need it; up to 3 of them are sorted
-        alphabetically without it, with a warning.
+        `pandas.Categorical`, also in files, or the sorted numbers. Strings need `class_order`; without it, up to 3 of
+        them are sorted alphabetically, with a warning.
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns with a single one in every row) is a group; if X is not
@@ -77,18 +77,18 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         items). It keeps about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are always
         factorised.
     inference : {"variational", "gibbs"}, default="variational"
-        "gibbs" draws from the exact posterior, in a chain that starts from a few passes of the variational fit. Its
-        probabilities are better, above all where factors are uncertain, and it takes several times as long. Use more
-        factors: 10 to 20. Predictions are averages over the draws, and so are the attributes.
+        "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
+        passes of the variational fit. It takes several times as long, and its probabilities are better, above all if
+        factors are uncertain. Use 10 to 20 factors with it. Predictions and attributes are averages over the draws.
     n_sweeps : int, default=150
         Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
     burn_in : int, default=40
-        Number of first sweeps, which are not used. At least two must be left. At most 200 of the others are kept,
+        Number of first sweeps, which are not used; at most `n_sweeps` - 2. At most 200 of the other sweeps are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
     checkpoint : str or path-like, default=None
-        File to which the chain of "gibbs" is saved. If the file exists and is of the same data and parameters, with a
-        whole number as `random_state`, `fit` resumes from it, with the same result as without the interruption; a file
-        that is damaged or of another fit raises `CheckpointError`. A finished fit deletes the file.
+        File to which the chain of "gibbs" is saved. If the file exists and belongs to the same data and parameters,
+        with an integer `random_state`, `fit` resumes from it, with the same result as without the interruption. A file
+        that is damaged or belongs to another fit raises `CheckpointError`. A finished fit deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.
     learn_priors : bool, default=True
@@ -138,7 +138,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     factors_, factors_std_ : ndarray of shape (n_features, n_factors)
         Posterior means and standard deviations of the factors.
     intercept_ : float
-        Posterior mean of w_0. Of "gibbs" it is 0: the thresholds stand for it.
+        Posterior mean of w_0. With "gibbs" it is 0, because the thresholds include it.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups.
     group_priors_ : dict
@@ -150,16 +150,17 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     converged_ : bool
         Whether coordinate ascent has converged.
     log_likelihoods_ : ndarray of shape (n_draws,)
-        Of "gibbs": log likelihood after burn-in, each time that the thresholds were drawn (in every third sweep).
+        With "gibbs": log likelihood after burn-in, each time that the thresholds were drawn (in every third sweep).
     r_hat_, effective_sample_size_ : float
-        Of "gibbs": diagnostics of `log_likelihoods_`. R-hat compares both halves of the chain; above 1.1, or what
-        chance explains in a short chain, it is a `ConvergenceWarning`: more sweeps are needed. NaN without a chain.
+        With "gibbs": diagnostics of `log_likelihoods_`. R-hat compares both halves of the chain. If it is above 1.1, or
+        in a short chain above what chance explains, `fit` gives a `ConvergenceWarning`: use more sweeps. NaN without a
+        chain.
     validation_losses_ : ndarray
-        Log loss after each pass, of `early_stopping`.
+        Log loss after each pass, with `early_stopping`.
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features; of files the number of their columns.
+        Number of features; with files, the number of their columns.
     design_ : ColumnDesign or None
         After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
         `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
@@ -258,26 +259,26 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         tags.classifier_tags.poor_score = True  # on scikit-learn's three blobs, which have no order
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
-        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
     ) -> Self:
         """Fit the model.
 
-        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
-        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
-        in memory with the columns of the files; an id that the files lack has the prior of its column.
+        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
+        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
+        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
-            those of y and the weights are features, ids or numbers (see `categorical_features`).
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
+            and the weights are features, ids or numbers (see `categorical_features`).
         y : array-like of shape (n,) or str, default=None
-            Ordered labels; of files the name of their column, y by default. Numbers with fractions, such as half stars,
-            are levels if they are at most 100. Levels of files are those of rows of positive weight.
+            Ordered labels; with files, the name of the column, "y" by default. Numbers with fractions, such as half
+            stars, are levels if they are at most 100. With files, only rows of positive weight define levels.
         sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
+            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
 
         Returns
         -------
@@ -287,8 +288,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         Raises
         ------
         ValueError
-            If X, y or the weights are invalid, or y has fewer than two levels, one that `class_order` lacks, or names
-            whose order is not stated; if files have no such column or no rows, or a parameter needs rows in memory.
+            If X, y or the weights are invalid, or y has fewer than two levels, a level that is not in `class_order`, or
+            strings without `class_order`; if files lack a column or have no rows, or if a parameter needs rows in
+            memory.
         """
         with fit_callbacks(self, X, y, sample_weight):
             if is_stored(X):
@@ -329,12 +331,12 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     def _check_chain(self, weight: Array) -> None:
         """Raise DataError unless a chain can have these weights and so many sweeps."""
         if self.burn_in > self.n_sweeps - 2:
-            msg = f"burn_in must leave two sweeps of n_sweeps or more; got burn_in={self.burn_in} and"
+            msg = f"burn_in must be at most n_sweeps - 2; got burn_in={self.burn_in} and"
             raise DataError(f"{msg} n_sweeps={self.n_sweeps}. Increase n_sweeps or decrease burn_in.")
         if np.any(weight != np.round(weight)) or weight.sum() > _MOST_ROWS:
             wrong = weight[np.argmax(np.where(weight != np.round(weight), np.inf, weight))]
-            msg = f"sample_weight must hold whole numbers with a sum of at most {_MOST_ROWS:g} where inference='gibbs'"
-            raise DataError(f"{msg}, since a row is repeated that often; got {wrong:g}. Take inference='variational'.")
+            msg = f"with inference='gibbs', sample_weight must be whole numbers with a sum of at most {_MOST_ROWS:g}"
+            raise DataError(f"{msg}, because they count copies of a row; got {wrong:g}. Use inference='variational'.")
 
     def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
         plan = super()._plan(free, groups, learn=learn)
@@ -391,7 +393,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         """Effective sample size of the log likelihood; NaN without a chain."""
         return effective_sample_size(self.log_likelihoods_[None])
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
         X: MatrixLike,
@@ -402,8 +404,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The priors of the groups and the thresholds do not change. A
-        column without entries so far (a future user, for which X has a column) starts from the prior of its group.
+        Pass each row once: a row that is passed again counts twice. The priors of the groups and the thresholds do not
+        change. A column without entries so far (a future user, for which X has a column) starts from the prior of its
+        group.
 
         Parameters
         ----------
@@ -417,8 +420,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows.
         freeze : label or array-like of labels, default=None
-            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
-            ratings change nothing but their users.
+            Groups that are not updated; w_0 is then not updated either. If all groups except the users are frozen, new
+            ratings change only their users.
 
         Returns
         -------
@@ -496,7 +499,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         X : {array-like, sparse matrix} of shape (n, n_features)
             Features.
         y : array-like of shape (n,)
-            Labels. Without `class_order`, a level that no training row has is sorted in among the others.
+            Labels. Without `class_order`, a level that no training row has takes its sorted place among the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. None: 1.
 

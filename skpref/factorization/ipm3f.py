@@ -63,7 +63,7 @@ class GibbsIPM3F(MaxMarginFactorization):
     threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
         Prior means of the thresholds, ascending. None: mean and covariance of the users' thresholds are learnt, so that
         predictions follow the frequencies of the levels. "symmetric": around 0 and three margins apart, as in [XZZ13].
-        Thresholds that all users share are always learnt, from this start.
+        Shared thresholds are always learnt, from this start.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
@@ -113,19 +113,19 @@ class GibbsIPM3F(MaxMarginFactorization):
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
         Ids of the users and items with ratings.
     user_factors_, item_factors_ : ndarray of shape (n_users, K) and (n_items, K)
-        Averages after burn-in. A feature counts as zero in sweeps in which it does not exist; features that are gone
-        and that hardly any user held are left out. The factors of several chains are side by side.
+        Averages after burn-in. A feature counts as zero in sweeps in which it does not exist. Features that no longer
+        exist and that hardly any user had are left out. The factors of several chains are side by side.
     thresholds_ : ndarray of shape (n_users, L - 1) or (L - 1,)
         Averages after burn-in; one row if all users share them.
     posterior_ : IPM3FPosterior
         Averages, last states and kept samples of the chains.
     temperature_ : float
-        Number by which `predict_proba` divides the loss, learnt from ratings held out: after its last sweep, the first
-        chain runs 15 more without a tenth of the ratings, and as many without each further tenth, until 3,000 ratings
-        or all were held out. 1 for fewer than 10 ratings.
+        Number by which `predict_proba` divides the loss, learnt from held-out ratings: after its last sweep, the first
+        chain runs 15 more sweeps without a tenth of the ratings. This is repeated with further tenths until 3,000
+        ratings, or all, were held out. 1 for fewer than 10 ratings.
     level_weights_ : ndarray of shape (L,)
-        Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings:
-        levels of equal loss are not equally frequent.
+        Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings,
+        because levels of equal loss need not be equally frequent.
     risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     n_factors_ : ndarray of shape (n_chains, n_sweeps), dtype int64
@@ -133,9 +133,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     risk_ : float
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
-        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. Above 1.1 (for a single short chain
-        above what chance explains, at most 2) R-hat is a `ConvergenceWarning`: more sweeps are needed, often several
-        hundred while the number of features still grows (`n_factors_`).
+        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. If R-hat is above 1.1 (for a single
+        short chain: above what chance explains, at most 2), `fit` gives a `ConvergenceWarning`: use more sweeps, often
+        several hundred while the number of features (`n_factors_`) still grows.
     n_iter_ : int
         Number of sweeps of each chain.
     n_features_in_ : int
@@ -232,7 +232,7 @@ class GibbsIPM3F(MaxMarginFactorization):
         self.n_factors_ = np.array([chain.trace["n_factors"] for chain in chains]).astype(np.int64)
 
     def feature_table(self, n_ids: int = 5) -> Any:
-        """Describe the features that users hold: how many hold them, and which items they favour.
+        """Describe the features that users have: how many users have them, and which items they favour.
 
         Parameters
         ----------
@@ -242,8 +242,8 @@ class GibbsIPM3F(MaxMarginFactorization):
         Returns
         -------
         pandas.DataFrame or UserFeatures
-            One row per feature, those that most users hold first: `chain`, `share`, `strength`, `users`, `liked`,
-            `disliked`, as in `UserFeatures`. A data frame where pandas is installed.
+            One row per feature, the most frequent first, with the columns of `UserFeatures`: `chain`, `share`,
+            `strength`, `users`, `liked`, `disliked`. A data frame if pandas is installed.
 
         Raises
         ------

@@ -7,10 +7,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import precision, unchanged_on_failure
 from skpref._validation import column_names
 from skpref.data import Ratings, Vocabulary
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike
 
-    from skpref._typing import RandomState
+    from skpref._typing import IdRows, RandomState, Stored
     from skpref.data.rating_shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
@@ -60,15 +59,15 @@ class GibbsM3F(MaxMarginFactorization):
         Prior standard deviation of the thresholds, in margins. If it is learnt, the start value.
     threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
         Prior means of the thresholds, ascending. None: mean and covariance of the users' thresholds are learnt, so that
-        predictions follow the frequencies of the levels; so is the mean of the users' factors, because some items are
-        liked by nearly all. "symmetric": around 0 and three margins apart, as in [XZZ13]. Thresholds that all users
-        share are always learnt, from this start, without a mean of factors.
+        predictions follow the frequencies of the levels. The mean of the users' factors is learnt too, because nearly
+        all users like some items. "symmetric": around 0 and three margins apart, as in [XZZ13]. Shared thresholds are
+        always learnt, from this start, without a mean of factors.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
     user, item : str, default=None
-        Columns of X with the ids, where X is a data frame, files or a frame of Dask. None: the first and the second
-        column; of Parquet files those named user and item.
+        Columns of X with the ids, if X is a data frame, files or a frame of Dask. None: the first and the second
+        column; with Parquet files, the columns named user and item.
     n_sweeps : int, default=50
         Sweeps of each chain, including burn-in.
     burn_in : int, default=10
@@ -123,19 +122,19 @@ class GibbsM3F(MaxMarginFactorization):
     posterior_ : M3FPosterior
         Averages, last states and kept samples of the chains.
     temperature_ : float
-        Number by which `predict_proba` divides the loss, learnt from ratings held out: after its last sweep, the first
-        chain runs 15 more without a tenth of the ratings, and as many without each further tenth, until 3,000 ratings
-        or all were held out. 1 for fewer than 10 ratings.
+        Number by which `predict_proba` divides the loss, learnt from held-out ratings: after its last sweep, the first
+        chain runs 15 more sweeps without a tenth of the ratings. This is repeated with further tenths until 3,000
+        ratings, or all, were held out. 1 for fewer than 10 ratings.
     level_weights_ : ndarray of shape (L,)
-        Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings:
-        levels of equal loss are not equally frequent.
+        Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings,
+        because levels of equal loss need not be equally frequent.
     risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
-        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. Above 1.1 (for a single short chain
-        above what chance explains) R-hat is a `ConvergenceWarning`: more sweeps are needed.
+        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. If R-hat is above 1.1 (for a single
+        short chain: above what chance explains), `fit` gives a `ConvergenceWarning`: use more sweeps.
     n_iter_ : int
         Number of sweeps of each chain.
     n_features_in_ : int
@@ -223,28 +222,28 @@ class GibbsM3F(MaxMarginFactorization):
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
-        X: ArrayLike,
+        X: IdRows | Stored,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit the model: run the Gibbs chains.
 
-        Files are read once, and their ratings are written to the folder for temporary files, by user and by item, of
-        which a part is in memory at a time; factors and thresholds stay in memory. The result is that of the same
-        ratings in memory, to the bit. The ratings are not kept: `partial_fit` is refused, and so is `recommend` with
-        ``exclude_seen=True``.
+        Files are read once. Their ratings are written to the folder for temporary files, by user and by item, and a
+        part of them is in memory at a time. Factors and thresholds stay in memory. The result is equal to the bit to
+        that of the same ratings in memory. The ratings are not kept, so `partial_fit`, and `recommend` with
+        ``exclude_seen=True``, raise an error.
 
         Parameters
         ----------
         X : array-like of shape (n, 2), str, Path or pyarrow.dataset.Dataset
             Ids of user and item; or a Parquet file, a folder of them or a dataset with these columns.
         y : array-like of shape (n,) or str, default=None
-            Ratings; of files the name of their column, y by default.
+            Ratings; with files, the name of the column, "y" by default.
         sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the ratings; of files the name of their column. A weight of 2 is the same as giving the rating
+            Weights of the ratings; with files, the name of the column. A weight of 2 is the same as passing the rating
             twice.
 
         Returns
@@ -255,8 +254,8 @@ class GibbsM3F(MaxMarginFactorization):
         Raises
         ------
         ValueError
-            If an id or a rating is missing, a rating is not among the levels, or a user has two different ratings of
-            an item and `duplicates` is "error". If files have no such column, or no ratings.
+            If an id or a rating is missing, a rating is not among the levels, or a user has two different ratings of an
+            item and `duplicates` is "error". If files lack a column, or have no ratings.
         """
         with fit_callbacks(self, X, y, sample_weight):
             return self._fit(X, y, sample_weight, self.levels)

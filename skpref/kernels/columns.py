@@ -32,7 +32,7 @@ class Columns(LayoutKernelBase):
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel. Its hyper-parameters become those of `Columns`, with the names ``kernel__...``. A vector of
+        Any kernel. Its hyperparameters become those of `Columns`, with the names ``kernel__...``. A vector of
         length-scales has one for each chosen column, in their order.
     columns : list of int, slice or mask of shape (d,)
         The columns: distinct numbers from 0, a slice, or a mask. They are checked when the kernel is evaluated.
@@ -79,12 +79,12 @@ class Columns(LayoutKernelBase):
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
-        """Hyper-parameters of the inner kernel, as ``kernel__...``."""
+        """Hyperparameters of the inner kernel, as ``kernel__...``."""
         return [Hyperparameter(f"kernel__{h.name}", *h[1:4]) for h in self.kernel.hyperparameters]
 
     @property
     def theta(self) -> Array:
-        """Logs of the inner kernel's hyper-parameters that are not fixed, shape (n_theta,)."""
+        """Logs of the inner kernel's hyperparameters that are not fixed, shape (n_theta,)."""
         theta: Array = self.kernel.theta
         return theta
 

@@ -177,7 +177,7 @@ def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
     Returns
     -------
     ndarray of shape (n_theta,)
-        Gradient in the hyper-parameters that are not fixed (logs), in the order of `kernel.theta`.
+        Gradient in the hyperparameters that are not fixed (logs), in the order of `kernel.theta`.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
 
     Notes
     -----
-    docs/maths section 6: "no features for items or users = identity kernel". It has no hyper-parameters.
+    docs/maths section 6: "no features for items or users = identity kernel". It has no hyperparameters.
 
     Examples
     --------

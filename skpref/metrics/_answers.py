@@ -25,7 +25,7 @@ _SUM_TOLERANCE: Final = 1e-6
 
 
 def answers_log_loss(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Mean negative log-probability of answers of which a tie is one, in nats per comparison.
+    """Mean negative log-probability of answers that include ties, in nats per comparison.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def answers_log_loss(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | N
     Raises
     ------
     DataError
-        If a label is none, if `p` has not three columns of probabilities that sum to 1, or if all weights are 0.
+        If a label is not in [0, 1], if `p` does not have three columns of probabilities that sum to 1, or if all
+        weights are 0.
 
     Examples
     --------
@@ -72,8 +73,8 @@ def answers_rps(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | None =
     Returns
     -------
     float
-        Mean squared error of the cumulative probabilities, in [0, 1]; the lower the better. It is what forecasts of
-        football are compared by.
+        Mean squared error of the cumulative probabilities, in [0, 1]; the lower the better. Football forecasts are
+        usually compared by it.
 
     Raises
     ------
@@ -101,8 +102,8 @@ def answers_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight:
     Parameters
     ----------
     estimator : classifier
-        A fitted `GPPLClassifier` or `CrowdGPPL`, or a Pipeline that ends in one. One without ties as answers gives them
-        probability 0.
+        A fitted `GPPLClassifier` or `CrowdGPPL`, or a Pipeline that ends in one. With a likelihood without ties, ties
+        have probability 0.
     X : array-like of shape (n, n_columns)
         Comparisons.
     y : array-like of shape (n,)

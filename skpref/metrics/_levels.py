@@ -88,7 +88,7 @@ def ordinal_mae(
 
     See Also
     --------
-    averaged_mae : the same, every true level counting alike.
+    averaged_mae : The same, with equal weight for every true level.
 
     References
     ----------
@@ -132,11 +132,11 @@ def averaged_mae(
 
     See Also
     --------
-    ordinal_mae : the same, every observation counting alike.
+    ordinal_mae : The same, with equal weight for every observation.
 
     Notes
     -----
-    A rule that always gives the middle level has a low `ordinal_mae` where most levels are near the middle, but not a
+    A model that always predicts the middle level has a low `ordinal_mae` if most levels are near the middle, but not a
     low average over levels.
 
     References
@@ -237,9 +237,9 @@ def ranked_probability_score(
 
     Notes
     -----
-    A proper score. Unlike cross-entropy it uses the order: probability far from the true level costs more. For
-    probabilities of 0 and 1 it equals `ordinal_mae` / (r - 1). For the parameter `scoring` of cross-validation, where
-    folds may lack some levels, take `ranked_probability_scorer`.
+    A proper score. Unlike cross-entropy it uses the order: probability far from the true level is penalised more. For
+    probabilities of 0 and 1 it equals `ordinal_mae` / (r - 1). For the parameter `scoring` of cross-validation, use
+    `ranked_probability_scorer`: folds may lack some levels.
 
     References
     ----------

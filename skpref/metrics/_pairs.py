@@ -222,7 +222,7 @@ def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: Arr
     p : array_like of shape (n,)
         Predicted probabilities of y = 1.
     n_bins : int, default=10
-        Number of bins of [0, 1]; with 10, 500 comparisons fill each with a few dozen.
+        Number of bins of [0, 1]. With the default, 500 comparisons put a few dozen into each bin.
     sample_weight : array_like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 

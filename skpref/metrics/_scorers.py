@@ -47,8 +47,8 @@ def log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLi
     Notes
     -----
     The scorer ``"neg_log_loss"`` of scikit-learn fails in a fold whose rows have fewer or more labels than the training
-    rows, and takes probabilities to be in alphabetical order. This one goes by `classes_`. A label that no training row
-    has gets probability 2.2e-16, a loss of 36 nats. `GPOrdinalRegressor` gives all levels of `class_order` a
+    rows, and takes probabilities to be in alphabetical order. This scorer uses `classes_`. A label without training
+    rows has probability 2.2e-16, a loss of 36 nats. `GPOrdinalRegressor` gives all levels of `class_order` a
     probability, whether training rows have them or not.
 
     Examples
@@ -77,7 +77,7 @@ def ranked_probability_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weigh
     X : array-like of shape (n, n_features)
         Rows.
     y : array-like of shape (n,)
-        Levels. One that no training row has counts as a level of probability 0, at its place among the others.
+        Levels. A level without training rows has probability 0, at its place among the others.
     sample_weight : array-like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 

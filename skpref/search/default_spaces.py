@@ -39,7 +39,7 @@ class LogInteger:
     Parameters
     ----------
     low, high : int
-        Both ends, which are included; at least 1.
+        Smallest and largest number, at least 1.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class LogInteger:
         Parameters
         ----------
         size : int, default=None
-            How many; None: one number.
+            Number of draws; None: a single number.
         random_state : int, RandomState or None, default=None
             Source of the draws.
 
@@ -82,7 +82,7 @@ class LogInteger:
 
 
 def default_space(estimator: Any) -> dict[str, Any]:
-    """Return the hyperparameters of an estimator that are worth tuning, with lists and distributions of their values.
+    """Return the hyperparameters of an estimator that are worth tuning, with lists or distributions of their values.
 
     Length-scales, noise and thresholds of the Gaussian-process models are not included: each fit learns them by
     gradients. The space has choices of structure and of priors.

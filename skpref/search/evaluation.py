@@ -148,7 +148,7 @@ class Evaluation:
                 raise DataError(f"refit must name one of the metrics {sorted(scores)}; got refit={refit!r}.")
             scores = scores[refit]
         if not np.isfinite(scores):
-            raise DataError(f"the score of a fold is {scores}")
+            raise DataError(f"the score of a fold must be finite; got {scores}")
         return float(scores)
 
 

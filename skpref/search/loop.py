@@ -212,7 +212,7 @@ def _mend_journal(path: Path, lock: Any) -> None:
         return
     with path.open("rb+") as file:
         if b'"op_code"' not in file.readline(1000):
-            raise DataError(f"storage {path} is a file, but no journal of a search; name another one")
+            raise DataError(f"storage {path} is a file, but not the journal of a search; choose another path")
         file.seek(-1, os.SEEK_END)
         if file.read() == b"\n":
             return

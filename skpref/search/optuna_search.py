@@ -53,11 +53,12 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     estimator : estimator
         Template; it is cloned. It needs a method `score`, or `scoring` must be given.
     param_distributions : dict of str or "default", default="default"
-        By the parameter's name (``step__parameter`` in a Pipeline): a list of values, a distribution of `scipy.stats`,
-        a `LogInteger`, or a distribution of optuna. "default": see `default_space`. A dict works for any estimator.
+        For each parameter by name (``step__parameter`` in a Pipeline): a list of values, a distribution of
+        `scipy.stats`, a `LogInteger`, or a distribution of optuna. "default": see `default_space`. A dict works for any
+        estimator.
     n_trials : int or None, default=30
-        Number of trials of the study, including those of earlier runs and of other processes. There are fewer if a
-        space of lists has fewer settings. None: until `timeout`.
+        Number of trials of the study, including those of earlier runs and of other processes. If the space has only
+        lists, there are at most as many trials as settings. None: until `timeout`.
     timeout : float, default=None
         Seconds after which no further trial begins. None: no limit.
     scoring : str, callable, list, tuple or dict, default=None
@@ -74,9 +75,9 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         None: after eight trials that are spread over the space, a Gaussian process over all trials so far, including
         pruned ones, chooses the next trial; see Notes.
     pruner : optuna pruner, "racing" or None, default="racing"
-        When to prune a trial; None: never. "racing": when its gap to the best one is larger than the gaps of complete
-        trials changed between this point and their end (by Student's t, at the 10 % level after a fold and at the 5 %
-        level inside a fit); see Notes. Trials are compared after each fold. If folds run one at a time, they are also
+        When to prune a trial; None: never. "racing": when its gap to the best trial is larger than the changes of such
+        gaps between this point and the end in complete trials (Student's t, at the 10 % level after a fold and at the 5
+        % level inside a fit); see Notes. Trials are compared after each fold. If folds run one at a time, they are also
         compared once during the first fit, after a quarter of its iterations (for a chain that is still in its burn-in,
         after the next quarter): the estimator is then scored on the test part as if its fit had ended. This needs
         scikit-learn 1.9 and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines,
@@ -87,17 +88,17 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     study_name : str, default=None
         Name of the study in the storage; None: "skpref".
     n_jobs : int, default=None
-        Folds of a trial that run at the same time; -1: as many as there are processors. Trials run one after the other,
-        because each learns from the earlier ones. To run several at once, start several processes with one `storage`,
-        each with its own seed.
+        Number of folds of a trial that run at the same time; -1: as many as there are processors. Trials run one after
+        the other, because each learns from the earlier ones. To run several at once, start several processes with one
+        `storage`, each with its own seed.
     error_score : "raise" or float, default=nan
         Score of a trial that raised; "raise" ends the search.
     callbacks : list of callable, default=None
-        Each is called with (study, trial) after every trial, as optuna's are.
+        Functions that are called with (study, trial) after every trial, as in optuna.
     random_state : int, RandomState or None, default=None
         Seed of the sampler.
     verbose : int, default=0
-        1: a line a trial; from 2 on, scikit-learn's lines of each fold, too.
+        1: one line per trial. 2 or more: also the lines of scikit-learn for each fold.
     return_train_score : bool, default=False
         Whether to score the training parts, too.
 
@@ -119,7 +120,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     best_index_ : int
         Row of the best trial in `cv_results_`.
     scorer_ : callable or dict of callable
-        What the held-out rows are scored with.
+        Function that scores the held-out rows.
     n_splits_ : int
         Number of folds.
     refit_time_ : float
@@ -134,14 +135,14 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     Notes
     -----
-    The first trial of a study has the estimator's own parameters, as far as the space holds them. After eight, a trial
-    has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. If
+    The first trial of a study has the estimator's own parameters, as far as the space contains them. After eight, a
+    trial has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. If
     `n_trials` is None, the expected improvement is divided by the expected duration of a trial. Otherwise a search does
     not depend on the clock, and the same `random_state` gives the same trials.
 
-    A pruner gets the mean score over the folds that were run: after k folds as step 4 k, and during the first fit as
-    step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference of two
-    of them says more after a few folds than the value of either. It begins with the third trial.
+    A pruner gets the mean score over the finished folds: after k folds as step 4 k, and during the first fit as step 1,
+    2 or 3. Racing follows Maron and Moore [1]_. All trials have the same folds, so after a few folds the difference of
+    two trials is more certain than either score. Racing begins with the third trial.
 
     References
     ----------
@@ -232,7 +233,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         y : array-like of shape (n,), default=None
             Targets.
         **params : dict of str to object
-            Arguments of the estimator's `fit`, such as `sample_weight`: those with as many rows as X are split with
+            Arguments of the estimator's `fit`, such as `sample_weight`: arrays with as many rows as X are split with
             it. `groups` go to the splitter. With scikit-learn's metadata routing enabled, they are routed.
 
         Returns

@@ -61,14 +61,14 @@ class _WithinUserSplitter(BaseCrossValidator):
 class WithinUserKFold(_WithinUserSplitter):
     """K-fold splitter for known users: every tested user also has rows in the training part.
 
-    The rows of each user are spread over the folds. Comparisons of one user about one pair of items, in either order,
-    stay in one fold: otherwise the answer that is tested would be among the training data. A user with a single row
-    (or with comparisons of a single pair) is always in the training part.
+    The rows of each user are spread over the folds. All comparisons of one user about one pair of items, in either
+    order, are in one fold, so that the training data do not contain the tested answer. A user with a single row (or
+    with comparisons of a single pair) is always in the training part.
 
     Parameters
     ----------
     n_splits : int, default=4
-        Folds at most, at least 2. There are fewer where no user has rows enough.
+        Largest number of folds, at least 2. There are fewer if no user has enough rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the shuffle. An int gives the same folds at every call.
 
@@ -129,17 +129,17 @@ class WithinUserKFold(_WithinUserSplitter):
 class WithinUserShuffleSplit(_WithinUserSplitter):
     """Random splits for known users: every tested user also has rows in the training part.
 
-    Of ratings, a share of each user's is held out, at least one. Of comparisons, a share of all: what one user says of
-    one pair of items, in either order, is on one side, and one pair of each user stays in the training part. A user
-    with a single row (or pair) is never tested.
+    Ratings: a share of the rows of each user is held out, at least one. Comparisons: a share of all rows is held out.
+    All answers of one user about one pair of items, in either order, are in the same part, and one pair of each user
+    stays in the training part. A user with a single row (or pair) is never tested.
 
     Parameters
     ----------
     n_splits : int, default=1
         Number of hold-outs.
     test_size : float, default=0.2
-        Share that is held out. Less is held out of comparisons where users compared few pairs; of ratings, 0 holds out
-        one of each user.
+        Share in [0, 1) that is held out. With comparisons it is less if users compared few pairs. With ratings, 0 holds
+        out one row of each user.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the draw. An int gives the same hold-outs at every call.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_kernel"]
 
-_STEP = 1e-3  # in log hyper-parameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
+_STEP = 1e-3  # in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
 
 
 def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None, seed: int = 0) -> None:
@@ -27,8 +27,8 @@ def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None,
 
     The checks: `clone` and theta; `cross`, `gram`, `diagonal` and `paired` against `kernel(X, Z)`, `kernel(Z)` and
     `kernel.diag(X)`; symmetry and positive semi-definiteness; CSR against dense features; rows permuted; translation
-    (stationary kernels); read-only input left alone; gradients of all four layouts against central differences, and
-    against ``kernel(Z, eval_gradient=True)``; fixed hyper-parameters left out of the gradients.
+    (stationary kernels); read-only input unchanged; gradients of all four layouts against central differences, and
+    against ``kernel(Z, eval_gradient=True)``; fixed hyperparameters left out of the gradients.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None,
     Z : ndarray of shape (m, d), default=None
         Other rows; None draws 7, two of them equal to rows of X.
     seed : int, default=0
-        Seed of what is drawn.
+        Seed of the random rows.
 
     Raises
     ------
     AssertionError
-        Names the check that failed.
+        If a check fails; the message names it.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None,
 
 
 def _n_features(kernel: Kernel) -> int:
-    """Return the number of features that the kernel's ARD hyper-parameters need, 3 without any."""
+    """Return the number of features that the kernel's ARD hyperparameters need, 3 without any."""
     sizes = [h.n_elements for h in kernel.hyperparameters if h.n_elements > 1]
     return int(sizes[0]) if sizes else 3
 
@@ -150,4 +150,4 @@ def _check_fixed(kernel: Kernel, X: Array, Z: Array) -> None:
     for name, at in {"cross": (X, Z), "gram": (Z,), "diagonal": (X,), "paired": (X[:5], Z[:5])}.items():
         G = np.ones(getattr(kernels, name)(fixed, *at).shape)
         got = getattr(kernels, f"{name}_vjp")(fixed, *at, G)
-        np.testing.assert_equal(got.shape, (fixed.n_dims,), f"fixed hyper-parameters are in {name}_vjp")
+        np.testing.assert_equal(got.shape, (fixed.n_dims,), f"fixed hyperparameters are in {name}_vjp")

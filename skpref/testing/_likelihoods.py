@@ -47,7 +47,7 @@ def check_likelihood(likelihood: Likelihood, y: ArrayLike | None = None, seed: i
     Raises
     ------
     AssertionError
-        If a promise is broken; the message names the method.
+        If a check fails; the message names the method.
 
     Notes
     -----

@@ -23,7 +23,7 @@ _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)
 
 
 class MLflowCallback(Recorder):
-    """Callback that tracks each fit as a run in MLflow, nested as the fits are nested.
+    """Callback that tracks each fit as a run in MLflow; runs are nested like the fits.
 
     Set it on an estimator, or on the outermost search or pipeline: scikit-learn (from 1.9 on) passes it to the
     estimators inside. A run has the parameters, the curve of the bound or risk, time and memory, and the shape and
@@ -206,9 +206,9 @@ def autolog(
     tags : mapping of str, default=None
         Tags of outermost runs.
     spool : path-like, default="mlruns/spool"
-        Folder for what cannot be sent.
+        Folder for runs that cannot be sent.
     disable : bool, default=False
-        Switch it off.
+        Whether to switch the tracking off.
 
     See Also
     --------
@@ -343,12 +343,12 @@ def track(
     tags : mapping of str, default=None
         Tags of the run and of those fits.
     spool : path-like, default="mlruns/spool"
-        Folder for what cannot be sent.
+        Folder for runs that cannot be sent.
 
     Yields
     ------
     TrackedRun
-        To log what only the script knows.
+        Logs figures and files of the script.
 
     Examples
     --------

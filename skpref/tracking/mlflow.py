@@ -20,8 +20,8 @@ __all__ = ["DEFAULT_URI", "Tracker"]
 class Tracker:
     """Writes runs to MLflow.
 
-    No error of the store is raised: the first one gives a `TrackingWarning`, and what follows is kept in a folder for
-    `sync`. Threads may share a tracker. It can be pickled; its copies in other processes write to the same runs.
+    Errors of the store are not raised: the first one gives a `TrackingWarning`, and later events are kept in a folder
+    for `sync`. Threads may share a tracker. It can be pickled; its copies in other processes write to the same runs.
 
     Parameters
     ----------

@@ -70,24 +70,24 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     Parameters
     ----------
     estimator : estimator
-        Fitted: one that `skpref.save` can write, of this package or a Pipeline with scikit-learn's steps. A search
-        gives its best estimator.
+        Fitted estimator that `skpref.save` can write: of this package, or a Pipeline with scikit-learn's steps. Of a
+        search, the best estimator is saved.
     path : path-like
         The folder; it must not exist.
     example : {array-like, CSR, DataFrame} of shape (n, n_columns), default=None
-        A few rows as in `fit`, from which the signature is read; the first two are kept with the model. None: there is
-        no signature, and a server accepts whatever the estimator accepts.
+        A few rows of the X of `fit`, from which the signature is read; the first two are kept with the model. None: no
+        signature, and a server accepts whatever the estimator accepts.
 
     Raises
     ------
     DataError
-        If it is no estimator, or `skpref.save` cannot write it.
+        If it is not an estimator, or `skpref.save` cannot write it.
     MissingExtraError
         If mlflow or pandas is not installed.
 
     Notes
     -----
-    The model understands these `params`, as far as its estimator does:
+    The model takes these `params`, if its estimator supports them:
 
     - ``return_std`` : standard deviations, too; of a classifier, mean and standard deviation of its latent function.
     - ``return_proba`` : a column of probabilities for each class instead of the class; with ``return_std``, both.

@@ -98,14 +98,14 @@ def _discard(file: Path, events: list[dict[str, Any]]) -> None:
 
 @dataclass
 class Synced:
-    """What `sync` did.
+    """Result of `sync`.
 
     Parameters
     ----------
     n_events, n_files : int, default=0
-        Events that were sent; files all of whose events were sent.
+        Number of events that were sent, and of files of which all events were sent.
     problems : list of str
-        Why the other files are still there.
+        Reasons why the other files were not sent.
     """
 
     n_events: int = 0
@@ -119,9 +119,9 @@ def sync(
     *,
     experiment: str | None = None,
 ) -> Synced:
-    """Send to MLflow what could not be sent during the fits, and delete what has arrived.
+    """Send to MLflow the runs that could not be sent during the fits, and delete those that arrived.
 
-    Each event arrives once: an interrupted call can be repeated.
+    An interrupted call can be repeated: each event arrives only once.
 
     Parameters
     ----------

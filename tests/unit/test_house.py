@@ -511,3 +511,10 @@ def test_citation_and_conda_recipe_repeat_the_project() -> None:
 
 def test_the_package_is_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
+
+
+def test_types_of_all_fits_are_checked() -> None:
+    read = (ROOT / "tests/unit/consumer.py").read_text("utf-8")
+    modules = [importlib.import_module(name) for name in ("skpref", "skpref.dask", "skpref.search")]
+    names = [name for module in modules for name in module.__all__ if hasattr(getattr(module, name), "fit")]
+    assert [name for name in names if not re.search(rf"assert_type\({name}\(.*\.fit\(.*, {name}\)", read)] == []

@@ -217,10 +217,10 @@ class Task(ABC):
         del outcome
         return {}
 
-    def effects(self, model: Any) -> str:
-        """Return what the final model says of covariates and of the order; empty where it has none."""
-        del model
-        return ""
+    def summary(self, model: Any, seed: int) -> list[str]:
+        """Return the sections of the report after a single fit."""
+        del model, seed
+        return []
 
     @abstractmethod
     def next_command(self, model: Path) -> str:

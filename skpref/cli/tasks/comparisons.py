@@ -268,9 +268,7 @@ class ComparisonTask(Task):
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
         parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
-        parts += filter(None, [self.effects(outcome.model)])
-        if annotators is not None:
-            parts += [factors_text(outcome.model), annotators_text(annotators)]
+        parts += _about(outcome.model, annotators)
         if self.data.profiles is not None:
             profiles = outcome.model.rank(self.data.profiles)
             parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
@@ -279,22 +277,31 @@ class ComparisonTask(Task):
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
         files: Files = {"ranking.csv": partial(write_ranking, ranking)}
-        if self.effects(outcome.model):
+        if _has_effects(outcome.model):
             files["effects.csv"] = partial(write_effects, outcome.model)
         if annotators is not None:
             files["annotators.csv"] = partial(write_annotators, annotators)
             files["factors.csv"] = partial(write_factors, outcome.model)
         return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 
-    def effects(self, model: Any) -> str:
-        has_some = model.covariate_names_.size or (self.data.user is None and model.order_effect)
-        return effects_text(model) if has_some else ""
+    def summary(self, model: Any, seed: int) -> list[str]:
+        return _about(model, None if self.data.user is None else _annotators(model, seed))
 
     def next_command(self, model: Path) -> str:
         user = "" if self.data.user is None else " [--user ID]"
         if self.data.items is None:
             return f"Rank the items:   skpref rank {model}{user}"
         return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
+
+
+def _has_effects(model: Any) -> bool:
+    return bool(model.covariate_names_.size or model.order_effect)
+
+
+def _about(model: Any, annotators: dict[str, Any] | None) -> list[str]:
+    """Return the sections on effects of covariates and of the order, and on the users of a crowd."""
+    effects = [effects_text(model)] if _has_effects(model) else []
+    return effects if annotators is None else [*effects, factors_text(model), annotators_text(annotators)]
 
 
 def _tuned(outcome: Outcome) -> PairFigures:

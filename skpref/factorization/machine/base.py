@@ -334,8 +334,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. A column without training entries has the prior of its group, with its larger variance. A row
-            of zeros in a group where every training row has a one is warned of: it leaves the unknown id out.
+            Features. A column without training entries has the prior of its group, with its larger variance. If every
+            training row has a one in a group, a row of zeros there gives a warning, because it leaves out an unknown
+            id.
 
         Returns
         -------
@@ -351,7 +352,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. The result has n^2 numbers: give few rows.
+            Features. The result has n^2 numbers, so pass few rows.
 
         Returns
         -------

@@ -8,17 +8,17 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, IntArray, RandomState
+    from skpref._typing import Array, IdRows, IntArray, RandomState
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
@@ -153,8 +153,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     # ---------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fit(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model: run the Gibbs chains.
 
         Parameters
@@ -164,7 +164,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         y : array-like of shape (n,)
             Ratings.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the ratings. A weight of 2 is the same as giving the rating twice.
+            Weights of the ratings. A weight of 2 is the same as passing the rating twice.
 
         Returns
         -------
@@ -206,14 +206,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_) if warm else None)
         self._warm_start_key = key
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: IdRows, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Add ratings, of old and new users and items, and continue the chains.
 
-        The ratings of earlier calls are kept. The chains continue from their last states for `n_sweeps` sweeps;
-        averages and samples are taken anew, after `burn_in` of these sweeps.
+        Earlier ratings are kept. The chains continue for `n_sweeps` sweeps, with new averages after `burn_in` of these.
 
         Parameters
         ----------
@@ -222,8 +221,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         y : array-like of shape (n,)
             Ratings.
         classes : array-like of shape (L,), default=None
-            All levels, low to high. The first call uses them in place of the parameter `levels`; later calls need not
-            repeat them.
+            All levels, low to high, in place of the parameter `levels`. Only the first call needs them.
         sample_weight : array-like of shape (n,), default=None
             Weights of the ratings.
 
@@ -235,8 +233,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         Raises
         ------
         ValueError
-            As in `fit`; or if a rating is not among the levels of the first call, or `n_factors`, `user_thresholds` or
-            `n_chains` was changed since.
+            As in `fit`; or if a rating has a new level, or `n_factors`, `user_thresholds` or `n_chains` was changed.
         """
         if not hasattr(self, "posterior_"):
             return self._fit(X, y, sample_weight, self.levels if classes is None else classes)
@@ -257,13 +254,12 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self._warm_start_key = self._warm_start_key_of(vocabularies)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fold_in(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fold_in(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add new users and leave items and old users unchanged.
 
-        The new users' factors and thresholds are sampled with the items fixed: first `n_sweeps` sweeps with each
-        chain's average, of which those after `burn_in` are averaged, then a few with each kept sample. This is much
-        faster than `partial_fit`, which updates the items as well.
+        The new users' factors and thresholds are sampled with the items fixed: `n_sweeps` sweeps with each chain's
+        average, then a few with each kept sample. This is much faster than `partial_fit`, which also updates the items.
 
         Parameters
         ----------
@@ -521,13 +517,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self._vocabularies.items.encode(item, unknown=unknown, noun="row"),
         )
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: IdRows) -> NDArray[Any]:
         """Predict ratings.
 
         Parameters
         ----------
         X : array-like of shape (n, 2)
-            Ids of user and item. For unseen users and items the prior decides: x_ij = 0 is compared with the user's
+            Ids of user and item. For an unseen user or item, the prior mean of x_ij is compared with the user's
             thresholds, or with the mean thresholds if the user is unseen.
 
         Returns
@@ -538,12 +534,12 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         user, item = self._rows(X)
         return self.classes_[self.posterior_.levels(user, item, self.prediction)]
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: IdRows) -> Array:
         """Return the probability of each level.
 
-        The probability of a level is its `level_weights_` exp(-C loss / `temperature_`) over the sum of these numbers,
-        averaged over the kept samples. Weights and a temperature of 1 are the pseudo-likelihood of [XZZ13] section 2.1,
-        which is no model of how ratings scatter, nor of how frequent the levels are.
+        The probability of a level is proportional to its `level_weights_` times exp(-C loss / `temperature_`), averaged
+        over the kept samples. With weights and temperature of 1 this is the pseudo-likelihood of [XZZ13] section 2.1,
+        which does not model the scatter of ratings or the frequencies of the levels.
 
         Parameters
         ----------
@@ -558,7 +554,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         user, item = self._rows(X)
         return self.posterior_.probabilities(user, item, self.posterior_.calibration)
 
-    def predict_score(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_score(self, X: IdRows, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_score(self, X: IdRows, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.
 
         Parameters
@@ -579,7 +581,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         mean, variance = self.posterior_.score_moments(user, item)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative mean absolute error, in levels.
 
         Parameters
@@ -587,7 +589,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         X : array-like of shape (n, 2)
             Ids of user and item.
         y : array-like of shape (n,)
-            Ratings. Without `levels`, a number that is no training rating counts as a level of its own.
+            Ratings. Without `levels`, a number that is not among the training ratings counts as a level of its own.
         sample_weight : array-like of shape (n,), default=None
             Weights of the ratings.
 
@@ -630,8 +632,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         Returns
         -------
         pandas.DataFrame or Recommendations
-            Items, best first: columns `item`, `rating` and `expected_rating` on the user's scale (the second where
-            levels are numbers), `score` and `std`. A record with these columns if pandas is not installed.
+            Items, best first: columns `item`, `rating` and `expected_rating` on the user's scale (`expected_rating`
+            only if levels are numbers), `score` and `std`. A record with these columns if pandas is not installed.
 
         Raises
         ------

@@ -22,24 +22,24 @@ _HELD = 0.5  # probability from which a user counts as a holder
 
 @dataclass(frozen=True, eq=False)
 class UserFeatures:
-    """Binary features that users hold, one entry each, those that most users hold first.
+    """Binary features of users, one entry each, the most frequent first.
 
-    Features that no user holds with a probability of at least .5 are left out.
+    Features that no user has with a probability of at least 0.5 are left out.
 
     Parameters
     ----------
     chain : ndarray of shape (n,)
-        Number of the chain that found it. Chains name the same features in other orders.
+        Number of the chain that found the feature. Different chains number the same features differently.
     share : ndarray of shape (n,)
-        Share of the users that hold it: the average over users of the posterior probability.
+        Share of the users that have the feature: the posterior probability, averaged over users.
     strength : ndarray of shape (n,)
-        Root mean square over the items of what it adds to the score, in units of `sigma`.
+        Root mean square over the items of what the feature adds to the score, in units of `sigma`.
     users : ndarray of shape (n,) of lists
-        Ids of the users who hold it most probably, at least with probability .5.
+        Ids of the users who have the feature with the highest probability, at least 0.5.
     liked : ndarray of shape (n,) of lists
-        Ids of the items to whose score it adds most.
+        Ids of the items whose score it raises most.
     disliked : ndarray of shape (n,) of lists
-        Ids of the items from whose score it takes most.
+        Ids of the items whose score it lowers most.
 
     Examples
     --------

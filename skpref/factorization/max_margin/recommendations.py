@@ -28,7 +28,7 @@ class Recommendations:
     rating : ndarray of shape (n,)
         Predicted ratings, levels of the user's scale.
     expected_rating : ndarray of shape (n,) or None
-        Posterior means of the ratings. None: levels are no numbers.
+        Posterior means of the ratings. None if levels are not numbers.
     score : ndarray of shape (n,)
         Posterior means of the scores, which the user's thresholds cut into levels.
     std : ndarray of shape (n,)

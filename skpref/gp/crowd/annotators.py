@@ -42,8 +42,8 @@ class Annotators:
     n_labels : ndarray of shape (n,)
         Total weights of the comparisons.
     agreement : ndarray of shape (n,)
-        Share of the user's answers that agree with the consensus, without ties. A soft label is a part of an answer
-        for either side. NaN where there are only ties.
+        Share of the user's answers that agree with the consensus, without ties. A soft label counts partly for each
+        side. NaN if there are only ties.
     accuracy : ndarray of shape (n,)
         Posterior mean of the probability that an answer of the user agrees with the consensus, on average over the
         compared pairs of items, without order effects.
@@ -55,8 +55,8 @@ class Annotators:
         Root mean square difference of personal and consensus utilities over the seen items, in units of the answer
         noise.
     reliability : ndarray of shape (n,) or None, default=None
-        Posterior mean of rho, where the user answers as if differences of the consensus were rho times as large: 1 is
-        an average user, 0 answers at random, a negative value is against the consensus. None with ``inference="vb"``.
+        Posterior mean of rho: the user answers as if the differences of the consensus were rho times as large. 1: an
+        average user; 0: random answers; below 0: answers against the consensus. None with ``inference="vb"``.
     reliability_low : ndarray of shape (n,) or None, default=None
         Lower end of its credible interval.
     reliability_high : ndarray of shape (n,) or None, default=None
@@ -70,8 +70,8 @@ class Annotators:
     bias_high : ndarray of shape (n,) or None, default=None
         Upper end of its credible interval.
     tie_threshold : ndarray of shape (n,) or None, default=None
-        Posterior median of the threshold of ties: the user calls differences below it a tie. None where all users share
-        one threshold, or a tie is no answer.
+        Posterior median of the threshold of ties: the user calls differences below it a tie. None if all users share
+        one threshold, or with a likelihood without ties.
     tie_threshold_low : ndarray of shape (n,) or None, default=None
         Lower end of its credible interval.
     tie_threshold_high : ndarray of shape (n,) or None, default=None

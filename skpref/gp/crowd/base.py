@@ -167,8 +167,7 @@ class CrowdBase(ComparisonClassifier):
             return True
         if self.inference in {"ep", "laplace"} and with_covariates:
             raise DataError(
-                f"inference={self.inference!r} learns no covariates; with them use inference='vb', or 'auto', which is "
-                "'vb' then"
+                f"inference={self.inference!r} does not learn covariates; with covariates use inference='vb' or 'auto'"
             )
         if self.inference != "auto" or with_covariates:
             return self.inference in {"ep", "laplace"}
@@ -185,9 +184,8 @@ class CrowdBase(ComparisonClassifier):
         for name, is_set in faults.items():
             if is_set:
                 raise DataError(
-                    f"groups={self.groups!r} cannot be combined with {name}: groups are learnt by the posterior of a "
-                    "hierarchy, inference='ep' or 'laplace', which has a consensus, no covariates and no optimizer. "
-                    "Change it, or leave out groups."
+                    f"groups={self.groups!r} cannot be combined with {name}: groups need inference='ep' or 'laplace', "
+                    "consensus=True, no covariates and optimizer=None. Change the parameter, or leave out groups."
                 )
 
     def _learn(

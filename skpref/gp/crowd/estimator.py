@@ -7,12 +7,11 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, IntArray, MatrixLike, RandomState
+    from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
@@ -72,8 +71,8 @@ class CrowdGPPL(ShardedCrowd):
         left out. 0: only the consensus.
     kernel : Kernel, default=None
         Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. It is also that of the v_d
-        unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) whose length-scales are the median distances
-        of the features times a factor.
+        unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) whose length-scales are multiples of the
+        median distances of the features (see `length_scale_factor`).
     factor_kernel : Kernel, default=None
         Covariance of personal parts over the features of the items. None: the kernel of the consensus, but with
         length-scales and a share of independent items chosen by the evidence, because tastes may depend on other
@@ -83,7 +82,7 @@ class CrowdGPPL(ShardedCrowd):
         Covariance of the effects of users' features. None: linear; with the factorised posterior `ProductMatern`
         (nu = 3/2) with median length-scales times the square root of the number of features.
     consensus : bool, default=True
-        Whether the model has a consensus t. False is an ablation of [SG20].
+        Whether the model has a consensus t. False gives a variant of [SG20] without one, for comparison.
     item_effects : bool, default=True
         Whether each item has an offset in the consensus, in addition to a function of its features.
     order_effect : bool, default=False
@@ -98,7 +97,7 @@ class CrowdGPPL(ShardedCrowd):
         where c_j belongs to the group in column j. The variance of c_j is learnt for each column: a group with few
         answers borrows strength from the consensus m, and c_j vanishes if groups do not differ.
         ``rank(groups={"category": "coding"})`` is the leaderboard of a group. If there are many groups with few answers
-        each, or one column of groups and no judges, pass it as `user`. Only with "ep" and "laplace".
+        each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
@@ -113,27 +112,31 @@ class CrowdGPPL(ShardedCrowd):
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer.
     tie_thresholds : {"auto", "shared", "user"}, default="auto"
-        Thresholds of ties, with a likelihood that has ties: smaller differences of utilities are ties. "shared": the
-        same for all users. "user": one for each user, which is shrunk towards that of the crowd, the more the fewer
-        answers the user gave and the less users differ. It needs ``inference="ep"`` or ``"laplace"``. "auto": "user"
-        where that is possible. If users do not differ, this is hardly worse; if they differ, it is much better.
+        Thresholds of ties, with a likelihood that has ties: a smaller difference of utilities is answered with a tie.
+        "shared": one threshold for all users. "user": one for each user, shrunk towards that of the crowd; it is shrunk
+        more if the user gave few answers or if users differ little. It needs ``inference="ep"`` or ``"laplace"``.
+        "auto": "user" if possible, because it is much better if users differ and hardly worse if they do not.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
-        "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
-        tastes over the items is learnt, with a regularisation chosen on held-out comparisons. "laplace": the
-        same with Laplace's approximation. "vb": the factorised posterior of [SG20], by variational Bayes with full
-        passes, each of which raises the bound; it drops tastes for which there are few answers. "svi": the same with
-        mini-batches; if users have no features, a batch has all comparisons of its users. "linearised": the
-        approximation of [SG20]. "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated;
-        for more, with `covariates`, `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons
-        times factors exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out
-        comparisons choose between the priors of the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0`
-        times 100).
+        How the posterior is computed:
+
+        - "ep": expectation propagation in a hierarchy. Users are integrated out one by one, and the covariance of their
+          tastes over the items is learnt, with a regularisation chosen on held-out comparisons.
+        - "laplace": the same with Laplace's approximation.
+        - "vb": the factorised posterior of [SG20], by variational Bayes with full passes, each of which raises the
+          bound. It drops tastes that few answers support.
+        - "svi": the same with mini-batches. If users have no features, a batch has all comparisons of its users.
+        - "linearised": the approximation of [SG20].
+        - "auto": "ep" for up to 500 compared items, because it is most accurate and best calibrated. For more items,
+          with `covariates` or `optimizer`, or with weights above 1e9: "vb", with mini-batches while comparisons times
+          factors exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out
+          comparisons choose between the given priors of the factors and broader ones (`rate_sd0` times 10, `rate_sw0`
+          times 100).
     n_inducing : int, default=300
         Largest number M of inducing points of the items.
     n_inducing_users : int, default=300
         Largest number of inducing points of the users.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How the inducing points of the items are chosen, or the points.
+        How the inducing points of the items are chosen, or the points themselves. The default spreads them out.
     batch_size : int, default=10_000
         Comparisons per step of "svi". Each step factors one matrix per factor, hence larger than in `GPPLClassifier`.
     max_iter : int, default=200
@@ -143,9 +146,9 @@ class CrowdGPPL(ShardedCrowd):
         passes in a row. For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger
         than in `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
     delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
+        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
     forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1].
+        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
     shape_s0 : float, default=2.0
         Shape of the Gamma prior of the inverse variances of t, of the offsets and of the position biases.
     rate_s0 : float, default=2.0
@@ -161,7 +164,8 @@ class CrowdGPPL(ShardedCrowd):
     rate_sw0 : float, default=0.2
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Factor on the median length-scales of the default kernel of the items. "auto": the best one for the consensus.
+        Number by which the median length-scales of the default kernel of the items are multiplied. "auto": the best one
+        for the consensus.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn the hyperparameters of all kernels by maximising the bound.
     n_restarts_optimizer : int, default=0
@@ -177,10 +181,10 @@ class CrowdGPPL(ShardedCrowd):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The two sides as `fit` was given them: [0, 1] or [False, True] for right and left preferred, or
-        ["left", "right"].
+        Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
+        or ["left", "right"].
     posterior_ : PersonalPosterior or CrowdPosterior
-        What predictions need, except the features.
+        Posterior of consensus and tastes, which predictions use; without the features.
     item_ids_ : ndarray of shape (n_seen_items,)
         Ids of the items that were compared.
     user_ids_ : ndarray of shape (n_seen_users,)
@@ -190,7 +194,7 @@ class CrowdGPPL(ShardedCrowd):
     group_scales_ : ndarray of shape (n_group_columns,)
         Learnt variance of utilities between the groups of each column.
     components_ : ndarray of shape (n_seen_items,)
-        Connected component of each item in the graph of comparisons.
+        Number of the connected component of each of these items in the graph of comparisons.
     user_factors_ : ndarray of shape (n_seen_users, n_factors)
         Posterior means of w.
     item_factors_ : ndarray of shape (n_seen_items, n_factors)
@@ -209,21 +213,21 @@ class CrowdGPPL(ShardedCrowd):
     kernel_ : Kernel or None
         Kernel of t with its final hyperparameters; None without features of items.
     factor_kernel_ : Kernel or None
-        The same of the v_d.
+        Final kernel of the v_d.
     user_kernel_ : Kernel or None
-        The same of the w_d; None without features of users.
+        Final kernel of the w_d; None without features of users.
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points of the items.
     inducing_users_ : ndarray or CSR, or None
-        Inducing points of the users; None also where their features are covariates as they are.
+        Inducing points of the users; None if their features are used directly as covariates.
     likelihood_ : Likelihood
-        The likelihood with its learnt parameters. Its threshold of ties is the median user's.
+        The likelihood with its learnt parameters. Its threshold of ties is that of the median user.
     tie_thresholds_ : ndarray of shape (n_users,) or None
-        Posterior median of the threshold of ties of each user of `user_ids_`; None where a tie is no answer.
+        Posterior median of the threshold of ties of each user of `user_ids_`; None with a likelihood without ties.
     lower_bound_ : float
-        Bound on the log evidence, in nats, of the factors that were kept: it may exceed the evidence of all. With "ep"
-        and "laplace" an approximation of the log evidence, less the penalties of the hyperparameters, which is no
-        bound.
+        Lower bound on the log evidence, in nats, of the model with the factors that were kept; it may exceed the
+        evidence of the model with all factors. With "ep" and "laplace": an approximation of the log evidence minus the
+        penalties of the hyperparameters, which is not a bound.
     lower_bounds_ : list of float
         The same after each pass.
     n_iter_ : int
@@ -367,8 +371,8 @@ class CrowdGPPL(ShardedCrowd):
 
     # ---------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fit(self, X: IdRows | Stored, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the consensus and the personal utilities.
 
         Parameters
@@ -376,9 +380,9 @@ class CrowdGPPL(ShardedCrowd):
         X : array-like of shape (n, 3) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
             triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates` or `groups`:
-            rows of a table that has these columns; others are left alone. Or a Parquet file, a folder of them, or a
-            dataset with columns user, left, right and y, unless parameters name others: passes read the comparisons of
-            some users at a time then, up to 500 items.
+            rows of a table that has these columns; other columns are ignored. Or a Parquet file, a folder of them, or a
+            dataset with columns user, left, right and y, unless parameters name others. With up to 500 items, each pass
+            then reads the comparisons of some users at a time.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -395,14 +399,13 @@ class CrowdGPPL(ShardedCrowd):
         ------
         ValueError
             If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
-            negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
-            comparisons that the same side always won. If a column of `covariates` is missing or holds something other
-            than finite numbers.
+            negative, ids are integers in one column and strings in another, or `order_effect` is True and the same side
+            won all comparisons. If a column of `covariates` is missing or holds something other than finite numbers.
 
         Warns
         -----
         DataWarning
-            If `y` holds booleans and all are False. If a covariate is the same in all comparisons.
+            If `y` has booleans and all are False. If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -422,10 +425,10 @@ class CrowdGPPL(ShardedCrowd):
             self._learn(users, items, comparisons, self._warm_start() if warm else None)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: IdRows,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -436,10 +439,10 @@ class CrowdGPPL(ShardedCrowd):
 
         Earlier comparisons are kept, and the fit starts from the previous posterior. Up to the tolerance, the result is
         that of one fit with all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the users
-        of X get a new posterior until the comparisons have grown by a quarter: the covariance of tastes and the sites
-        of other users stay, which takes about two passes. Kernels and inducing points do not change, nor do priors of
-        factors that held-out comparisons chose at the first call (see `inference`), which should therefore not have few
-        comparisons.
+        of X get a new posterior, until the number of comparisons has grown by a quarter. The covariance of tastes and
+        the sites of other users stay the same. This takes about two passes. Kernels and inducing points do not change.
+        Neither do priors of factors that were chosen by held-out comparisons at the first call (see `inference`), so
+        the first call should have many comparisons.
 
         Parameters
         ----------
@@ -452,7 +455,7 @@ class CrowdGPPL(ShardedCrowd):
         items : Table, default=None
             Features of new items, if the model has features of items. Otherwise new ids are read from X.
         users : Table, default=None
-            Features of new users, likewise.
+            Features of new users, if the model has features of users.
 
         Returns
         -------
@@ -467,7 +470,7 @@ class CrowdGPPL(ShardedCrowd):
         """
         if not hasattr(self, "posterior_"):
             if items is not None or users is not None:
-                msg = "items and users of partial_fit are for new ones; at the first call, give them to CrowdGPPL."
+                msg = "items and users of partial_fit are for new ones; before the first call, pass them to CrowdGPPL."
                 raise DataError(msg)
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
@@ -517,14 +520,14 @@ class CrowdGPPL(ShardedCrowd):
         number[rows >= 0] = index
         return self._users.rows(distinct), number
 
-    def latent_covariance(self, X: ArrayLike) -> Array:
+    def latent_covariance(self, X: IdRows) -> Array:
         """Return the posterior covariance of the utility differences of pairs for one user, all effects included.
 
         Parameters
         ----------
         X : array-like of shape (n, 3) or (n, n_columns)
-            Ids of one user, who may be unseen, and of the left and the right item, or rows with the columns of `fit`,
-            all of the same groups.
+            Ids of one user (who may be unseen), the left and the right item; or rows with the columns of `fit`, all of
+            the same groups.
 
         Returns
         -------
@@ -552,10 +555,10 @@ class CrowdGPPL(ShardedCrowd):
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
-    def predict_preference(self, X: ArrayLike) -> Array:
+    def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.
 
-        It leaves out the answer noise and the order effects; `predict_proba` is for single answers.
+        It leaves out the answer noise and the order effects; `predict_proba` predicts single answers.
 
         Parameters
         ----------
@@ -593,9 +596,8 @@ class CrowdGPPL(ShardedCrowd):
         Returns
         -------
         pandas.DataFrame or Annotators
-            One row per user; the columns are those of `Annotators`, those of the bias only with `order_effect`, and
-            those of the threshold of ties only where users have thresholds of their own. A data frame where pandas is
-            installed.
+            One row per user, with the columns of `Annotators`. Those of the bias are there only with `order_effect`,
+            and those of the threshold of ties only if each user has a threshold. A data frame if pandas is installed.
         """
         check_is_fitted(self)
         report = describe_annotators(

@@ -188,22 +188,23 @@ def fit_crowd_hierarchy(
         scales |= prior_scales([name for name in scales if name != "order"], c.group.shape[1])
     likelihood = config.pair.likelihood
     if start is None:
-        few = _some_users(model, rng)
+        few = _some_users(model, MAX_CHOICE, rng)
         shape = _choose_shape(few, data, items, kernels, scales, config, pair)
         model = replace(model, shape=shape.matrix)
         scale = 1.0 if config.n_factors else _NO_TASTE
         part = replace(few, shape=shape.matrix)
         isotropic = _fit(part, start_state(part, scales, likelihood, scale))
-        chosen, first = _regularise(part, isotropic, scales, likelihood), isotropic.state
+        (chosen, learnt), first = _regularise(part, isotropic, scales, likelihood), isotropic.state
         if few.n_users < model.n_users or data.shards is not None:
-            first = replace(start_state(model, scales, likelihood, scale), S=first.S)
+            state = start_state(model, scales, likelihood, scale)
+            first = replace(state, S=_of_more_users(chosen[0].of(model), state, learnt, rng))
     else:
         shape = _Shape.of(
             start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
         )
         model, chosen = replace(model, shape=shape.matrix), start.chosen
-        first = start_state(model, scales, likelihood, 1.0)
-        first = replace(first, S=_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order))
+        learnt = _grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)
+        first = replace(start_state(model, scales, likelihood, 1.0), S=learnt)
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
     model = chosen[0].of(model)
@@ -217,7 +218,7 @@ def fit_crowd_hierarchy(
     else:
         report = schedule.on_iteration
         if n_learnt <= _MAX_AVERAGE and model.max_rank:
-            model, first = _averaged(model, first, chosen)
+            model, first = _averaged(model, first, chosen, learnt if n_learnt > MAX_CHOICE else None)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
@@ -360,13 +361,13 @@ def _stretched(kernel: Kernel, factor: float) -> Kernel:
 
 def _regularise(
     model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
-) -> tuple[Regularisation, ...]:
-    """Return the regularisations with the largest likelihoods of held-out comparisons, the best first."""
+) -> tuple[tuple[Regularisation, ...], Array]:
+    """Return the regularisations with the largest likelihoods of held-out comparisons, the best first, and its S."""
     scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
     if not model.max_rank:
-        return (Regularisation(_NO_TASTE, penalty=1.0),)
+        return (Regularisation(_NO_TASTE, penalty=1.0),), isotropic.state.S
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
-        return (Regularisation(scale),)
+        return (Regularisation(scale),), isotropic.state.S
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
     learnt: dict[int, Array] = {}  # S of the candidates, from which the fits to the next fold start
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
@@ -385,16 +386,25 @@ def _regularise(
     best = int(np.argmax(total >= total.max() - _TIE))
     kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
-    return tuple(replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
+    parts = (replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
+    return tuple(parts), learnt.get(best - 1, isotropic.state.S)
+
+
+def _of_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
+    """Return S learnt from up to 100,000 comparisons, so that more need few passes over all of them."""
+    if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
+        return S
+    part = _some_users(model, _MAX_AVERAGE, rng)
+    return _fit(part, replace(start_state(part, state.scales, state.likelihood, 1.0), S=S)).state.S
 
 
 def _averaged(
-    model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...]
+    model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...], start: Array | None
 ) -> tuple[Hierarchy, HierarchyState]:
     """Return model and state to start from: S is the average over the regularisations, which stays.
 
     That of the logarithms of its traces and that of its shapes: a plain average would be as wide as the widest. The
-    trace is shrunk to that of S = scale * shape.
+    trace is shrunk to that of S = scale * shape. `start` is the S at which fits to many comparisons start.
     """
     if len(chosen) == 1 and chosen[0].penalty is None:
         return model, state
@@ -402,7 +412,7 @@ def _averaged(
     state = _fit(replace(model, penalty=None), replace(state, S=isotropic)).state
     log_size, shape = _OF_ISOTROPIC * np.log(np.trace(state.S)), np.zeros_like(state.S)
     for part in chosen:
-        state = _fit(part.of(model), state).state
+        state = _fit(part.of(model), state if start is None else replace(state, S=start)).state
         size = float(np.trace(state.S))
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
         shape += part.share / size * state.S
@@ -460,14 +470,14 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     return float(held.weight @ log_p)
 
 
-def _some_users(model: Hierarchy, rng: np.random.Generator) -> Hierarchy:
-    """Return the model of so many users, drawn at random, that their comparisons are about 20,000; or of all."""
-    if model.users.rows[-1] <= MAX_CHOICE:
+def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
+    """Return the model of so many users, drawn at random, that their comparisons are about `n_rows`; or of all."""
+    if model.users.rows[-1] <= n_rows:
         return model
     order = rng.permutation(model.n_users)
     counts = np.cumsum(np.diff(model.users.rows)[order])
     drawn = np.zeros(model.n_users, dtype=bool)
-    drawn[order[: max(1, int(np.searchsorted(counts, MAX_CHOICE)))]] = True
+    drawn[order[: max(1, int(np.searchsorted(counts, n_rows)))]] = True
     return model.of_users(drawn)
 
 

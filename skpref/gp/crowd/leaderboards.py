@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -38,6 +38,33 @@ _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 class CrowdLeaderboards(CrowdBase):
     """What the items are worth to all, or to one user."""
 
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        return_std: Literal[False] = False,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        return_std: Literal[True],
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        users: Table | MatrixLike | None = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        return_std: bool,
+    ) -> Array | tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,
@@ -55,9 +82,9 @@ class CrowdLeaderboards(CrowdBase):
         users : array-like of shape (n_users,), Table, or array-like of shape (n_users, n_user_features), default=None
             Ids, or features of users. None: the consensus. For unseen users see `unknown_user`.
         groups : dict, default=None
-            A group of each column of the parameter `groups`, by the name of the column, such as
-            ``{"category": "coding"}``. Columns that are not in it are left out, so that None asks for the consensus of
-            all groups. For unseen groups see `unknown_user`.
+            One group for each column of the parameter `groups`, by the name of the column, such as ``{"category":
+            "coding"}``. A column that is not in the dict adds nothing; None: the consensus of all groups. For unseen
+            groups see `unknown_user`.
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -115,7 +142,7 @@ class CrowdLeaderboards(CrowdBase):
         user : hashable, default=None
             Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
         groups : dict, default=None
-            The groups in which it is the ranking, as in `utility`: ``rank(groups={"category": "coding"})``.
+            Groups to rank the items in, as in `utility`: ``rank(groups={"category": "coding"})``.
         credibility : float, default=0.9
             Posterior probability of each interval.
         n_samples : int, default=2000
@@ -164,10 +191,10 @@ class CrowdLeaderboards(CrowdBase):
         items : array-like of shape (n,), default=None
             Ids, at most 2,000. None: all compared items, the best first.
         user : hashable, default=None
-            Id of the user whose answers they are. None: those of all, and predictions for an unseen user, of whose
-            taste only the prior is known.
+            Id of the user whose answers are counted and predicted. None: the answers of all users, and predictions for
+            an unseen user.
         groups : dict, default=None
-            The groups in which they are compared, as in `utility`.
+            Groups in which the items are compared, as in `utility`.
 
         Returns
         -------

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from skpref import inducing
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._compiled.psi import psi_first
 from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
@@ -55,7 +55,7 @@ _FIRST_ITERATIONS = 1000
 _MAX_COMPONENTS = 10  # n_components=None
 _SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
 _ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
-_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyper-parameters
+_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyperparameters
 
 
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
@@ -179,7 +179,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Learn the coordinates of the rows, and the functions from coordinates to features.
 
@@ -287,7 +287,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         coordinates: Array = self.fit(X, y, **fit_params).transform(X)
         return coordinates
 
-    def transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def transform(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def transform(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Infer the coordinates of rows, each by itself, with the learnt functions.
 
         Parameters
@@ -307,7 +313,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         inputs, _ = self._infer(X)
         return (inputs.mu, np.sqrt(inputs.s)) if return_std else inputs.mu
 
-    def inverse_transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def inverse_transform(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def inverse_transform(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the features at given coordinates.
 
         Parameters
@@ -335,7 +347,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         # A variance of 0 would have an infinite logarithm; this one is 0 for the kernel.
         return self._features(Inputs(points, np.full(points.shape, np.finfo(np.float64).tiny)), return_std=return_std)
 
-    def reconstruct(self, X: ArrayLike, *, return_std: bool = False) -> Any:
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def reconstruct(self, X: ArrayLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def reconstruct(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict the features of rows from their inferred coordinates, whose uncertainty is taken into account.
 
         Parameters
@@ -586,7 +604,7 @@ class _Variables:
         return cls((n, Q), cuts, np.concatenate(parts), rows, K @ root.T)
 
     def packed(self, inputs: Inputs, hyper: LatentHyper) -> Array:
-        """Return the vector of means, log variances and hyper-parameters, with warps of 0."""
+        """Return the vector of means, log variances and hyperparameters, with warps of 0."""
         warps = np.zeros(self.rows.shape[1] * self.shape[1])
         parts = (inputs.mu.ravel(), inputs.s.ravel(), hyper.Z.ravel(), hyper.log_w, [hyper.log_a], [hyper.log_beta])
         return np.concatenate([*parts, warps])
@@ -596,7 +614,7 @@ class _Variables:
         return np.ravel(self.rows.T @ mu + self.points.T @ Z)
 
     def unpacked(self, theta: Array) -> tuple[Inputs, LatentHyper]:
-        """Return inputs and hyper-parameters of a vector."""
+        """Return inputs and hyperparameters of a vector."""
         mu, log_s, Z, log_w, log_a, log_beta, warps = np.split(theta, self.cuts)
         alpha = warps.reshape(-1, self.shape[1])
         inputs = Inputs(mu.reshape(self.shape) + self.rows @ alpha, np.exp(log_s).reshape(self.shape))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._estimator import (
     check_memory,
     digest,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, Features, IntArray, MatrixLike
 
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
@@ -68,8 +68,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
           Standardise the features first.
         - "ard": a squared exponential with one length-scale per feature.
         - "linear": a linear kernel with one weight variance, in units of the features' standard deviations.
-        - "linear-ard": a linear kernel with one weight variance per feature. These three adapt to the number of
-          features, which `RFE` changes.
+        - "linear-ard": a linear kernel with one weight variance per feature. "ard", "linear" and "linear-ard" adapt to
+          the number of features, which `RFE` changes.
         - "precomputed": X is the covariance of the rows.
     likelihood : {"auto", "probit", "logit", "robust"}, default="auto"
         Probability of the levels given f: "probit" has normal noise, "logit" logistic noise (proportional odds), and
@@ -77,21 +77,22 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         inference is "ep" or "laplace", which "logit" and "robust" need; else "probit".
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation with all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
-        accurate. "vb": full passes through `n_inducing` inducing points, time linear in n. "svi": the same in
-        mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0 and 1), else
-        "vb" if the rows of kernel values fit in 2 GiB, else "svi".
+        accurate. "vb": variational Bayes with `n_inducing` inducing points and full passes, time linear in n. "svi":
+        the same with mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0
+        and 1), else "vb" if the rows of kernel values fit in 2 GiB, else "svi".
     optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
         "l-bfgs-b": kernel, noise and thresholds maximise the evidence. None: the kernel is not changed, the noise is 1,
         and thresholds match the frequencies of the levels.
     n_restarts_optimizer : int, default=2
-        Number of further starts of the search at random hyper-parameters. The highest evidence wins.
+        Number of further starts of the search at random hyperparameters. The highest evidence wins.
     evidence : {"ep", "bound"}, default="ep"
         Objective of the search with "ep": its approximation of the evidence, or the variational bound of [CG05]_
         eq. 13.
     n_inducing : int, default=300
         Largest number of inducing points of "vb" and "svi".
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
+        How the inducing points are chosen from the rows, or the points themselves. The default is fast and spreads them
+        out.
     batch_size : int, default=1000
         Rows of a mini-batch of "svi".
     max_iter : int, default=200
@@ -102,16 +103,16 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         pass changes by less than `tol` of its size. "ep" and "laplace" end when changes are below 1e-6 posterior
         standard deviations.
     delay : float, default=1.0
-        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
+        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
     forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1], so that steps converge.
+        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
     n_max_exact : int, default=4000
         Largest number of distinct rows for "ep" and "laplace", whose time grows with the cube of this number.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, or the sorted numbers. Strings need `class_order`; up to 3 of them are sorted
-        alphabetically without it, with a warning. Also set it for ``cross_val_predict(..., method="predict_proba")``,
-        which replaces labels by numbers in alphabetical order.
+        `pandas.Categorical`, or the sorted numbers. Strings need `class_order`; without it, up to 3 of them are sorted
+        alphabetically, with a warning. Also set it for ``cross_val_predict(..., method="predict_proba")``, which
+        replaces labels by numbers in alphabetical order.
     warm_start : bool, default=False
         Whether `fit` starts from the result of the previous fit, if kernel, levels and number of features are the same.
         "auto" always searches from scratch.
@@ -125,7 +126,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         The levels from low to high.
     kernel_ : Kernel or None
-        Kernel with learnt hyper-parameters; None for "precomputed".
+        Kernel with learnt hyperparameters; None for "precomputed".
     thresholds_ : ndarray of shape (n_classes - 1,)
         b_1 < ... < b_{r-1}, in prior standard deviations of f (for a kernel of unit amplitude).
     noise_ : float
@@ -141,7 +142,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Posterior of f.
     ensemble_ : list of OrdinalMember
         Models whose probabilities are averaged, with their weights, the best first. With "auto" there can be several;
-        the other attributes are those of the best.
+        the other attributes are those of the best one.
     likelihood_ : OrdinalProbit, OrdinalLogit or OrdinalRobust
         Likelihood with learnt thresholds and noise.
     inference_ : {"ep", "laplace", "vb", "svi"}
@@ -159,7 +160,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     See Also
     --------
-    GPPLRegressor : Ratings of which only the order within a group counts.
+    GPPLRegressor : For ratings whose order within a group is all that counts.
     SVGPClassifier : Classes without an order.
 
     References
@@ -249,8 +250,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     # ------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernel, noise, thresholds and the posterior of f.
 
         Parameters
@@ -271,15 +272,14 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, y has fewer than 2 levels, one that `class_order` lacks, or names whose order is
-            not stated, a weight is negative,
-            "ep" or "laplace" gets more than `n_max_exact` distinct rows, or a precomputed covariance is not symmetric
-            and positive semi-definite.
+            If X or y is not finite; if y has fewer than 2 levels, a level that is not in `class_order`, or strings
+            without `class_order`; if a weight is negative; if "ep" or "laplace" gets more than `n_max_exact` distinct
+            rows; or if a precomputed covariance is not symmetric and positive semi-definite.
 
         Warns
         -----
         DataWarning
-            If the alphabetical order of 2 or 3 names is taken.
+            If 2 or 3 strings are sorted alphabetically, for want of `class_order`.
         ConvergenceWarning
             If the last inference did not meet its tolerance in `max_iter` iterations.
         """
@@ -294,13 +294,13 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         return self
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Update the fit with more rows, through inducing points.
 
-        All rows are kept, and the inference resumes at the earlier posterior. The kernel stays; thresholds and noise
-        are learnt from all rows; inducing points stay once there are `n_inducing` of them. In place of "ep" and
-        "laplace" the inference is "vb".
+        All rows are kept, and the inference resumes from the earlier posterior. The kernel does not change, and
+        inducing points do not change once there are `n_inducing` of them. Thresholds and noise are learnt from all
+        rows. "vb" replaces "ep" and "laplace".
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     def _read(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         *,
@@ -513,7 +513,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     # ------------------------------------------------------------- predicting
 
-    def _check_new_rows(self, X: ArrayLike) -> Features:
+    def _check_new_rows(self, X: MatrixLike) -> Features:
         """Return rows to predict, or their covariance with the training rows of positive weight."""
         check_is_fitted(self)
         precomputed = self.kernel_ is None
@@ -522,14 +522,20 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         )
         return np.ascontiguousarray(rows[:, self._used]) if precomputed else canonical(rows)
 
-    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
             Rows; with ``kernel="precomputed"`` their covariance with the training rows. Their prior variance is then
-            taken to be the mean of that of the training rows.
+            assumed to be the mean prior variance of the training rows.
         return_std : bool, default=False
             Whether to return posterior standard deviations too.
 
@@ -538,14 +544,14 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         mean : ndarray of shape (n,)
             Posterior mean of f, in prior standard deviations (for a kernel of unit amplitude).
         std : ndarray of shape (n,)
-            Only with ``return_std=True``. The unit of f is not determined by the levels, and its error is not counted:
-            use it to compare rows of one model, and `predict_proba` for everything else.
+            Only with ``return_std=True``. Use it only to compare rows of one model: the levels do not determine the
+            unit of f, and the uncertainty of the unit is not included. For everything else use `predict_proba`.
         """
         rows = self._check_new_rows(X)
         mean, variance = self.posterior_.latent(rows, variance=return_std)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Predict the probabilities of all levels.
 
         Parameters
@@ -564,7 +570,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         ]
         return np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
 
-    def predict(self, X: ArrayLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
+    def predict(self, X: MatrixLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
         """Predict a level for every row.
 
         Parameters
@@ -592,7 +598,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < _HALF, axis=1)
         return self.classes_[level]
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean absolute error in ranks of the median level.
 
         Parameters
@@ -600,7 +606,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         X : {array-like, CSR} of shape (n, n_features)
             Rows; with ``kernel="precomputed"`` their covariance with the training rows.
         y : array-like of shape (n,)
-            Labels. Without `class_order`, a level that no training row has is sorted in among the others.
+            Labels. Without `class_order`, a level that no training row has takes its sorted place among the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. None: 1.
 
@@ -618,7 +624,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
     ) -> float | tuple[float, Array]:
-        """Return the log evidence at given hyper-parameters, by "ep" or "laplace".
+        """Return the log evidence at given hyperparameters, by "ep" or "laplace".
 
         Parameters
         ----------
@@ -644,7 +650,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         if not isinstance(self.posterior_, ExactLatent):
             msg = (
                 f"log_marginal_likelihood needs inference='ep' or 'laplace'; got {self.inference_!r}. "
-                "For it see lower_bound_."
+                "Use lower_bound_ instead."
             )
             raise DataError(msg)
         kernel_theta = np.zeros(0) if self.kernel_ is None else self.kernel_.theta

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, Features, IdRows, IntArray
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.sharded import ShardedComparisons
@@ -200,7 +200,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the projection of each row, with or without the order effect."""
 
-    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+    def latent_mean_and_variance(self, X: IdRows) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the utility difference, left minus right.
 
         Covariates and the order effect are included, the answer noise is not.
@@ -219,7 +219,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         """
         return self._moments(X)
 
-    def decision_function(self, X: ArrayLike) -> Array:
+    def decision_function(self, X: IdRows) -> Array:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
 
         That is left minus right for labels that are numbers or booleans, and right minus left for words.
@@ -237,7 +237,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean = self._moments(X)[0]
         return mean if left_column(self.classes_) else -mean
 
-    def predict_proba(self, X: ArrayLike, *, ties: bool = False) -> Array:
+    def predict_proba(self, X: IdRows, *, ties: bool = False) -> Array:
         """Return the probabilities of the answers to each comparison.
 
         Parameters
@@ -245,14 +245,14 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         X : array-like of shape (n, n_columns)
             Comparisons, with the columns of `fit`.
         ties : bool, default=False
-            Whether a tie is one of the answers, which needs ``likelihood="probit-ties"`` or ``"logit-ties"``. With
-            these, the two probabilities of the default are those among answers that are no ties.
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
+            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
 
         Returns
         -------
         ndarray of shape (n, 2) or (n, 3)
-            Probabilities of the two sides in the order of `classes_`: right, left for labels that are numbers or
-            booleans, and left, right (sorted) for words. With `ties`: left, tie, right, whatever the labels.
+            Probabilities of the two sides in the order of `classes_`: right, left for numbers or booleans, and left,
+            right for words. With `ties`: always left, tie, right.
         """
         if ties:
             return self._answers(X)
@@ -274,7 +274,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean, variance = self._moments(X)  # checks that the estimator is fitted
         return self.likelihood_.predict(mean, variance)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: IdRows) -> NDArray[Any]:
         """Return the preferred side of each comparison.
 
         Parameters
@@ -285,12 +285,12 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         Returns
         -------
         ndarray of shape (n,)
-            The side as `fit` was given it: 1 or 0, True or False, "left" or "right".
+            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right".
         """
         second = self.decision_function(X) > 0.0
         return self.classes_[second.astype(np.intp)]
 
-    def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predicted sides; ties do not count.
 
         Parameters

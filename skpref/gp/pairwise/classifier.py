@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, IntArray, MatrixLike, RandomState
+    from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
@@ -66,14 +65,15 @@ class GPPLClassifier(ShardedClassifier):
         X.
     kernel : Kernel, default=None
         Covariance of f, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None: `ProductMatern`
-        (nu = 3/2) whose length-scales are the median distances of the features times a factor.
+        (nu = 3/2) whose length-scales are multiples of the median distances of the features, see
+        `length_scale_factor`.
     item_effects : bool, default=True
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
         unknown and adds to its variance.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
     covariates : list of str, int or pair, or dict of them by name, default=None
-        Columns of X whose effects are learnt, by name or by position. A pair of columns stands for their difference:
+        Columns of X whose effects are learnt, by name or by position. A pair of columns means their difference:
         ``["home", ("length_a", "length_b")]``. A single column must change its sign when the sides are exchanged:
         "home" is 1 where the left side is at home, -1 where the right one is, and 0 on neutral ground. A positive
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
@@ -96,7 +96,7 @@ class GPPLClassifier(ShardedClassifier):
     n_inducing : int, default=300
         Largest number M of inducing points. A pass costs O(N M^2); M >= the number of distinct items is exact.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How inducing points are chosen, or the points.
+        How the inducing points are chosen from the items, or the points themselves. The default spreads them out.
     batch_size : int, default=1000
         Comparisons per step of "svi".
     max_iter : int, default=200
@@ -105,17 +105,18 @@ class GPPLClassifier(ShardedClassifier):
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
     delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
+        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
     forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1].
+        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
     shape_s0 : float, default=1.0
         Shape of the Gamma prior of the inverse variances of f and of the offsets, in units of the answer noise. The
-        default has mean 1 and counts for as much as two variables. If items have features, the prior of the offsets is
+        default prior has mean 1 and the weight of two variables. If items have features, the prior of the offsets is
         broader: it has an eighth of this shape and rate, so that offsets vanish if the features explain everything.
     rate_s0 : float, default=1.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Factor on the median length-scales of the default kernel; "auto" maximises the bound. Not used with `kernel`.
+        Number by which the median length-scales of the default kernel are multiplied. "auto": the one with the highest
+        bound. Ignored if `kernel` is given.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn all hyperparameters of the kernel (the relevance of each feature) by maximising the bound.
     n_restarts_optimizer : int, default=0
@@ -131,14 +132,15 @@ class GPPLClassifier(ShardedClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        The two sides as `fit` was given them: [0, 1] or [False, True] for right and left preferred, or
-        ["left", "right"].
+        Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
+        or ["left", "right"].
     posterior_ : PairPosterior
-        What predictions need, except the features of the items.
+        Posterior of the utilities, which predictions use; without the features of the items.
     item_ids_ : ndarray of shape (n_seen,)
         Ids of the items that were compared.
     components_ : ndarray of shape (n_seen,)
-        Connected component of each of them in the graph of comparisons.
+        Number of the connected component of each of these items in the graph of comparisons. No comparisons connect
+        items of different components.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the advantage of the left side; zeros without `order_effect`.
     coef_ : ndarray of shape (n_covariates,)
@@ -256,17 +258,17 @@ class GPPLClassifier(ShardedClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fit(self, X: IdRows | Stored, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the utilities of the items.
 
         Parameters
         ----------
         X : array-like of shape (n, 2) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
-            Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or
-            a data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has
-            these columns; others are left alone. Or a Parquet file, a folder of them, or a dataset with columns left,
-            right and y, unless parameters name others: a million rows at a time are in memory then.
+            Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or a
+            data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has these
+            columns; other columns are ignored. Or a Parquet file, a folder of them, or a dataset with columns left,
+            right and y, unless parameters name others: at most a million rows are then in memory at a time.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -283,15 +285,14 @@ class GPPLClassifier(ShardedClassifier):
         ------
         ValueError
             If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
-            negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
-            comparisons that the same side always won. If a column of `covariates` is missing or holds something other
-            than finite numbers.
+            negative, ids are integers in one column and strings in another, or `order_effect` is True and the same side
+            won all comparisons. If a column of `covariates` is missing or holds something other than finite numbers.
 
         Warns
         -----
         DataWarning
-            If one side wins more often than the items explain, and no order effect is learnt. If `y` holds
-            booleans and all are False. If a covariate is the same in all comparisons.
+            If one side wins more often than the items explain, and `order_effect` is False. If `y` has booleans and all
+            are False. If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -310,10 +311,10 @@ class GPPLClassifier(ShardedClassifier):
                 warn_of_sides(comparisons, self._expected(comparisons))
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: IdRows,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -322,7 +323,7 @@ class GPPLClassifier(ShardedClassifier):
     ) -> Self:
         """Learn from more comparisons, which may be of new items.
 
-        Earlier comparisons are kept, so that up to the tolerance the result is that of one fit with all of them. The
+        Earlier comparisons are kept. So the result is that of one fit with all comparisons, up to the tolerance. The
         kernel and the inducing points do not change; while there are no new items, the fit starts from the previous
         posterior.
 
@@ -348,12 +349,12 @@ class GPPLClassifier(ShardedClassifier):
         ------
         ValueError
             As in `fit`. Also if features of new items are missing or do not match, or if `covariates`, `order_effect`
-            or whether ties are answers has changed since the first call.
+            or the treatment of ties has changed since the first call.
         """
         if not hasattr(self, "posterior_"):
             if items is not None:
                 raise DataError(
-                    "items of partial_fit are for new ones; at the first call, give them to GPPLClassifier."
+                    "items of partial_fit are for new items; before the first call, pass GPPLClassifier(items=...)."
                 )
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
@@ -442,7 +443,7 @@ class GPPLClassifier(ShardedClassifier):
         items, left, right, covariates = self._pairs(X)
         return self.posterior_.pairs(items, left, right, covariates=covariates if order else None, order=order)
 
-    def latent_covariance(self, X: ArrayLike) -> Array:
+    def latent_covariance(self, X: IdRows) -> Array:
         """Return the posterior covariance of the utility differences of pairs, all effects included.
 
         Parameters
@@ -457,11 +458,11 @@ class GPPLClassifier(ShardedClassifier):
         """
         return self.posterior_.pair_covariance(*self._pairs(X))
 
-    def predict_preference(self, X: ArrayLike) -> Array:
+    def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 
-        It leaves out the answer noise, covariates and the order effect. Compare it with aggregated answers (a majority
-        of many, a gold standard), and `predict_proba` with single answers. With more data it tends to 0 or 1.
+        It leaves out the answer noise, covariates and the order effect. It predicts aggregated answers (the majority of
+        many, a gold standard); `predict_proba` predicts single answers. With more data it tends to 0 or 1.
 
         Parameters
         ----------
@@ -479,6 +480,32 @@ class GPPLClassifier(ShardedClassifier):
         check_is_fitted(self)
         return self._items.select(items)
 
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        item_effects: bool = True,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self, items: Table | MatrixLike | None = None, *, return_std: Literal[True], item_effects: bool = True
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def utility(
+        self, items: Table | MatrixLike | None = None, *, return_cov: Literal[True], item_effects: bool = True
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        return_std: bool = False,
+        return_cov: bool = False,
+        item_effects: bool = True,
+    ) -> Array | tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,

@@ -74,7 +74,7 @@ class PairColumns:
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
         if named and len({*names}) < len(names):
-            raise DataError(f"covariates has names that are the same as text: {shorten(list(covariates))}; give others")
+            raise DataError(f"covariates has two equal names: {shorten(list(covariates))}; use different names")
         places = {name: _Place(place) if column is None else column for place, (name, column) in enumerate(ids.items())}
         return cls(places, terms, names, weight, groups)
 

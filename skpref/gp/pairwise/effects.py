@@ -44,7 +44,8 @@ class CovariateEffects:
         Upper end of the credible interval.
     odds_ratio : ndarray of shape (n,)
         Factor on the odds of the left side for one unit of the covariate, between items of equal utility: exp(effect)
-        with a logit likelihood. With a probit one it depends on where one starts; this is from 0 to 1.
+        with a logit likelihood. With a probit likelihood it depends on the starting value; here the covariate changes
+        from 0 to 1.
     probability_positive : ndarray of shape (n,)
         Posterior probability that the coefficient is positive.
     typical : ndarray of shape (n,)
@@ -181,8 +182,8 @@ class LearnsEffects:
         Returns
         -------
         pandas.DataFrame or CovariateEffects
-            One row for each covariate, and one for the order effect where it is learnt; the columns are those of
-            `CovariateEffects`. A data frame where pandas is installed.
+            One row for each covariate, and one for the order effect if it is learnt, with the columns of
+            `CovariateEffects`. A data frame if pandas is installed.
         """
         check_is_fitted(self)
         names = self.covariate_names_.tolist()

@@ -51,14 +51,14 @@ class Ranking:
     rank : ndarray of shape (n,)
         1 to n, by posterior mean.
     probability_best : ndarray of shape (n,)
-        Posterior probability that the item is the best of these.
+        Posterior probability that the item is the best of the ranked items.
     rank_low : ndarray of shape (n,)
         Lower end of the credible interval of the rank.
     rank_high : ndarray of shape (n,)
         Upper end of the credible interval of the rank.
     tied_rank : ndarray of shape (n,), default=None
-        1 + the number of items whose credible interval of the utility lies above that of this item: items that the
-        data do not tell apart share a place, as on leaderboards ("rank, upper bound"). None: not known.
+        1 + the number of items whose credible interval of the utility is entirely above that of this item. Items that
+        the data do not distinguish share a rank, as on leaderboards ("rank, upper bound"). None: not known.
     n_comparisons : ndarray of shape (n,), default=None
         Number (or total weight) of the comparisons of each item. None: not known.
     credibility : float, default=0.9

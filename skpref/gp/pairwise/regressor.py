@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, MatrixLike, RandomState
+    from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.likelihoods import Likelihood
 
 
@@ -54,7 +54,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     ----------
     kernel : Kernel, default=None
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
-        `ProductMatern` (nu = 3/2) whose length-scales are the median distances of the features times a factor.
+        `ProductMatern` (nu = 3/2) whose length-scales are multiples of the median distances of the features (see
+        `length_scale_factor`).
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer (which only `GPPLClassifier` can observe).
@@ -65,7 +66,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     n_inducing : int, default=300
         Largest number M of inducing points. A pass costs O(N M^2); M >= the number of distinct items is exact.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How inducing points are chosen, or the points.
+        How the inducing points are chosen from the items, or the points themselves. The default spreads them out.
     batch_size : int, default=1000
         Comparisons per step of "svi".
     max_iter : int, default=200
@@ -74,16 +75,17 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
     delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
+        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
     forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1].
+        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
     shape_s0 : float, default=1.0
-        Shape of the Gamma prior of the inverse variance of the utilities, in units of the answer noise. The
-        default has mean 1 and counts for as much as two variables.
+        Shape of the Gamma prior of the inverse variance of the utilities, in units of the answer noise. The default
+        prior has mean 1 and the weight of two variables.
     rate_s0 : float, default=1.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Factor on the median length-scales of the default kernel; "auto" maximises the bound. Not used with `kernel`.
+        Number by which the median length-scales of the default kernel are multiplied. "auto": the one with the highest
+        bound. Ignored if `kernel` is given.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn all hyperparameters of the kernel (the relevance of each feature) by maximising the bound.
     n_restarts_optimizer : int, default=0
@@ -101,7 +103,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     Attributes
     ----------
     posterior_ : PairPosterior
-        What predictions need.
+        Posterior of the utilities, which predictions use.
     kernel_ : Kernel
         The kernel with its final hyperparameters.
     inducing_points_ : ndarray or CSR of shape (M, n_features)
@@ -129,8 +131,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
 
     Notes
     -----
-    Comparisons that never contradict each other, such as those of a `y` without noise, do not fix the scale of the
-    utilities: it grows with their number and depends on the prior of the inverse variance. Their order is fixed.
+    If comparisons never contradict each other, such as those of a `y` without noise, they determine the order of the
+    utilities but not their scale. The scale then grows with the number of comparisons and depends on its prior.
 
     References
     ----------
@@ -206,10 +208,10 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         tags.input_tags.sparse = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
         self,
-        X: MatrixLike,
+        X: MatrixLike | Stored,
         y: ArrayLike | None = None,
         *,
         comparisons: ArrayLike | None = None,
@@ -222,17 +224,17 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         ----------
         X : {array-like, CSR} of shape (n_items, n_features), str, Path or pyarrow.dataset.Dataset
             Items; equal rows are one item. Or a Parquet file, a folder of them, or a dataset, whose rows are sorted by
-            `qid`: all columns but those that are named are features, and a million rows at a time are in memory.
+            `qid`: all columns except those that other arguments name are features, and at most a million rows are in
+            memory at a time.
         y : array-like of shape (n_items,) or str, default=None
-            Scores, grades or ranks, the higher the better; of files the name of their column. Only their order within a
-            group matters; equal values are not compared. All pairs of an item share the noise of its score, so each
-            pair counts less than an independent comparison; the weights follow from the fit. Required unless
-            `comparisons` are given.
+            Scores, grades or ranks, the higher the better; with files, the name of the column. Only their order within
+            a group matters; equal values are not compared. All pairs of an item share the noise of its score, so `fit`
+            gives each pair less weight than an independent comparison. Required unless `comparisons` are given.
         comparisons : array-like of shape (n_comparisons, 2), default=None
             Row numbers of X: (winner, loser).
         qid : array-like of shape (n_items,) or str, default=None
-            Groups (queries): `y` compares items of the same group only. None: one group. Of files the name of their
-            column, which they need.
+            Groups (queries): `y` compares items of the same group only. None: one group. With files, the name of the
+            column, which is required.
         sample_weight : array-like of shape (n_items,) or (n_comparisons,), or str, default=None
             Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None:
             all weights are 1.
@@ -293,6 +295,16 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         return Items.new(canonical(X))
 
+    @overload
+    def predict(
+        self, X: MatrixLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> Array: ...
+    @overload
+    def predict(self, X: MatrixLike, return_std: Literal[True], return_cov: bool = False) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, *, return_cov: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: MatrixLike, return_std: bool, return_cov: bool = False) -> Array | tuple[Array, Array]: ...
     def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items.
 

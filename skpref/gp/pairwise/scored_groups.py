@@ -276,7 +276,7 @@ def check_columns(names: list[str], comparisons: Any, qid: Any, others: tuple[An
     if any(isinstance(name, str) and name == qid for name in others):
         raise DataError(f"qid={qid!r} is the column of the scores or the weights; name that of the groups")
     if set(names) <= {qid, *(name for name in others if isinstance(name, str))}:
-        raise DataError(f"X has no columns of features beside those that are named: {', '.join(map(str, names[:20]))}")
+        raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")
 
 
 def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:

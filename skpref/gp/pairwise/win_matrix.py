@@ -31,7 +31,7 @@ class WinMatrix:
     predicted : ndarray of shape (n, n)
         Probability that the item in the row is preferred to that in the column; NaN on the diagonal.
     observed : ndarray of shape (n, n)
-        Share of the comparisons that it won, a tie as half a win; NaN where there were none.
+        Share of the comparisons that the item in the row won, with a tie as half a win; NaN if there were none.
     n_comparisons : ndarray of shape (n, n)
         Number (or total weight) of the comparisons.
 

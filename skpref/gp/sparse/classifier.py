@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import (
     check_memory,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, Features, IntArray, MatrixLike, Stored
     from skpref.gp.sparse.fit_general import GeneralFit
     from skpref.gp.sparse.targets import DistinctTargets
     from skpref.likelihoods import Likelihood
@@ -235,8 +235,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     # ------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    @fit_context
+    def fit(self, X: MatrixLike | Stored, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn kernels, inducing points and the posterior of f.
 
         Parameters
@@ -325,7 +325,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     def _read(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         classes: ArrayLike | None,

@@ -6,11 +6,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks
+from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_features, check_positive, check_types, require
 from skpref._estimator import (
     check_memory,
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, Features
+    from skpref._typing import Array, Features, MatrixLike, Stored
     from skpref.gp.sparse.targets import DistinctTargets
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
@@ -244,9 +243,13 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     # ------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+        self,
+        X: MatrixLike | Stored,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> Self:
         """Learn kernel, noise, inducing points and the posterior of f.
 
@@ -352,7 +355,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     def _read(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         exposure: ArrayLike | None,

@@ -118,7 +118,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
     "storage: file": (
         ["tune", "votes.csv", "--no-mlflow", "--storage", "items.csv"],
         "",
-        r"storage items\.csv is a file, but no journal of a search; name another one",
+        r"storage items\.csv is a file, but not the journal of a search; choose another path",
     ),
     "storage: nowhere": (
         ["tune", "votes.csv", "--no-mlflow", "--storage", "no/x"],

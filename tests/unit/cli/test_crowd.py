@@ -14,7 +14,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import Tune
-from skpref.cli.rankings import annotators_text, factor_strengths, factors_text, living_factors
+from skpref.cli.rankings import annotators_text, factor_strengths
 from skpref.cli.tasks.comparisons import Comparisons, read_comparisons
 
 pytest.importorskip("optuna")
@@ -155,13 +155,18 @@ def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     assert "order_effect" not in trial  # sides drawn for winners and losers mean nothing
 
 
-def test_an_order_effect_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(0)
-    X = [(f"j{k % 6}", *rng.choice(5, 2, replace=False)) for k in range(120)]
-    model = CrowdGPPL(n_factors=0, order_effect=True, random_state=0).fit(X, np.arange(120) > 11)
-    assert re.search(r"advantage of the left side, shared by all: \+\d\.\d{3} ± \d\.\d{3}", factors_text(model))
-    assert "none of 0 in use" in factors_text(model)
-    assert living_factors(model).size == 0
+def test_fit_reports_the_order_effect_and_the_judges(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit = ["fit", "votes.csv", "--model", "crowd", "--out", "m.skpref", "--set", "n_factors=0"]
+    assert main([*fit, "--set", "order_effect=True"]) == 0
+    out, _ = capsys.readouterr()
+    assert re.search(r"covariate +effect ± std +90 % interval +odds\n +left side +[+-][\d.]+ ± [\d.]+ ", out)
+    assert "none of 0 in use" in out
+    assert re.search(r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement", out)
+    assert main([*fit, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["estimator"] == "CrowdGPPL"
+    assert "left side" not in err
+    assert "Annotators who agree least" in err
 
 
 def test_numbers_of_weighted_answers_are_rounded() -> None:

@@ -127,7 +127,7 @@ def test_an_infinite_loss_is_a_failure(tmp_path: Path, builds: Builds, monkeypat
     monkeypatch.setattr("skpref.cli.tasks.base.cross_entropy", lambda *_: math.inf)
     result, _ = searched(tmp_path, builds, trials=1)
     assert [trial.state for trial in result.trials] == ["failed"]
-    assert "the score of a fold is -inf" in result.trials[0].error
+    assert "the score of a fold must be finite; got -inf" in result.trials[0].error
 
 
 def test_weights_count(tmp_path: Path, builds: Builds) -> None:
@@ -235,7 +235,7 @@ def test_a_torn_line_is_cut_off(tmp_path: Path, builds: Builds, capsys: pytest.C
 @pytest.mark.parametrize("content", [b"left,right,label\na,b,1", b"{}\n", b"\x00\x01"])
 def test_another_file_is_no_journal_and_stays_as_it_is(tmp_path: Path, builds: Builds, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(DataError, match="is a file, but no journal of a search"):
+    with pytest.raises(DataError, match="is a file, but not the journal of a search"):
         searched(tmp_path, builds, storage=str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == content
     for storage in (tmp_path, tmp_path / "no" / "where"):

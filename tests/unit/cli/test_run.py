@@ -114,7 +114,7 @@ def replaced(old: str, new: str) -> str:
             replaced("trials = 2", "storage = 'postgresql://me:word@host/name'"),
             r"\[search\] storage must not hold a password",
         ),
-        (replaced("trials = 2", "storage = 'data/answers.csv'"), "is a file, but no journal of a search"),
+        (replaced("trials = 2", "storage = 'data/answers.csv'"), "is a file, but not the journal of a search"),
         (replaced('"gppl"', '["gppl"]'), r"\[model\] name must be one value; got \['gppl'\]"),
         (replaced("gppl", "gpl"), r"\[model\] name: invalid choice: 'gpl' \(choose from '?gppl"),
         (replaced("[search]", "sweeps = 9\n[search]"), r"\[model\] sweeps is for --model m3f or ipm3f, not for gppl"),

@@ -303,7 +303,7 @@ def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypa
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_sweeps": 20, "burn_in": 19}, "burn_in must leave two sweeps of n_sweeps or more; got burn_in=19"),
+        ({"n_sweeps": 20, "burn_in": 19}, "burn_in must be at most n_sweeps - 2; got burn_in=19"),
         ({"inference": "mcmc"}, "The 'inference' parameter"),
         ({"n_sweeps": 1}, "The 'n_sweeps' parameter"),
         ({"burn_in": -1}, "The 'burn_in' parameter"),
@@ -315,7 +315,7 @@ def test_wrong_parameters(params: dict[str, object], message: str) -> None:
 
 
 def test_weights_are_whole_and_updates_need_a_variational_posterior() -> None:
-    with pytest.raises(DataError, match=r"sample_weight must hold whole numbers .*; got 0\.5"):
+    with pytest.raises(DataError, match=r"sample_weight must be whole numbers .*; got 0\.5"):
         clone(SHORT).fit(X, Y, np.where(Y == 5, 0.5, 1.0))
     with pytest.raises(DataError, match="partial_fit takes a variational posterior as the prior"):
         DRAWN.partial_fit(X, Y)

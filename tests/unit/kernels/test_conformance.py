@@ -137,7 +137,7 @@ def only_far(value, X, *_):
             for change, message in (
                 (lambda g, *_: g * 1.0001, f"{layout}_vjp differs from central"),
                 (only_csr, f"CSR features change {layout}_vjp"),
-                (lambda g, *_: np.append(g, [1.0] * (not g.size)), f"fixed hyper-parameters are in {layout}_vjp"),
+                (lambda g, *_: np.append(g, [1.0] * (not g.size)), f"fixed hyperparameters are in {layout}_vjp"),
             )
         ),
     ],
@@ -146,7 +146,7 @@ def test_the_kit_looks_at_every_function(function, change, message, monkeypatch)
     exact = getattr(kernels, function)
     monkeypatch.setattr(kernels, function, lambda kernel, *at: change(exact(kernel, *at), *at))
     with pytest.raises(AssertionError, match=message):
-        check_kernel(2.0 * ProductMatern([1.0, 2.0]))  # its diagonal depends on a hyper-parameter
+        check_kernel(2.0 * ProductMatern([1.0, 2.0]))  # its diagonal depends on a hyperparameter
 
 
 def test_the_kit_compares_with_the_gradient_tensor_and_the_interface():

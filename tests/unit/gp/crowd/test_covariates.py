@@ -125,9 +125,9 @@ def test_later_comparisons(battles: Any) -> None:
         ({"covariates": [("home", "a", "b")]}, "covariates must be columns, or pairs of columns"),
         (
             {"covariates": ["home"], "inference": "ep"},
-            "inference='ep' learns no covariates; with them use inference='vb'",
+            "inference='ep' does not learn covariates; with covariates use inference='vb'",
         ),
-        ({"covariates": ["home"], "inference": "laplace"}, "inference='laplace' learns no covariates"),
+        ({"covariates": ["home"], "inference": "laplace"}, "inference='laplace' does not learn covariates"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(battles: Any, params: dict[str, Any], message: str) -> None:

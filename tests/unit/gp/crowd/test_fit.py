@@ -103,7 +103,7 @@ def test_many_small_steps_end_where_one_does(layout: str) -> None:
 def test_a_first_partial_fit_is_a_fit() -> None:
     first, fitted = quick().partial_fit(ROWS, Y), quick().fit(ROWS, Y)
     assert first.predict_proba(ROWS).tobytes() == fitted.predict_proba(ROWS).tobytes()
-    with pytest.raises(DataError, match="at the first call, give them to CrowdGPPL"):
+    with pytest.raises(DataError, match="before the first call, pass them to CrowdGPPL"):
         quick().partial_fit(ROWS, Y, items=Table(FEATURES, ids=ITEM))
 
 

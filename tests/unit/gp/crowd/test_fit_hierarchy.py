@@ -65,16 +65,28 @@ def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 200, 599, 600])
-def test_users_are_drawn_until_they_have_enough_comparisons(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", most)
+def test_users_are_drawn_until_they_have_enough_comparisons(most: int) -> None:
     model, _ = crowd_model(penalty=None)
-    part = fit_hierarchy._some_users(model, np.random.default_rng(0))
+    part = fit_hierarchy._some_users(model, most, np.random.default_rng(0))
     if most == 600:
         assert part is model
         return
     largest = np.bincount(model.users.user).max()
     assert most - largest <= part.y.size <= max(most, largest)
     assert 1 <= part.n_users < 30
+
+
+def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 300)
+    model, start = crowd_model(penalty=1.0)
+    given, rng = 0.1 * model.shape, np.random.default_rng(0)
+    S = fit_hierarchy._of_more_users(model, start, given, rng)
+    part = fit_hierarchy._some_users(model, 300, np.random.default_rng(0))
+    first = replace(start_state(part, start.scales, start.likelihood, 1.0), S=given)
+    assert_array_equal(S, fit_hierarchy._fit(part, first).state.S)
+    assert fit_hierarchy._of_more_users(replace(model, max_rank=0), start, given, rng) is given
+    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 600)
+    assert fit_hierarchy._of_more_users(model, start, given, rng) is given
 
 
 def test_candidates_are_in_units_of_the_scale_and_of_the_items() -> None:
@@ -183,15 +195,19 @@ def test_the_regularisation_that_predicts_best_is_chosen(
         ),
     )
 
-    def predicted(part: Any, _fit: Any, held: Any) -> float:
+    learnt: dict[int, Any] = {}
+
+    def predicted(part: Any, fit: Any, held: Any) -> float:
         assert part.y.size + held.y.size == 600
         assert 60 < held.y.size < 180
         own = {name: getattr(part, name) for name in settings}
         looked.append(0 if part.penalty is None else 1 + candidates.index(own))
+        learnt[looked[-1]] = fit.state.S
         return gains[looked[-1]]
 
     monkeypatch.setattr(fit_hierarchy, "_log_likelihood", predicted)
-    chosen = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
+    chosen, S = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
+    assert S is (isotropic.state.S if wanted is None else learnt[1 + wanted])
     none = Regularisation(scale)
     best = none if wanted is None else Regularisation.candidate(wanted, scale, 5)
     assert vars(replace(chosen[0], share=1.0)) == vars(best)
@@ -204,11 +220,11 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     behind = [0.0 if number == 0 else top - gain for number, gain in enumerate(gains)]
     counts = [n_folds if not lag > 0.0 else min(n_folds, int(10.0 // lag) + 1) for lag in behind]
     assert [looked.count(number) for number in range(8)] == counts
-    (nothing,) = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
+    (nothing,), _ = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
     assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
     looked.clear()
     few = fit_hierarchy._subset(model, np.arange(600) < 4)  # fewer comparisons than items
-    (plain,) = fit_hierarchy._regularise(few, isotropic, start.scales, start.likelihood)
+    (plain,), _ = fit_hierarchy._regularise(few, isotropic, start.scales, start.likelihood)
     assert (vars(plain), looked) == (vars(none), [])
 
 
@@ -221,7 +237,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
         members.append(fit(model, state))
         return members[-1]
 
-    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: chosen)
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _model, isotropic, *_: (chosen, isotropic.state.S))
     monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
     data = make_crowd(12, 5, 200, n_features=0, n_user_features=0, random_state=1)
     model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)

@@ -34,7 +34,8 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fit_hierarchy, sharded):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     # Fits that choose take most of the time.
-    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: (Regularisation(0.3, 1.0, 0.5),))
+    chosen = (Regularisation(0.3, 1.0, 0.5),)
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _model, isotropic, *_: (chosen, isotropic.state.S))
 
 
 def frame(seed: int = 0, n: int = 300) -> Any:

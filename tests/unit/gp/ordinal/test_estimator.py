@@ -186,7 +186,7 @@ def test_evidence_wants_one_number_a_parameter(theta: Any) -> None:
 
 
 def test_evidence_is_of_exact_inference() -> None:
-    with pytest.raises(DataError, match="see lower_bound_"):
+    with pytest.raises(DataError, match="Use lower_bound_"):
         fixed(inference="vb").fit(X, Y).log_marginal_likelihood()
 
 

@@ -255,7 +255,7 @@ def test_columns_of_ids_are_no_numbers(covariates, weight, named):
 def test_sparse_rows_and_names_of_one_text_are_refused():
     with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
         PairColumns.of(NOTHING, [2], None).read(csr_array(np.eye(3)))
-    with pytest.raises(DataError, match=r"covariates has names that are the same as text: .*1, '1'.*; give others"):
+    with pytest.raises(DataError, match=r"covariates has two equal names: .*1, '1'.*; use different names"):
         PairColumns.of(NOTHING, {1: "home", "1": "away"}, None)
 
 

@@ -151,7 +151,7 @@ def test_the_index_of_a_stored_frame_is_no_feature(tmp_path: Path) -> None:
     wanted = SVGPClassifier(**FIXED).fit(X, TABLE.side)
     assert_allclose(model.predict_proba(X), wanted.predict_proba(X), atol=1e-8)
     table[["side"]].to_parquet(tmp_path / "sorted.parquet")
-    with pytest.raises(DataError, match="X has no columns of features beside those that are named: side"):
+    with pytest.raises(DataError, match="X has no columns of features, only the named ones: side"):
         model.fit(tmp_path, "side")
 
 
