@@ -105,5 +105,11 @@ def what_predictions_return(X: NDArray[np.float64], y: NDArray[np.float64], *, s
     assert_type(GibbsM3F().fit(X, y).predict_score(X), "NDArray[np.float64]")
     assert_type(GPOrdinalRegressor().fit(X, y).predict_latent(X), "NDArray[np.float64]")
     assert_type(BayesianGPLVM().fit(X).transform(X), "NDArray[np.float64]")
+    assert_type(SVGPRegressor().fit(X, y).predict(X), "NDArray[np.float64]")
+    assert_type(
+        SVGPRegressor().fit(X, y).predict(X, return_cov=True), "tuple[NDArray[np.float64], NDArray[np.float64]]"
+    )
+    assert_type(SVGPRegressor().fit(X, y).predict_latent(X), "NDArray[np.float64]")
+    assert_type(SVGPClassifier().fit(X, y).predict_latent(X), "NDArray[np.float64]")
     either = BayesianGPLVM().fit(X).reconstruct(X, return_std=spread)
     assert_type(either, "NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]")

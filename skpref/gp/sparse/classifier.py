@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, overload
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -277,7 +277,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         return self
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Update the fit with more rows.
 
@@ -494,7 +494,13 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     # ------------------------------------------------------------- predicting
 
-    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f.
 
         Parameters
@@ -523,7 +529,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             mean, variance = mean[:, 0], variance[:, 0]
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Predict the probabilities of all classes.
 
         Those of the softmax are at the most probable f: how uncertain f is enters by the kernel, which was chosen by
@@ -549,7 +555,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Where the probabilities of all classes underflow they are equal.
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -293,7 +293,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         return self
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> Self:
         """Update the fit with more rows.
 
@@ -458,9 +458,49 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     # ------------------------------------------------------------- predicting
 
+    @overload
     def predict(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        *,
+        return_cov: Literal[True],
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noise: bool = ...,
+        exposure: ArrayLike | None = ...,
+    ) -> Array | tuple[Array, Array]: ...
+    def predict(
+        self,
+        X: MatrixLike,
         return_std: bool = False,
         return_cov: bool = False,
         *,
@@ -515,7 +555,13 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise_deviation = np.sqrt(noise_variance(self.likelihood_)) if noise else 0.0
         return predicted, np.hypot(np.sqrt(variance), noise_deviation) * self.y_scale_
 
-    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
+    def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict f on the scale of the likelihood: standardised targets, or the log of counts.
 
         Parameters
@@ -537,7 +583,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     def sample_y(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
         n_samples: int = 1,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         *,

@@ -11,6 +11,8 @@ from sklearn.metrics import r2_score
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from skpref._typing import MatrixLike
+
 __all__ = ["ScoredCounts"]
 
 
@@ -18,12 +20,12 @@ class ScoredCounts(RegressorMixin):
     """A regressor that predicts with exposures."""
 
     @abstractmethod
-    def predict(self, X: ArrayLike, *, exposure: ArrayLike | None = None) -> Any:
+    def predict(self, X: MatrixLike, *, exposure: ArrayLike | None = None) -> Any:
         """Predict targets."""
 
     def score(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
