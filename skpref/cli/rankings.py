@@ -67,7 +67,10 @@ def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
         for name, effect, std, low, high, ratio in zip(*(columns[name] for name in names), strict=True)
     ]
     return "\n".join(
-        ["Effects on the left side, of one unit", *table(("covariate", "effect ± std", "90 % interval", "odds"), rows)]
+        [
+            "Effects of one unit more on the left side",
+            *table(("covariate", "effect ± std", "90 % interval", "odds ratio"), rows),
+        ]
     )
 
 

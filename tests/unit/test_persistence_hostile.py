@@ -452,6 +452,7 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("svgp", "posterior_.half", lambda a: 0.0 * a, "half must have a positive diagonal"),
     ("svgp", "y_mean_", always(float("nan")), "y_mean_ must be finite"),
     ("svgp", "y_scale_", always(0.0), "y_scale_ must be positive"),
+    ("svgp", "noise_", always(0.0), "noise_ must be positive"),
     ("svgp", "_rows", always(None), "both missing"),
     ("classes, two", "_rows.1", lambda a: a + 5, "_rows holds an index outside"),
     ("classes, two", "classes_", always(np.array(["a", "b", "c"])), "must be 3 of 3 classes"),

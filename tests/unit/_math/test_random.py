@@ -22,6 +22,12 @@ def test_a_random_state_is_advanced():
     np.testing.assert_array_equal(first, as_generator(np.random.RandomState(3)).random(5))
 
 
+def test_a_random_state_gives_streams_that_differ():
+    # Of 10000 numbers with 53 random bits two are equal with a chance of 6e-9.
+    state = np.random.RandomState(0)
+    assert len({as_generator(state).random() for _ in range(10_000)}) == 10_000
+
+
 def test_a_generator_is_itself():
     rng = np.random.default_rng(0)
     assert as_generator(rng) is rng

@@ -256,7 +256,7 @@ HOME = csv_text(
 def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str]) -> None:
     names = "home,length_a-length_b,x-y"
     model = fit(HOME, "--covariates", names)
-    table = capsys.readouterr().out.split("Effects on the left side")[1].splitlines()
+    table = capsys.readouterr().out.split("Effects of one unit more on the left side")[1].splitlines()
     assert [line.split()[0] for line in table[2:5]] == names.split(",")
     assert model.covariate_names_.tolist() == names.split(",")
     rows = np.genfromtxt("votes.csv", delimiter=",", names=True, dtype=None, encoding="utf-8", deletechars="")
@@ -286,7 +286,7 @@ def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     lines = HOME.splitlines()
     text = "\n".join(f"{line},{'user' if k == 0 else f'j{k % 3}'}" for k, line in enumerate(lines)) + "\n"
     model = fit(text, "--model", "crowd", "--covariates", "home,length_a-length_b")
-    assert "Effects on the left side" in capsys.readouterr().out
+    assert "Effects of one unit more on the left side" in capsys.readouterr().out
     assert model.covariate_names_.tolist() == ["home", "length_a-length_b"]
     assert model.user_ids_.size == 3
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
@@ -350,7 +350,7 @@ def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureF
     assert task.space["covariates"] == [True, False]
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
-    assert "Effects on the left side" in capsys.readouterr().out
+    assert "Effects of one unit more on the left side" in capsys.readouterr().out
     assert Path("out/effects.csv").read_text("utf-8").startswith("name,effect,std,effect_low")
 
 

@@ -218,6 +218,15 @@ def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
         from_rankings(survey, item_ranks="Q_x")
 
 
+def test_rankings_of_too_many_items_are_refused_before_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    races = {"race": [1, 1, 1, 1, 2, 2], "item": ["x", "y", "z", "w", "x", "y"], "rank": [1, 2, 3, 4, 1, 2]}
+    monkeypatch.setattr("skpref.data.frames._MOST_PAIRS", 7)
+    assert len(from_rankings(races, by="race").X) == 7
+    monkeypatch.setattr("skpref.data.frames._MOST_PAIRS", 6)
+    with pytest.raises(DataError, match="the rankings make 7 comparisons, more than 6; keep the top of each ranking"):
+        from_rankings(races, by="race")
+
+
 def test_ranks_in_the_place_of_items_are_noticed() -> None:
     survey = {"x": [1, 3], "y": [2, 1], "z": [3, 2]}
     with pytest.warns(DataWarning, match="are 1 to 3 in every row"):

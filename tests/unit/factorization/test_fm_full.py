@@ -147,6 +147,13 @@ def test_what_users_have_rated_is_looked_at_once():
     assert design_of(sparse.csr_array(X)).offsets.tolist() == [0, 30, 50, 2050]
 
 
+def test_two_values_that_differ_between_rows_are_a_field_of_two_patterns():
+    rng = np.random.default_rng(0)
+    u, i, answer = (rng.integers(0, size, 2000) for size in (30, 20, 2))
+    X = sparse.csr_array(np.hstack([np.eye(30)[u], np.eye(20)[i], np.eye(2)[answer]]))
+    assert design_of(X).offsets.tolist() == [0, 30, 50, 52]
+
+
 # --------------------------------------------------------------------------------------------------------------- ascent
 @settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(0, 3))

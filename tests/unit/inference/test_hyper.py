@@ -175,3 +175,14 @@ def test_the_first_step_is_the_gradient_and_at_most_one_long(size, longest):
     assert np.array_equal(points[0], [2.0, 1.0])
     # A gradient beyond 1 is stretched by the root of its size on either side.
     assert_allclose(points[1] - points[0], [longest, 0.0], rtol=1e-9)
+
+
+def test_where_no_start_is_better_the_given_one_is_kept():
+    flat = maximise(
+        lambda t: (1.0, np.zeros(t.size)),
+        np.array([0.5, -0.5]),
+        np.array([[-2.0, 2.0]] * 2),
+        n_restarts=3,
+        rng=np.random.default_rng(0),
+    )
+    assert_array_equal(flat.theta, [0.5, -0.5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -346,6 +347,20 @@ def test_full_passes_end_where_the_bound_gains_little(draw, monkeypatch, rule, g
     assert [(event.step, event.n_max, event.bound) for event in events] == [
         (k, 4, bound) for k, bound in enumerate(end.bounds, 1)
     ]
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_events_tell_the_seconds_since_the_fit_began(draw, batch_size):
+    case, events, began = draw(4), [], time.perf_counter()
+    svi.fit(
+        case.problem,
+        case.state,
+        svi.Schedule(max_iter=3, tol=0.0, batch_size=batch_size, on_iteration=events.append),
+        case.rng,
+    )
+    seconds = [event.seconds for event in events]
+    assert seconds == sorted(seconds)
+    assert 0.0 <= seconds[0] <= seconds[-1] <= time.perf_counter() - began
 
 
 def test_steps_of_mini_batches_shrink_down_to_the_least(draw, monkeypatch):

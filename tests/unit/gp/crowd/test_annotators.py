@@ -173,6 +173,14 @@ def test_columns_and_options() -> None:
         plain.annotators(credibility=2.0)
 
 
+def test_intervals_of_little_credibility_are_medians() -> None:
+    report = quick().fit(CHAIN, LABELS).annotators(credibility=1e-6, n_samples=50)
+    assert_allclose(report["reliability_low"], report["reliability_high"], atol=1e-4)
+    # Of the accuracy the mean, too, lies in the interval: it is one of the ends.
+    low, high = (np.abs(report["accuracy"] - report[f"accuracy_{end}"]) for end in ("low", "high"))
+    assert_allclose(np.minimum(low, high), 0.0, atol=1e-12)
+
+
 def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     model = quick(order_effect=True).fit(CHAIN, LABELS)
     frame = model.annotators(n_samples=10)
