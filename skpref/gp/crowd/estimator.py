@@ -127,7 +127,7 @@ class CrowdGPPL(ShardedCrowd):
         - "svi": the same with mini-batches. If users have no features, a batch has all comparisons of its users.
         - "linearised": the approximation of [SG20].
         - "auto": "ep" for up to 500 compared items, because it is most accurate and best calibrated. For more items,
-          with `covariates` or `optimizer`, or with weights above 1e9: "vb", with mini-batches while comparisons times
+          with `covariates` or `optimizer`, or with weights above 1e9: "vb", or "svi" if comparisons times
           factors exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out
           comparisons choose between the given priors of the factors and broader ones (`rate_sd0` times 10, `rate_sw0`
           times 100).

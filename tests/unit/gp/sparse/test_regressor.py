@@ -404,6 +404,6 @@ def test_a_search_that_rounding_stopped_is_not_told_to_iterate_more(make: Any, m
     monkeypatch.setattr(hyper, "minimize", stopped)
     y = Y > 5.0 if make is SVGPClassifier else Y
     remedy = r"Increase tol\.$" if make is SVGPClassifier else r"Increase tol, or set noise to about 0.001 \* y.std\(\)"
-    with pytest.warns(ConvergenceWarning, match=rf"rounding errors .* More iterations do not help\. .*{remedy}"):
+    with pytest.warns(ConvergenceWarning, match=rf"rounding errors, so more iterations do not help\. .*{remedy}"):
         model = make(random_state=0).fit(X, y)
     assert not model.converged_
