@@ -41,6 +41,15 @@ def _one_blas_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten fits of `CrowdGPPL` where how its covariance is chosen does not matter: two candidates, one fold."""
+    from skpref.gp.crowd import fit_hierarchy
+
+    monkeypatch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:2])
+    monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", 1)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""

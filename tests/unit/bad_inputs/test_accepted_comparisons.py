@@ -16,6 +16,8 @@ from skpref.exceptions import DataWarning
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X, fitted
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 MODELS = ["GPPLClassifier", "CrowdGPPL"]
 
 

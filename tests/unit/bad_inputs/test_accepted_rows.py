@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("few_candidates")
+
 
 class Learner(NamedTuple):
     """What is predicted after a fit to a table of numbers, a valid table, and how near sparse rows come."""

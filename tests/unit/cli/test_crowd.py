@@ -140,6 +140,7 @@ def test_equal_seeds_give_equal_files(folder: Path) -> None:
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     write(folder / "votes.csv", votes_text(ties=True))
     assert (
@@ -159,7 +160,7 @@ def test_fit_reports_the_order_effect_and_the_judges(folder: Path, capsys: pytes
     fit = ["fit", "votes.csv", "--model", "crowd", "--out", "m.skpref", "--set", "n_factors=0"]
     assert main([*fit, "--set", "order_effect=True"]) == 0
     out, _ = capsys.readouterr()
-    assert re.search(r"covariate +effect ± std +90 % interval +odds\n +left side +[+-][\d.]+ ± [\d.]+ ", out)
+    assert re.search(r"covariate +effect ± std +90 % interval +odds ratio\n +left side +[+-][\d.]+ ± [\d.]+ ", out)
     assert "none of 0 in use" in out
     assert re.search(r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement", out)
     assert main([*fit, "--json"]) == 0
