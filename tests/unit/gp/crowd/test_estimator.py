@@ -99,6 +99,7 @@ def test_shapes_of_predictions(model: CrowdGPPL) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------ ids
+@pytest.mark.usefixtures("few_candidates")
 def test_ids_of_every_kind_and_container() -> None:
     pd = pytest.importorskip("pandas")
     wanted = quick().fit(NAMED, Y).predict_proba(NAMED)
@@ -133,6 +134,7 @@ def test_a_user_and_an_item_may_have_the_same_id() -> None:
     assert fitted.item_ids_.tolist() == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_features_as_array_frame_table_and_sparse() -> None:
     pd = pytest.importorskip("pandas")
     wanted = quick(TABLE, USERS).fit(NAMED, Y).predict_proba(NAMED)
@@ -491,6 +493,7 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     assert z[0] == pytest.approx(2.0 * mean)
 
 
+@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties", "logit-ties"])
 @pytest.mark.parametrize("layout", ["ids", "both"])
 def test_every_likelihood(likelihood: str, layout: str) -> None:
@@ -511,6 +514,7 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_fewer_inducing_points_than_items_and_users() -> None:
     kernel = RBF(3.0)
     fitted = quick(TABLE, USERS, user_kernel=kernel, n_inducing=4, n_inducing_users=1).fit(NAMED, Y)
