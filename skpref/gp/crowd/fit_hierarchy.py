@@ -369,7 +369,9 @@ def _regularise(
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), isotropic.state.S
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
-    learnt: dict[int, Array] = {}  # S of the candidates, from which the fits to the next fold start
+    # S of the candidates, from which the fits to the next fold start. They have seen what that fold holds out, but S is
+    # learnt again: on simulated crowds and Sushi the choice is as good as from fresh starts, in a third fewer passes.
+    learnt: dict[int, Array] = {}
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = _subset(model, fold != k), _subset(model, fold == k)
         fit = _fit(part, start_state(part, scales, likelihood, scale))
