@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
 
+from skpref._math.threads import limit_blas_threads
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,10 +58,15 @@ def n_threads() -> int:
 
 @contextmanager
 def limited_threads(n_threads: int | None) -> Iterator[None]:
-    """Run the body with at most this number of numba's threads; None changes nothing."""
+    """Run the body with at most this number of numba's threads (None: as many as now), and one of BLAS.
+
+    What runs on several threads are the kernels; products between them are small, and BLAS's threads would take the
+    kernels' cores.
+    """
     before = numba.get_num_threads()
     numba.set_num_threads(before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS)))
     try:
-        yield
+        with limit_blas_threads(1):
+            yield
     finally:
         numba.set_num_threads(before)

@@ -11,6 +11,7 @@ import numpy as np
 from skpref._checks import check_arrays, check_features, check_indices, check_positive, check_types, is_count, require
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
+from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data import Comparisons, as_ids, from_labels
 from skpref.data.ids import shorten, single_id
@@ -240,7 +241,8 @@ class CrowdBase(ComparisonClassifier):
         config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own)
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
-            fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
+            with limit_blas_threads(compared.n_items):
+                fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
         else:
             fit = fit_crowd(*arguments, start if isinstance(start, WarmStart) else None)
         self._comparisons = comparisons

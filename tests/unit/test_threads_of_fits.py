@@ -1,0 +1,84 @@
+"""Fits to few rows run on one BLAS thread: more would spin on the cores that the next small product wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from skpref import (
+    BayesianGPLVM,
+    CrowdGPPL,
+    GibbsIPM3F,
+    GibbsM3F,
+    GPOrdinalRegressor,
+    GPPLClassifier,
+    GPPLRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+    VariationalFM,
+    VariationalFMClassifier,
+    VariationalFMOrdinal,
+)
+
+if TYPE_CHECKING:
+    from skpref._events import Iteration
+
+_RNG = np.random.default_rng(0)
+_X = _RNG.normal(size=(40, 3))
+_IDS = np.column_stack([_RNG.integers(4, size=40), (left := _RNG.integers(6, size=40)), (left + 1) % 6])
+_RATED = np.column_stack([np.repeat(np.arange(8), 5), np.tile(np.arange(5), 8)])
+_LEVELS, _SIDES = np.tile([1, 2, 3, 2], 10), np.tile([0, 1, 1, 0], 10)
+
+
+class _Threads:
+    """A callback that notes the number of BLAS threads after each iteration."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None, y: Any = None) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None: ...
+
+    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+        self.seen |= {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+        return False
+
+
+@pytest.mark.parametrize(
+    ("estimator", "X", "y"),
+    [
+        (BayesianGPLVM(n_components=1), _X, None),
+        (CrowdGPPL(), _IDS, _SIDES),
+        (CrowdGPPL(inference="vb"), _IDS, _SIDES),
+        (GPOrdinalRegressor(inference="svi"), _X, _LEVELS),
+        (GPPLClassifier(), _IDS[:, 1:], _SIDES),
+        (GPPLRegressor(), _X, _X[:, 0]),
+        (SVGPClassifier(), _X, _SIDES),
+        (SVGPRegressor(likelihood="student-t"), _X, _X[:, 0]),
+        (GibbsM3F(n_sweeps=4, burn_in=1), _RATED, _LEVELS),
+        (GibbsIPM3F(n_sweeps=4, burn_in=1), _RATED, _LEVELS),
+        (VariationalFM(), _X, _X[:, 0]),
+        (VariationalFMClassifier(), _X, _SIDES),
+        (VariationalFMOrdinal(), _X, _LEVELS),
+        (VariationalFMOrdinal(inference="gibbs", n_sweeps=4, burn_in=1), _X, _LEVELS),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{getattr(value, 'inference', '')}" if hasattr(value, "fit") else "",
+)
+@pytest.mark.filterwarnings("ignore")
+def test_fits_to_few_rows_take_one_blas_thread(estimator: Any, X: Any, y: Any) -> None:
+    threads = _Threads()
+    with threadpool_limits(2, user_api="blas"):
+        before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        estimator.set_params(random_state=0).set_callbacks(threads).fit(X, y)
+        after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert threads.seen == {1}
+    assert before == after
+    assert max(before) > 1
