@@ -274,6 +274,8 @@ def fit_hierarchy(
             after = replace(after, scales=_scales(model, state, consensus))
             if model.learn_S and (model.max_rank or model.users.order):
                 information, moment = consensus.information, model.by_item(model.by_item(seen.moment).T)
+                if seen.slope is not None:
+                    moment = moment + _moment_of_effects(model, state, information)
                 S = _scored(model, state, (information, seen.squared), moment, shape_chol, radius)
                 after = replace(after, S=_limit_rank(model, S, shape_chol) if len(bounds) > _FULL_RANK else S)
             if seen.slope is not None:
@@ -408,6 +410,17 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
         scales[name] = scale.updated(max(determined, 0.0), float(np.sum(consensus.mean[part] ** 2)))
         start += size
     return scales
+
+
+def _moment_of_effects(model: Hierarchy, state: HierarchyState, information: Array) -> Array:
+    """Return what the uncertainty of the effects adds to the users' sum of A^T E[alpha alpha^T - W] A, shape (n, n).
+
+    Without it S would be the covariance around effects that follow the users' tastes: too small.
+    """
+    basis, rotation = state.effect_bases
+    spread = np.einsum("kp,kl,lp->p", rotation, model.covariate_moment(), rotation)
+    half = information @ basis * np.sqrt(state.effect_variance @ spread) / model.n_users
+    return np.asarray(half @ half.T)
 
 
 def _effects(
