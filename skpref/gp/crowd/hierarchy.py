@@ -45,7 +45,7 @@ _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
 # Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
 # explain. Without support effects stay small.
-_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.1
+_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.01
 _LEAST_SIZE = 10.0  # nats of the evidence, to which changes are compared: a share of fewer is nothing
 _WARM_UP = 2  # iterations of the sites before S moves
 # Iterations before its rank is limited: at first all directions are equally strong, and rounding would choose.
