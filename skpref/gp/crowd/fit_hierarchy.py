@@ -197,14 +197,14 @@ def fit_crowd_hierarchy(
         (chosen, learnt), first = _regularise(part, isotropic, scales, likelihood), isotropic.state
         if few.n_users < model.n_users or data.shards is not None:
             state = start_state(model, scales, likelihood, scale)
-            first = replace(state, S=_of_more_users(chosen[0].of(model), state, learnt, rng))
+            first = replace(state, S=_of_more_users(chosen[0].of(model), state, learnt[0], rng))
     else:
         shape = _Shape.of(
             start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
         )
         model, chosen = replace(model, shape=shape.matrix), start.chosen
-        learnt = _grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)
-        first = replace(start_state(model, scales, likelihood, 1.0), S=learnt)
+        learnt = [_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)]
+        first = replace(start_state(model, scales, likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
     model = chosen[0].of(model)
@@ -218,7 +218,8 @@ def fit_crowd_hierarchy(
     else:
         report = schedule.on_iteration
         if n_learnt <= _MAX_AVERAGE and model.max_rank:
-            model, first = _averaged(model, first, chosen, learnt if n_learnt > MAX_CHOICE else None)
+            again = start is not None or n_learnt > MAX_CHOICE
+            model, first = _averaged(model, first, chosen, learnt, again=again)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
@@ -361,27 +362,31 @@ def _stretched(kernel: Kernel, factor: float) -> Kernel:
 
 def _regularise(
     model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
-) -> tuple[tuple[Regularisation, ...], Array]:
-    """Return the regularisations with the largest likelihoods of held-out comparisons, the best first, and its S."""
+) -> tuple[tuple[Regularisation, ...], list[Array]]:
+    """Return the regularisations with the largest likelihoods of held-out comparisons, the best first, and their S.
+
+    Each S is the average over the folds.
+    """
     scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
     if not model.max_rank:
-        return (Regularisation(_NO_TASTE, penalty=1.0),), isotropic.state.S
+        return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
-        return (Regularisation(scale),), isotropic.state.S
+        return (Regularisation(scale),), [isotropic.state.S]
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
+    learnt: list[list[Array]] = [[] for _ in total]
     # Each fit starts anew: one from the S of the fold before remembers what its fold holds out, and with few users of
     # many items the candidate that follows noise best was chosen.
-    learnt: dict[int, Array] = {}
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = _subset(model, fold != k), _subset(model, fold == k)
         fit = _fit(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
+        learnt[0].append(fit.state.S)
         part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = Regularisation.candidate(number, part_scale, n_items).of(part)
             of_candidate = _fit(candidate, fit.state)
-            learnt[number] = of_candidate.state.S
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
+            learnt[number + 1].append(of_candidate.state.S)
         total = np.nan_to_num(total, nan=-np.inf)
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
     shares = softmax(_TRUST * np.maximum(total, -MAX_WEIGHT))
@@ -389,7 +394,9 @@ def _regularise(
     kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
     parts = (replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
-    return tuple(parts), learnt.get(best - 1, isotropic.state.S)
+    # A fold leaves out answers, and S = scale * shape tells how much less taste they show.
+    unit = scale * np.trace(model.shape) / np.trace(np.mean(learnt[0], axis=0))
+    return tuple(parts), [unit * np.mean(learnt[k], axis=0) for k in kept]
 
 
 def _of_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
@@ -401,23 +408,28 @@ def _of_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.ra
 
 
 def _averaged(
-    model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...], start: Array | None
+    model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...], learnt: list[Array], *, again: bool
 ) -> tuple[Hierarchy, HierarchyState]:
     """Return model and state to start from: S is the average over the regularisations, which stays.
 
     That of the logarithms of its traces and that of its shapes: a plain average would be as wide as the widest. The
-    trace is shrunk to that of S = scale * shape. `start` is the S at which fits to many comparisons start.
+    trace is shrunk to that of S = scale * shape. `learnt` holds the S of each; or, if they are learnt `again` from all
+    comparisons, the S to start from. What folds learnt is what was tested: with few users of many items a fit to all of
+    their answers may follow noise where the fits to folds did not.
     """
     if len(chosen) == 1 and chosen[0].penalty is None:
         return model, state
     isotropic = np.trace(state.S) / np.trace(model.shape) * model.shape
     state = _fit(replace(model, penalty=None), replace(state, S=isotropic)).state
     log_size, shape = _OF_ISOTROPIC * np.log(np.trace(state.S)), np.zeros_like(state.S)
-    for part in chosen:
-        state = _fit(part.of(model), state if start is None else replace(state, S=start)).state
-        size = float(np.trace(state.S))
+    for number, part in enumerate(chosen):
+        if part.penalty is None:
+            S = state.S
+        else:
+            S = _fit(part.of(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
+        size = float(np.trace(S))
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
-        shape += part.share / size * state.S
+        shape += part.share / size * S
     return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
 
 

@@ -35,7 +35,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     # Fits that choose take most of the time.
     chosen = (Regularisation(0.3, 1.0, 0.5),)
-    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _model, isotropic, *_: (chosen, isotropic.state.S))
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
 
 
 def frame(seed: int = 0, n: int = 300) -> Any:
