@@ -63,7 +63,7 @@ __all__ = [
     "minibatch_step",
 ]
 
-_MAX_HALVINGS = 30
+_MAX_HALVINGS = 60
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
 _CG_RTOL = 1e-7  # of joint means: relative residual, and absolute residual in posterior standard deviations
 _CG_RTOL_FACTORS = 1e-3  # the same where the problem has products

@@ -188,6 +188,22 @@ class Likelihood(ABC):
         del y, mu, v, weight
         return self
 
+    def guess(self, y: Array) -> Array | None:
+        """Return projections at which the observations are likely, for a start; None: the prior is a good start.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Observations.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The projections.
+        """
+        del y
+        return None
+
     @abstractmethod
     def _derivatives(self, y: Array, z: Array) -> Triple:
         """See `derivatives`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood
@@ -83,6 +83,21 @@ class Poisson(Likelihood):
         mean = self._predict(mu, v)
         return np.asarray(mean + mean**2 * np.expm1(np.minimum(v, _LARGEST)))
 
+    def guess(self, y: Array) -> Array:
+        """Return log((y + 1/2) / rate): from the prior, Newton's steps of a huge count overshoot.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Counts.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The projections.
+        """
+        return np.asarray(np.log((y + 0.5) / self.rate))
+
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
         """Return the likelihood with the rate that fits q best: total count over total of E[exp(z)].
 
@@ -96,5 +111,7 @@ class Poisson(Likelihood):
         Poisson
             A new object.
         """
-        total = float(weight @ np.exp(np.minimum(mu + 0.5 * v, _LARGEST)))
-        return replace(self, rate=max(float(weight @ y) / total, _LEAST))
+        total, rows = max(float(weight @ y), _LEAST), float(weight.sum())
+        log_rate = np.log(total) - float(logsumexp(mu + 0.5 * v, b=weight))  # all means may underflow
+        log_mean = np.log(total / rows)
+        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - 10.0, log_mean + 10.0))))

@@ -26,6 +26,7 @@ from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
+from skpref.inference.sites import VARIATIONAL
 from skpref.inference.summed import SummedProblem, empty_problem
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.hyperpriors import Priors
     from skpref.gp.sparse.search import SparseConfig
+    from skpref.inference.sites import Sites
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
@@ -142,6 +144,7 @@ class _OptimalBound:
     evaluation: svi.Evaluation | None = None
     lost: float = 0.0  # nats that the inducing points lose
     priors: Priors = ()  # of the kernel's theta
+    best: tuple[float, Likelihood, svi.State] | None = None  # the highest value so far, and where it was
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
@@ -156,25 +159,36 @@ class _OptimalBound:
         if term.residual is not None:
             self.lost = 0.5 * float(evaluation.sites.weight @ term.residual)
         prior, slope = log_density(self.priors, parameters.kernel.theta)
-        return ObjectiveValue(evaluation.bound + prior, theta + slope, 0.0, points), float(self.data.weight.sum())
+        value = evaluation.bound + prior
+        if self.best is None or value > self.best[0]:
+            self.best = value, result.likelihood, result.state
+        return ObjectiveValue(value, theta + slope, 0.0, points), float(self.data.weight.sum())
 
     def _start(self, problem: svi.Problem) -> svi.State:
-        """Return the better of the two starts."""
-        if self.state is None:
-            return _initial_state(problem)
-        if self.evaluation is None:
-            return self.state
-        sites, term = self.evaluation.sites, problem.terms["f"]
-        precision = term.gram(sites.weight)
-        precision[np.diag_indices_from(precision)] += 1.0
-        block = DenseBlock(precision, term.rmatvec(sites.pseudo_linear(self.evaluation.mu)))
-        same_sites = self.state.with_blocks({"f": block})
-        return max((self.state, same_sites), key=lambda state: svi.evaluate(problem, state).bound)
+        """Return the best start: q or the sites of the last evaluation, the likelihood's guess or the prior."""
+        starts = [] if self.state is None else [self.state]
+        if self.state is not None and self.evaluation is not None:
+            starts.append(_conjugate(problem, self.state, self.evaluation.sites, self.evaluation.mu))
+        guess = problem.likelihood.guess(problem.y)
+        if guess is not None:
+            exact = np.zeros_like(guess)
+            sites = VARIATIONAL(problem.likelihood, problem.y, (guess, exact, exact), problem.weight)
+            starts.append(_conjugate(problem, _initial_state(problem), sites, guess))
+        starts = starts or [_initial_state(problem)]
+        return max(starts, key=lambda state: svi.evaluate(problem, state).bound) if len(starts) > 1 else starts[0]
 
 
 def _initial_state(problem: svi.Problem) -> svi.State:
     """Return the prior as the first q."""
     return svi.initial_state(problem, {"f": FixedScale(1.0)})
+
+
+def _conjugate(problem: svi.Problem, state: svi.State, sites: Sites, mu: Array) -> svi.State:
+    """Return the state whose q(f) is conjugate to sites that were formed at mu."""
+    term = problem.terms["f"]
+    precision = term.gram(sites.weight)
+    precision[np.diag_indices_from(precision)] += 1.0
+    return state.with_blocks({"f": DenseBlock(precision, term.rmatvec(sites.pseudo_linear(mu)))})
 
 
 def fit_general(
@@ -246,7 +260,9 @@ def _learn(
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     search, objective = _search(first_objective, starts, sparse)
     _move_points(search, objective, distinct)
-    return search, objective.likelihood, objective.state
+    if objective.best is not None:  # the last evaluation of a search need not be the best
+        _, likelihood, state = objective.best
+    return search, likelihood, state
 
 
 def _search(

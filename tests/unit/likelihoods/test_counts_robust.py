@@ -116,3 +116,13 @@ def test_means_that_no_float_holds_are_capped_in_silence():
 def test_the_variance_of_a_t_distribution_is_finite_beyond_two_degrees(df: float, variance: float) -> None:
     got = StudentT(2.0, df).predictive_variance(np.zeros(2), np.array([0.0, 3.0]))
     np.testing.assert_allclose(got, [variance, variance + 3.0])
+
+
+@pytest.mark.parametrize("shift", [-3000.0, 0.0, 3000.0])
+def test_the_rate_of_a_poisson_is_finite_and_right_however_far_q_is(shift: float) -> None:
+    mu, v, weight = np.array([0.1, -0.4, 0.3]), np.full(3, 0.2), np.array([1.0, 2.0, 0.0])
+    y = np.array([4.0, 1.0, 9.0])
+    expected = np.log(6.0) - np.log(weight @ np.exp(mu + 0.5 * v)) - shift
+    rate = Poisson().learnt(y, mu + shift, v, weight).rate
+    assert_allclose(np.log(rate), np.clip(expected, np.log(2.0) - 10.0, np.log(2.0) + 10.0), rtol=1e-12)
+    assert 0.0 < Poisson().learnt(np.zeros(3), mu + shift, v, weight).rate < np.inf
