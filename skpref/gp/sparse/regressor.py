@@ -78,7 +78,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
         times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
-        deviations of the features, so features need no scaling. Weak priors keep most of them similar.
+        deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
+        from vanishing.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 1,000 up to 2,000
         distinct rows, where a pass is cheap, and 500 beyond.

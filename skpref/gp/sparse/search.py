@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 NOISE_BOUNDS: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
+# Prior of a learnt noise variance next to the default kernel, log p = -_LITTLE_NOISE / noise, up to a constant. Without
+# it few rows are often interpolated: one data set of 100 rows had intervals a twenty-fifth as wide as its errors.
+_LITTLE_NOISE: Final = 1e-3  # in variances of the targets
 _TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 per row
 _MEMORY: Final = 10  # steps from which L-BFGS-B learns the curvature in the few hyper-parameters
 _MEMORY_WITH_POINTS: Final = 50  # the same where the coordinates of inducing points are moved too
@@ -160,7 +163,9 @@ class _PackedObjective:
         prior, slope = log_density(self.priors, parameters.kernel.theta)
         value, parts = result.value + prior, [result.theta + slope]
         if not self.fixed_noise:
-            parts.append(np.array([result.log_noise]))
+            penalty = _LITTLE_NOISE / parameters.noise if self.priors else 0.0
+            value -= penalty
+            parts.append(np.array([result.log_noise + penalty]))
         if self.point_scale is not None:
             assert result.points is not None  # noqa: S101 - `may_move_points` was asked
             parts.append(np.ravel(result.points * self.point_scale))

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from skpref.gp.hyperpriors import NormalPrior
 from skpref.gp.sparse.search import ObjectiveValue, SparseConfig, SparseParameters, SparseSearch, length_scales
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from skpref.gp.hyperpriors import Priors
 
 
 def new_search(max_iter: int = 50) -> SparseSearch:
@@ -125,3 +128,15 @@ def test_points_move_in_units_of_the_shortest_length_scale_of_their_feature() ->
     points = np.zeros((3, 2))
     assert length_scales(SparseParameters(RBF([1.0, 4.0]) + RBF(2.0), 0.1, points)).tolist() == [1.0, 2.0]
     assert length_scales(SparseParameters(ConstantKernel(3.0), 0.1, points)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("priors", "noise"), [((), 1e-7), ((NormalPrior(np.zeros(2), 0.0, 1.0),), 2e-3 / 100.0)])
+def test_beside_priors_learnt_noise_does_not_vanish(priors: Priors, noise: float) -> None:
+    def interpolated(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        """Log evidence of 100 rows that are explained whatever the noise is."""
+        return ObjectiveValue(-50.0 * float(np.log(parameters.noise)), np.zeros(2), -50.0, None), 100.0
+
+    search = new_search()
+    search.priors = priors
+    search.ascend(interpolated)
+    assert search.parameters.noise == pytest.approx(noise, rel=1e-2)
