@@ -63,10 +63,16 @@ from skpref.datasets import make_arena
 pd.DataFrame(make_arena(4, 300, random_state=1).battles).to_csv("battles.csv", index=False)
 """,
     "quickstart": """
+import numpy as np
 import pandas as pd
 from skpref import GPPLClassifier
-from skpref.datasets import make_arena
-battles = pd.DataFrame(make_arena(4, 300, random_state=1).battles)
+from skpref.data import from_winners
+table = {"HomeTeam": ["Arsenal", "Chelsea"] * 5, "AwayTeam": ["Chelsea", "Arsenal"] * 5, "FTR": list("HDAHHDAAHD")}
+pd.DataFrame(table).to_csv("E0.csv", index=False)
+shown = pd.DataFrame([np.random.default_rng(row).permutation(list("stuv")) for row in range(60)])
+shown.columns = [f"item_{number}" for number in range(1, 5)]
+survey = shown.assign(person=101 + np.arange(60) // 6, best=shown["item_1"], worst=shown["item_3"])
+survey.to_csv("maxdiff.csv", index=False)
 """,
     "pairwise": """
 from skpref import GPPLClassifier
@@ -88,6 +94,9 @@ survey = survey.assign(age=20.5 + survey["id"], sex=np.where(survey["id"] % 2, "
 survey.to_csv("maxdiff.csv", sep=";", encoding="latin-1", decimal=",", index=False)
 battles = table(200).assign(winner=rng.choice(["model_a", "model_b", "tie"], 200))
 battles = battles.assign(tokens_a=rng.integers(9, 99, 200), tokens_b=rng.integers(9, 99, 200))
+task = np.repeat(np.arange(60), 3)
+tasks = pd.DataFrame({"person": task // 6, "task": task, "brand": rng.choice(["A", "B"], 180)})
+tasks.assign(price=np.tile([1.5, 2.0, 3.0], 60), chosen=np.tile([1, 0, 0], 60)).to_csv("conjoint.csv", index=False)
 """,
     "factorization": """
 import numpy as np
@@ -98,7 +107,14 @@ frame["hour"] = np.arange(40) % 3
 y = rng.normal(size=40)
 pd.DataFrame({"user": frame["user"], "film": frame["film"], "amount": y}).to_parquet("sales.parquet")
 """,
-    "ratings": "",
+    "ratings": """
+import numpy as np
+import pandas as pd
+ratings = np.random.default_rng(0).integers(1, 6, (20, 3)).astype(float)
+ratings[::4, 0] = np.nan
+survey = pd.DataFrame(ratings, columns=["Q3_tea", "Q3_coffee", "Q3_water"])
+survey.assign(person=np.arange(20), age=30).to_csv("survey.csv", index=False)
+""",
     "latent": "",
     "regression": f"""
 {NUMBERS}
