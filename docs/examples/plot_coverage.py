@@ -53,11 +53,11 @@ def draw(groups, title):
 
 
 # %%
-# **With default settings.** Probabilities of what people will answer are right everywhere. They can be checked on
-# held-out data. Intervals of quantities that nobody observes, such as utilities, are harder.
+# **With default settings.** Probabilities of observed quantities, such as the next answer, are right everywhere. They
+# can be checked on held-out data. Intervals of latent quantities, such as utilities, are harder.
 draw(
     {
-        "What will be observed": [
+        "Observed quantities": [
             ("GPPLClassifier: the next answer", "GPPLClassifier", "answer"),
             ("CrowdGPPL: a user's next answer", "CrowdGPPL", "answer"),
             ("GPOrdinalRegressor: a grade", "GPOrdinalRegressor", "level"),
@@ -70,7 +70,7 @@ draw(
             ("VariationalFMOrdinal: a level, known users", "VariationalFMOrdinal", "level, known users"),
             ("VariationalFMOrdinal: a level, new users", "VariationalFMOrdinal", "level, new users"),
         ],
-        "What nobody observes": [
+        "Latent quantities": [
             ("GPPLClassifier: utilities", "GPPLClassifier", "utility"),
             ("GPPLClassifier without features: utilities", "GPPLClassifier of ids", "utility"),
             ("GPPLClassifier, ties: utilities", "GPPLClassifier, ties and covariates", "utility"),
@@ -95,9 +95,9 @@ draw(
 )
 
 # %%
-# **What settings change.** Faster approximations have intervals that are too narrow. With outliers, normal noise
-# becomes too wide; a likelihood with heavy tails corrects this. Draws of a factorization machine know more of their
-# uncertainty than its variational posterior.
+# **With other settings.** Faster approximations have intervals that are too narrow. With outliers, normal noise becomes
+# too wide; a likelihood with heavy tails corrects this. The variational posterior of a factorization machine is too
+# narrow; Gibbs sampling corrects this.
 draw(
     {
         "GPPLClassifier: utilities": [
@@ -131,7 +131,7 @@ draw(
             ("y(x) of known users", "VariationalFMOrdinal, gibbs", "y(x), known users"),
         ],
     },
-    "What settings change",
+    "With other settings",
 )
 
 # %%

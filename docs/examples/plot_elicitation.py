@@ -2,13 +2,13 @@
 Choose questions for a new user
 ===============================
 
-People who like one film like some other films, too. We can ask each of twenty new people about a few films. Which films
-tell most about all others? :mod:`skpref.elicitation` has five strategies. The data are simulated.
+A recommender knows nothing about a new user (cold start). Which few films should it ask the user to rate first?
+:mod:`skpref.elicitation` has five strategies. This example compares them on twenty new people. The data are simulated.
 """
 
 # %%
-# The likes of 120 people depend on two tastes, and on how easily a person likes anything. The model learns from a
-# hundred of them.
+# The likes of 120 people depend on two tastes, and on how easily a person likes anything. The model learns from one
+# hundred people; the other twenty are new.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -31,9 +31,8 @@ session = Session(model)
 for _ in range(5):
     film = int(session.ask()[0])
     session.tell({film: likes[100, film].item()})
-    print(
-        f"film {film:2d}: {'yes' if likes[100, film] else 'no '}  doubt left", session.belief_.variance.mean().round(2)
-    )
+    answer, variance = "yes" if likes[100, film] else "no", session.belief_.variance.mean()
+    print(f"film {film:2d}: {answer:3s}  mean variance of all films {variance:.2f}")
 
 # %%
 # Predictions for films that the person was not asked about, with 90 % intervals.
@@ -44,13 +43,13 @@ axes.vlines(range(12), found.low[rest], found.high[rest], color="lightgray", lw=
 axes.scatter(
     range(12), found.value[rest], c=["tab:green" if likes[100, film] else "tab:red" for film in rest], zorder=2
 )
-axes.set(xlabel="film", ylabel="probability of a like", xticks=range(12), xticklabels=rest, title="green: liked indeed")
+axes.set(xlabel="film", ylabel="probability of a like", xticks=range(12), xticklabels=rest, title="green: liked")
 plt.show()
 
 
 # %%
-# All twenty people, with each strategy. The measure is the area under the ROC curve (AUC), on fifteen films that nobody
-# is asked about.
+# All twenty people, with each strategy. The measure is the area under the ROC curve (AUC) on fifteen films that are
+# never asked about. With so few people, the strategies hardly differ.
 def start(person: int, strategy: str, seed: int) -> Session:
     return session.fresh(strategy, random_state=100 * seed + person)
 

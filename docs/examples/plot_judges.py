@@ -1,15 +1,16 @@
 """
-Judge the judges: reliability and position bias
-===============================================
+Reliability and position bias of judges
+=======================================
 
-Forty judges, people or models, see two answers side by side and say which is better. Some prefer the answer that is
-shown first, some have a taste of their own, and a few answer at random. :class:`skpref.CrowdGPPL` separates all this
-from what they agree on. The data are simulated, so the results can be compared with the truth.
+Forty judges, people or language models, see two answers side by side and say which is better. Some prefer the answer
+that is shown first, some have a taste of their own, and a few answer at random. :class:`skpref.CrowdGPPL` learns all
+this together with the consensus. The data are simulated, so the results can be compared with the truth.
 """
 
 # %%
-# Fifteen models, 2400 judgements. Judges favour the left answer by 0.4 on average, with a standard deviation of 0.5 (in
-# units of the noise of an answer). They differ in one taste, and four of them answer at random.
+# Fifteen models, 2,400 answers. Judges favour the left answer by 0.4 on average, with a standard deviation of 0.5 (in
+# units of the noise of an answer). They differ in one taste, and four of them answer at random. :ref:`judges` shows how
+# to read a file of verdicts.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -45,27 +46,27 @@ judges = model.annotators(random_state=0)
 order = np.argsort(judges["bias"].to_numpy())
 bias, low, high = (judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high"))
 truth = data.position_bias[judges["user"].to_numpy()[order]]
-tossers = data.random_users[judges["user"].to_numpy()[order]]
+at_random = data.random_users[judges["user"].to_numpy()[order]]
 place = np.arange(len(order))
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.errorbar(place, bias, yerr=[bias - low, high - bias], fmt="o", markersize=4, label="posterior mean, 90 % interval")
-ax.plot(place[~tossers], truth[~tossers], "k_", markersize=9, label="truth")
+ax.plot(place[~at_random], truth[~at_random], "k_", markersize=9, label="truth")
 ax.axhline(0.0, color="grey", linewidth=0.8)
 ax.set(xlabel="judges, sorted", ylabel="advantage of the left answer", title="Position bias")
 ax.legend()
 plt.show()
-print(f"{np.mean(((low < truth) & (truth < high))[~tossers]):.0%} of the intervals contain the truth")
+print(f"{np.mean(((low < truth) & (truth < high))[~at_random]):.0%} of the intervals contain the truth")
 
 # %%
-# Accuracy: the probability that an answer of the judge agrees with the consensus, without the effect of position. After
-# some sixty answers each, judges who toss a coin have the lowest values here. With fewer answers, or with models of
-# similar quality, they could not be told from judges with another taste. The column ``distance`` does not separate the
-# two either. Look at what such judges prefer before you leave them out.
+# Accuracy: the probability that an answer of the judge agrees with the consensus, without the effect of position. With
+# some sixty answers each, judges who answer at random have the lowest values here. With fewer answers, or with models
+# of similar quality, they cannot be distinguished from judges with another taste. Look at what such judges prefer
+# before you leave them out.
 order = np.argsort(judges["accuracy"].to_numpy())
 accuracy, low, high = (judges[name].to_numpy()[order] for name in ("accuracy", "accuracy_low", "accuracy_high"))
-tossers = data.random_users[judges["user"].to_numpy()[order]]
+at_random = data.random_users[judges["user"].to_numpy()[order]]
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for group, colour, label in ((~tossers, "C0", "judges"), (tossers, "C3", "judges who toss a coin")):
+for group, colour, label in ((~at_random, "C0", "judges"), (at_random, "C3", "judges who answer at random")):
     reach = [(accuracy - low)[group], (high - accuracy)[group]]
     ax.errorbar(place[group], accuracy[group], yerr=reach, fmt="o", markersize=4, color=colour, label=label)
 ax.axhline(0.5, color="grey", linewidth=0.8)

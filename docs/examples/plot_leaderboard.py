@@ -37,8 +37,8 @@ leaderboard = model.rank(scale="elo")
 leaderboard[:8].to_frame().round(1)
 
 # %%
-# Points with their 90 % intervals. A tie counts as half a win for each side, which draws models together;
-# ``likelihood="probit-ties"`` makes it an answer of its own.
+# Points with their 90 % intervals. A tie counts as half a win for each side. ``likelihood="logit-ties"`` makes it an
+# answer of its own.
 fig, ax = plt.subplots(figsize=(7, 6), layout="constrained")
 RankingDisplay.from_ranking(leaderboard, ax=ax)
 plt.show()

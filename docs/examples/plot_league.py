@@ -2,14 +2,15 @@
 A league with home advantage and ties
 =====================================
 
-A match ends in a win, a tie or a loss. The home team has an advantage, and so has the team with more days of rest. One
-model learns all of this from half a season, with intervals. The league is simulated: 18 teams, and each plays each
-other team twice.
+A match ends in a win, a tie (draw) or a loss. The home team has an advantage, and so has the team with more days of
+rest. One model learns all of this from half a season, with intervals. The league is simulated: 18 teams, and each plays
+each other team twice.
 """
 
 # %%
 # The table has one row for each match. Some are on neutral ground, so `home` is a column of its own: 1 where the left
-# team is at home, 0 on neutral ground. (If the left team were always at home, ``order_effect=True`` would learn it.)
+# team is at home, 0 on neutral ground. If the left team is always at home, as in most tables of football results, use
+# ``order_effect=True`` and no such column: see :doc:`/quickstart`.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -108,4 +108,4 @@ figure.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# **Next:** :doc:`/benchmarks` has the captions, and :doc:`/user_guide/choosing` says when to use something else.
+# **Next:** :doc:`/benchmarks` explains the figures, and :doc:`/user_guide/choosing` says when to use something else.

@@ -53,7 +53,7 @@ for place, row in enumerate(measured):
                       label=f"to {label}" if place == 0 else None)  # fmt: skip
 axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
 axis.set_yticks(range(len(measured)), [f"{row['model']}, {row['set']}" for row in measured])
-axis.set(ylim=(len(measured) - 0.4, -0.6), xlabel="log-loss of ours minus the rival's")
+axis.set(ylim=(len(measured) - 0.4, -0.6), xlabel="log-loss of skpref minus that of the other model")
 axis.spines[["top", "right"]].set_visible(False)
 axis.legend(fontsize=8)
 plt.show()

@@ -73,4 +73,4 @@ print(students.loc[0].to_dict())
 one.to_frame()[["id", "utility", "std", "rank_low", "rank_high", "n_comparisons"]].round(2)
 
 # %%
-# **Next:** :ref:`crowd` has more about features of people, and about predictions for new people.
+# **Next:** :ref:`crowd` has more about features of people and about new people, MaxDiff and conjoint analysis.

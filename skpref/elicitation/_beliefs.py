@@ -44,10 +44,18 @@ class Belief(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skpref.elicitation import Belief
-    >>> Belief(np.zeros(1), np.ones(1), lambda: np.eye(1), None, np.ones(1), np.ones(1)).covariance().tolist()
-    [[1.0]]
+    Tea won ten times against milk and once against water. Milk or water is the question with the largest gain:
+
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.elicitation import Session
+    >>> session = Session(GPPLClassifier().fit([("tea", "milk")] * 10 + [("tea", "water")]))
+    >>> session.candidates_
+    [('milk', 'tea'), ('milk', 'water'), ('tea', 'water')]
+    >>> belief = session.belief_
+    >>> belief.probability[0].round(1).tolist()  # tea is better than milk, milk is better than tea
+    [1.0, 0.0]
+    >>> session.candidates_[belief.gain.argmax()]
+    ('milk', 'water')
     """
 
     mean: Array
@@ -72,10 +80,14 @@ class Estimates(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skpref.elicitation import Estimates
-    >>> Estimates(["tea"], np.array([4.2]), np.array([3.0]), np.array([5.0])).ids
-    ['tea']
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.elicitation import Session
+    >>> model = GPPLClassifier().fit([("tea", "milk")] * 10)
+    >>> estimates = Session(model).estimates()
+    >>> dict(zip(estimates.ids, estimates.value.round(1).tolist()))
+    {'milk': -1.2, 'tea': 1.2}
+    >>> bool((estimates.low < estimates.value).all())
+    True
     """
 
     ids: list[Any]
@@ -110,11 +122,12 @@ def information_gain(likelihood: Likelihood, mean: ArrayLike, variance: ArrayLik
 
     Examples
     --------
-    >>> import numpy as np
+    The answer tells nothing if z is known, and most if z is very uncertain; less if the answer is foreseeable:
+
     >>> from skpref.elicitation import information_gain
     >>> from skpref.likelihoods import PairwiseProbit
-    >>> information_gain(PairwiseProbit(), np.zeros(2), np.array([0.0, 1e4])).round(2)
-    array([0.  , 0.69])
+    >>> information_gain(PairwiseProbit(), mean=[0.0, 0.0, 3.0], variance=[0.0, 1e4, 1.0]).round(2)
+    array([0.  , 0.69, 0.03])
     """
     mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     if isinstance(likelihood, Gaussian):

@@ -48,6 +48,8 @@ _MAX_COVARIANCES: Final = 5000  # candidates with a covariance matrix: 0.2 GB
 class Person(Protocol):
     """Protocol of the user whom a session asks.
 
+    `Session` chooses the class that fits its model. Each kind of model has one.
+
     Attributes
     ----------
     candidates : sequence of length n
@@ -57,9 +59,18 @@ class Person(Protocol):
 
     Examples
     --------
-    >>> from skpref.elicitation import Person
-    >>> sorted(name for name in vars(Person) if not name.startswith("_"))
-    ['belief', 'estimates', 'read', 'updated']
+    A session shows what its person knows: `candidates` and `labels` are attributes of the session, `belief` gives
+    `Session.belief_`, and `updated` gives `Session.model_`:
+
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.elicitation import Session
+    >>> session = Session(GPPLClassifier().fit([("tea", "milk"), ("tea", "water")]))
+    >>> session.candidates_
+    [('milk', 'tea'), ('milk', 'water'), ('tea', 'water')]
+    >>> session.labels_  # right is better, left is better
+    (0.0, 1.0)
+    >>> session.ask(2).size, type(session.model_).__name__
+    (2, 'GPPLClassifier')
     """
 
     candidates: Any

@@ -34,10 +34,13 @@ class Replay:
 
     Examples
     --------
+    `replay` returns such scores. Here are those of one strategy with two seeds, before and after four questions:
+
     >>> import numpy as np
     >>> from skpref.elicitation import Replay
-    >>> Replay(np.array([0, 4]), {"random": np.array([[0.5, 0.7], [0.5, 0.9]])}).mean()["random"].tolist()
-    [0.5, 0.8]
+    >>> result = Replay(asked=np.array([0, 4]), scores={"random": np.array([[0.5, 0.7], [0.5, 0.9]])})
+    >>> dict(zip(result.asked.tolist(), result.mean()["random"].tolist()))
+    {0: 0.5, 4: 0.8}
     """
 
     asked: IntArray
@@ -111,6 +114,9 @@ def replay(
 
     Examples
     --------
+    A model learns from the likes of twenty users. Ten others are asked about six of the ten items, and their likes of
+    the other four are predicted:
+
     >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from skpref import VariationalFMClassifier

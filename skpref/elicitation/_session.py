@@ -67,13 +67,17 @@ def select(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skpref import VariationalFMClassifier
+    All others like tea, and they differ about milk. So ask a new user about milk first:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skpref import OneHotDesign, VariationalFMClassifier
     >>> from skpref.elicitation import select
-    >>> X = np.eye(3)[[0, 0, 0, 0, 0, 0, 1, 1, 2]]
-    >>> model = VariationalFMClassifier(n_factors=0).fit(X, [1, 1, 1, 1, 1, 1, 0, 0, 1])
-    >>> select(model, np.eye(3), 2, "variance").tolist()
-    [2, 1]
+    >>> pairs = [(user, item) for user in ("ann", "bob", "cleo", "dan") for item in ("milk", "tea")]
+    >>> likes = [1, 1, 0, 1, 1, 1, 0, 1]
+    >>> model = make_pipeline(OneHotDesign(), VariationalFMClassifier(n_factors=0)).fit(pairs, likes)
+    >>> items = ["tea", "milk"]
+    >>> [items[row] for row in select(model, items, 2, "information")]
+    ['milk', 'tea']
     """
     return Session(model, candidates, strategy, user=user, random_state=random_state).ask(n)
 
@@ -138,11 +142,13 @@ class Session:
     >>> pairs = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"]]
     >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=1, random_state=0)).fit(pairs, [5, 1, 4, 2])
     >>> session = Session(model, user="cleo")
-    >>> session.candidates_.tolist()
-    ['milk', 'tea']
     >>> question = int(session.ask()[0])
-    >>> session.tell({question: 5.0}).ask().size
-    1
+    >>> session.candidates_[question]
+    'milk'
+    >>> before = session.estimates()
+    >>> after = session.tell({question: 5.0}).estimates()
+    >>> after.ids, bool(after.value[0] > before.value[0])  # cleo likes milk more than expected
+    (['milk', 'tea'], True)
     """
 
     candidates_: Any
