@@ -261,7 +261,9 @@ def test_folds_of_levels_have_them_in_proportion() -> None:
 @pytest.mark.parametrize("model", ["svgp", "svgp-classifier"])
 def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFixture[str], model: str) -> None:
     rng = np.random.default_rng(0)
-    rows = [(a, b, (a > 0) if model == "svgp-classifier" else round(2.0 * a, 3)) for a, b in rng.normal(size=(60, 2))]
+    # A line without noise would hardly tell which feature it depends on: nothing but a long length-scale fits it.
+    numbers = [(a, b, round(2.0 * a + 0.3 * e, 3)) for a, b, e in rng.normal(size=(60, 3))]
+    rows = [(a, b, a > 0 if model == "svgp-classifier" else y) for a, b, y in numbers]
     write(folder / "rows.csv", "size,noise,label\n" + "\n".join(f"{a:.3f},{b:.3f},{y}" for a, b, y in rows) + "\n")
     job = ("--trials", "2", "--folds", "2", "--no-mlflow", "--out", model)
     assert main(["tune", "rows.csv", "--model", model, "--max-inducing", "20", *job]) == 0
