@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
 
-# Tolerance of the inference within a search, as `Schedule.tol`; a likelihood's own parameters lag behind q, and a search
-# that sees them half-way ends early.
+# Tolerance of the inference within a search, as `Schedule.tol`. A likelihood's own parameters lag behind q, and a
+# search that sees them half-way ends early.
 _SEARCH_TOL: Final = 1e-2
 _SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
 # Adam between the steps of mini-batches
