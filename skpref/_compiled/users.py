@@ -207,6 +207,20 @@ def integrate_out(S, coordinates, places, tau, nu, shift):  # type: ignore[no-un
 
 
 @njit()
+def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the sum of A_u^T alpha_u x_u^T over the users, shape (n_items, p)."""
+    starts, first, second, _ = coordinates
+    out = np.zeros((n_items, x.shape[1]))
+    for u in range(starts.shape[0] - 1):
+        for c in range(starts[u], starts[u + 1]):
+            for k in range(x.shape[1]):
+                out[first[c], k] += alpha[c] * x[u, k]
+                if second[c] >= 0:
+                    out[second[c], k] -= alpha[c] * x[u, k]
+    return out
+
+
+@njit()
 def _of_comparison(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return mean and variance of a comparison's z, given those of its user's coordinates."""
     mean, variance, last = sign * value[a], covariance[a, a], value.shape[0] - 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.users import integrate_out, marginals
+from skpref._compiled.users import integrate_out, marginals, with_covariates
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
@@ -121,8 +121,10 @@ class Hierarchy:
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
         mean, variance, moment, alpha, squared = marginals(self.at_places(state.S), m, V, *arguments)
         tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
-        x = self.covariates
-        slope = None if x is None else self.by_item((self.users.by_user(alpha).T @ x).T).T
+        slope = None
+        if self.covariates is not None:
+            of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
+            slope = self.by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpref._compiled.users import integrate_out, marginals
+from skpref._compiled.users import integrate_out, marginals, with_covariates
 from skpref.gp.crowd.users import UserRows
 
 
@@ -42,3 +42,6 @@ def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
     got = marginals(of_one, m, V, *arguments)
     assert_allclose(got[0], rows @ mean, rtol=1e-9)
     assert_allclose(got[1], np.diag(rows @ covariance @ rows.T), rtol=1e-9)
+    x = rng.normal(size=(n_users, 2))
+    expected = sum(np.outer(users.of_user(u).T @ got[3][users.starts[u] : users.starts[u + 1]], x[u]) for u in range(3))
+    assert_allclose(with_covariates(x, n, users.coordinates, got[3]), expected, atol=1e-12)

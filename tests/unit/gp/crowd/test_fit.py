@@ -452,11 +452,11 @@ def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() 
 @pytest.mark.parametrize(("shift", "straight"), [(0.0, True), (1e6, False)])
 def test_linear_tastes_get_a_linear_kernel_unless_features_are_far_from_zero(shift: float, *, straight: bool) -> None:
     rng = np.random.default_rng(0)
-    features, weights = rng.standard_normal((60, 3)), rng.standard_normal((20, 3))
-    user, left = rng.integers(0, 20, 800), rng.integers(0, 60, 800)
-    right = (left + rng.integers(1, 60, 800)) % 60
+    features, weights = rng.standard_normal((30, 3)), rng.standard_normal((20, 3))
+    user, left = rng.integers(0, 20, 500), rng.integers(0, 30, 500)
+    right = (left + rng.integers(1, 30, 500)) % 30
     difference = 2.0 * np.einsum("cf,cf->c", features[left] - features[right], weights[user])
-    y = (difference + rng.standard_normal(800) > 0.0).astype(int)
+    y = (difference + rng.standard_normal(500) > 0.0).astype(int)
     X = np.column_stack([user, left, right])
     for inference in ("ep", "vb"):
         model = CrowdGPPL(Table(features + shift), n_factors=3, inference=inference, random_state=0).fit(X, y)
