@@ -207,7 +207,7 @@ def integrate_out(S, coordinates, places, tau, nu, shift):  # type: ignore[no-un
 
 
 @njit()
-def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the sum of A_u^T alpha_u x_u^T over the users, shape (n_items, p)."""
     starts, first, second, _ = coordinates
     out = np.zeros((n_items, x.shape[1]))
