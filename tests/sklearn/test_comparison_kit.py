@@ -37,7 +37,7 @@ CROWDS = {
     "ids alone": CrowdGPPL(**TIGHT),
     "tables": CrowdGPPL(TABLE, USERS, item_effects=False, **TIGHT),
     "users' table, order effect, strangers refused": CrowdGPPL(
-        None, USERS, order_effect=True, unknown_user="raise", **TIGHT
+        None, USERS, order_effect=True, unknown_user="raise", inference="vb", **TIGHT
     ),
     "no factors, svi": CrowdGPPL(TABLE, inference="svi", **{**TIGHT, "n_factors": 0}),
 }
