@@ -19,6 +19,7 @@ __all__ = ["Poisson"]
 
 _LARGEST: Final = 230.0  # limit on exponents: means are at most 1e100, and their cubes finite
 _LEAST: Final = 1e-300
+_MOST_OFF: Final = 10.0  # log of the rate over the mean count
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Poisson(Likelihood):
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
         """Return the likelihood with the rate that fits q best: total count over total of E[exp(z)].
 
+        The rate stays within a factor of e^10 of the mean count. z makes up for the rest, and neither runs away.
+
         Parameters
         ----------
         y, mu, v, weight : ndarray of shape (n,)
@@ -111,7 +114,7 @@ class Poisson(Likelihood):
         Poisson
             A new object.
         """
-        total, rows = max(float(weight @ y), _LEAST), float(weight.sum())
-        log_rate = np.log(total) - float(logsumexp(mu + 0.5 * v, b=weight))  # all means may underflow
-        log_mean = np.log(total / rows)
-        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - 10.0, log_mean + 10.0))))
+        log_total = np.log(max(float(weight @ y), _LEAST))
+        log_rate = log_total - float(logsumexp(mu + 0.5 * v, b=weight))  # in logarithms: all means may underflow
+        log_mean = log_total - np.log(float(weight.sum()))
+        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF))))

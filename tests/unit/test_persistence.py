@@ -394,7 +394,9 @@ def test_the_best_estimator_of_a_search(tmp_path: Path) -> None:
 def test_many_ids_and_factors_fit_in_a_file(tmp_path: Path) -> None:
     n = 5_000
     ids = [[f"judge number {u:028d}" for u in range(n)], *np.tile([["a", "b"], ["b", "c"]], (n // 2, 1)).T]
-    model = quiet(CrowdGPPL(n_factors=1, inference="vb", max_iter=1).fit, np.column_stack(ids).astype(object), np.ones(n))
+    model = quiet(
+        CrowdGPPL(n_factors=1, inference="vb", max_iter=1).fit, np.column_stack(ids).astype(object), np.ones(n)
+    )
     save(model, tmp_path / "m")
     assert np.array_equal(load(tmp_path / "m").user_ids_, model.user_ids_)
     model = crowd(X[:9], USERS, n_factors=40, max_iter=1).fitted()  # idle ones are dropped after the first pass
