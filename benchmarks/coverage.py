@@ -341,7 +341,8 @@ def machine(users: str, *, binary: bool = False, levels: str = "", **params: obj
         if levels:
             cuts = np.array([-2.0, -0.5, 0.5, 2.0])
             level = np.searchsorted(cuts, y)
-            machine = VariationalFMOrdinal(class_order=range(5), random_state=0, **params).fit(X[train], level[train])
+            options = {"n_factors": 5, "inference": "variational", **params}
+            machine = VariationalFMOrdinal(class_order=range(5), random_state=0, **options).fit(X[train], level[train])
             if levels == "level":
                 return level_ranks(level[test], machine.predict_proba(X[test]), rng)
             mean, variance = machine.latent_mean_and_variance(X[test])

@@ -90,8 +90,11 @@ MODELS: dict[str, Callable[[Data], Array]] = {
     "user median": user_median,
     "VariationalFM": regression,
     "VariationalFMOrdinal": classifier(make_pipeline(OneHotDesign(), VariationalFMOrdinal(random_state=0))),
-    "VariationalFMOrdinal, 10 factors": classifier(
-        make_pipeline(OneHotDesign(), VariationalFMOrdinal(10, random_state=0))
+    "VariationalFMOrdinal, 5, variational": classifier(
+        make_pipeline(OneHotDesign(), VariationalFMOrdinal(5, inference="variational", random_state=0))
+    ),
+    "VariationalFMOrdinal, 10, variational": classifier(
+        make_pipeline(OneHotDesign(), VariationalFMOrdinal(10, inference="variational", random_state=0))
     ),
     "VariationalFMOrdinal, 20, Gibbs": classifier(
         make_pipeline(OneHotDesign(), VariationalFMOrdinal(20, inference="gibbs", random_state=0))

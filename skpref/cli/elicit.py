@@ -64,9 +64,6 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     last = last_step(model)
     if not hasattr(last, "posterior_"):
         raise DataError(f"{options.model}: holds a {type(last).__name__} that is not fitted")
-    if options.out is not None and getattr(last.posterior_, "sampled", None) is not None:
-        why = "drawn by Gibbs sampling cannot be updated: omit --out, or fit with --set inference=variational"
-        raise DataError(f"{options.model}: a {type(last).__name__} {why}")
     machine = isinstance(last, VariationalFM | VariationalFMClassifier | VariationalFMOrdinal)
     if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):
         why = "has no ids of users and items; save a Pipeline of OneHotDesign and the machine"

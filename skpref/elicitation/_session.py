@@ -125,8 +125,7 @@ class Session:
     gain_ : float
         Largest expected information gain of the questions that were not asked, in nats; 0 if none is left.
     model_ : estimator
-        A copy of the model, updated with all answers so far. A `VariationalFMOrdinal` with ``inference="gibbs"`` cannot
-        be updated: its sessions have beliefs and estimates only.
+        A copy of the model, updated with all answers so far by its `partial_fit`.
 
     Raises
     ------

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._events import Iteration
-    from skpref._typing import Array, IntArray, MatrixLike, RandomState, Stored
+    from skpref._typing import Array, MatrixLike, RandomState, Stored
     from skpref.data.row_shards import RowSummary
-    from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
     from skpref.factorization.machine.posterior import FMPosterior
 
 _FIRST_PASSES: Final = 15  # of coordinate ascent or Adam before a chain
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
+_MOST_PRODUCTS: Final = 2.5e6  # of entries of X with a weight or factor, up to which "auto" draws
 
 
 class VariationalFMOrdinal(ClassifierMixin, FMFiles):
@@ -57,8 +57,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
 
     Parameters
     ----------
-    n_factors : int, default=5
-        Number of factors d per feature. 0 gives a linear model.
+    n_factors : int, default=10
+        Number of factors d per feature. 0 gives a linear model. Superfluous factors shrink to 0, so that too many cost
+        time more than accuracy.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
         `pandas.Categorical`, also in files, or the sorted numbers. Strings need `class_order`; without it, up to 3 of
@@ -76,10 +77,13 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         [VRK22]. The default has a better bound, and converges in fewer passes if X has two one-hot fields (users and
         items). It keeps about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are always
         factorised.
-    inference : {"variational", "gibbs"}, default="variational"
+    inference : {"auto", "variational", "gibbs"}, default="auto"
         "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
-        passes of the variational fit. It takes several times as long, and its probabilities are better, above all if
-        factors are uncertain. Use 10 to 20 factors with it. Predictions and attributes are averages over the draws.
+        passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
+        better if users or items have few ratings, as in questionnaires, and a fit takes about the same time, but
+        predictions take longer. "auto" is "gibbs" if all entries of X are 0 or 1, as those of `OneHotDesign`, at most
+        2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is "variational" otherwise, with
+        mini-batches or early stopping, in files, on clusters and in `partial_fit`.
     n_sweeps : int, default=150
         Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
     burn_in : int, default=40
@@ -131,6 +135,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         Levels from low to high.
     thresholds_ : ndarray of shape (n_classes - 1,)
         b_1 < ... < b_(r-1), in units of the noise.
+    inference_ : {"variational", "gibbs"}
+        How the posterior was computed.
     posterior_ : FMPosterior
         Posterior of all parameters.
     weights_, weights_std_ : ndarray of shape (n_features,)
@@ -138,7 +144,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     factors_, factors_std_ : ndarray of shape (n_features, n_factors)
         Posterior means and standard deviations of the factors.
     intercept_ : float
-        Posterior mean of w_0. With "gibbs" it is 0, because the thresholds include it.
+        Posterior mean of w_0. With draws it is 0, because the thresholds include it.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups.
     group_priors_ : dict
@@ -150,11 +156,11 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     converged_ : bool
         Whether coordinate ascent has converged.
     log_likelihoods_ : ndarray of shape (n_draws,)
-        With "gibbs": log likelihood after burn-in, each time that the thresholds were drawn (in every third sweep).
+        With draws: log likelihood after burn-in, each time that the thresholds were drawn (in every third sweep).
     r_hat_, effective_sample_size_ : float
-        With "gibbs": diagnostics of `log_likelihoods_`. R-hat compares both halves of the chain. If it is above 1.1, or
-        in a short chain above what chance explains, `fit` gives a `ConvergenceWarning`: use more sweeps. NaN without a
-        chain.
+        With draws: diagnostics of `log_likelihoods_`. R-hat compares both halves of the chain. If it is above 1.1, or
+        in a short chain above what chance explains, ``inference="gibbs"`` gives a `ConvergenceWarning`: use more
+        sweeps. "auto" does not warn. NaN without a chain.
     validation_losses_ : ndarray
         Log loss after each pass, with `early_stopping`.
     n_iter_ : int
@@ -194,7 +200,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
         "categorical_features": ["array-like", str, None],
-        "inference": [StrOptions({"variational", "gibbs"})],
+        "inference": [StrOptions({"auto", "variational", "gibbs"})],
         "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
         "checkpoint": [str, os.PathLike, None],
@@ -203,13 +209,13 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
 
     def __init__(
         self,
-        n_factors: int = 5,
+        n_factors: int = 10,
         *,
         class_order: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
-        inference: Literal["variational", "gibbs"] = "variational",
+        inference: Literal["auto", "variational", "gibbs"] = "auto",
         n_sweeps: int = 150,
         burn_in: int = 40,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -298,7 +304,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
                     return self._fit_dataset(X, y, sample_weight)
             return self._fit_levels(X, y, self.class_order, sample_weight)
 
-    def _fit_levels(self, X: Any, y: Any, order: Any, sample_weight: Any, fewest: int = 2) -> Self:
+    def _fit_levels(
+        self, X: Any, y: Any, order: Any, sample_weight: Any, fewest: int = 2, *, stream: bool = False
+    ) -> Self:
         with unchanged_on_failure(self):
             old_classes = getattr(self, "classes_", np.empty(0)).tolist()
             X, labels = self._read(X, y, reset=True)
@@ -313,10 +321,11 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
             likelihood = OrdinalProbit.start(level, self.classes_.size, weight)
             data = TrainingRows(X, level.astype(np.float64), weight)
-            if self.inference == "gibbs":
+            draws = self.inference == "gibbs" or (self.inference == "auto" and not stream and self._may_draw(data))
+            if draws:
                 self._check_chain(weight)
-            self._fit_machine(data, likelihood, (0.0, 1.0), warm=warm)
-            if self.inference == "gibbs":
+            self._fit_machine(data, likelihood, (0.0, 1.0), warm=warm, most_passes=_FIRST_PASSES if draws else None)
+            if draws:
                 self._sample(data)
             return self
 
@@ -328,6 +337,12 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         weight = sum(np.bincount(k, s.label_weights, n) for k, s in zip(levels, summaries, strict=True))
         return OrdinalProbit.start(np.arange(n), n, weight), [level.astype(np.float64) for level in levels]
 
+    def _may_draw(self, data: TrainingRows) -> bool:
+        """Return whether "auto" draws: rows hold ids, and a chain takes about as long as a variational fit."""
+        n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
+        sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
+        return sound and n_products <= _MOST_PRODUCTS and self.batch_size is None and not self.early_stopping
+
     def _check_chain(self, weight: Array) -> None:
         """Raise DataError unless a chain can have these weights and so many sweeps."""
         if self.burn_in > self.n_sweeps - 2:
@@ -337,10 +352,6 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             wrong = weight[np.argmax(np.where(weight != np.round(weight), np.inf, weight))]
             msg = f"with inference='gibbs', sample_weight must be whole numbers with a sum of at most {_MOST_ROWS:g}"
             raise DataError(f"{msg}, because they count copies of a row; got {wrong:g}. Use inference='variational'.")
-
-    def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
-        plan = super()._plan(free, groups, learn=learn)
-        return replace(plan, n_epochs=min(plan.n_epochs, _FIRST_PASSES)) if self.inference == "gibbs" else plan
 
     def _sample(self, data: TrainingRows) -> None:
         """Replace the variational posterior by draws of a chain that starts from it."""
@@ -369,13 +380,20 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         )
         with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
             self.posterior_ = sampled(self.posterior_, X, level, options, seed)
-        warn_not_stationary(self.posterior_, type(self).__name__)
+        if self.inference == "gibbs":
+            warn_not_stationary(self.posterior_, type(self).__name__)
 
     def _with_posterior(self, posterior: FMPosterior) -> Self:
         """Return a copy fitted by the draws so far."""
         other = copy(self)
         other.posterior_ = posterior
         return other
+
+    @property
+    def inference_(self) -> Literal["variational", "gibbs"]:
+        """How the posterior was computed."""
+        check_is_fitted(self)
+        return "variational" if self.posterior_.sampled is None else "gibbs"
 
     @property
     def log_likelihoods_(self) -> Array:
@@ -404,9 +422,10 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Pass each row once: a row that is passed again counts twice. The priors of the groups and the thresholds do not
-        change. A column without entries so far (a future user, for which X has a column) starts from the prior of its
-        group.
+        The posterior of a stream is variational: after draws, the variational fit that the chain started from is the
+        prior. Pass each row once: a row that is passed again counts twice. The priors of the groups and the thresholds
+        do not change. A column without entries so far (a future user, for which X has a column) starts from the prior
+        of its group.
 
         Parameters
         ----------
@@ -426,7 +445,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         Returns
         -------
         VariationalFMOrdinal
-            The fitted estimator. The first call is the same as `fit`.
+            The fitted estimator. The first call is the same as `fit`, but "auto" is then "variational".
 
         Raises
         ------
@@ -435,10 +454,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         """
         if not hasattr(self, "posterior_"):
             order = self.class_order if classes is None else classes
-            return self._fit_levels(X, y, order, sample_weight, fewest=2 if classes is None else 1)
-        if self.posterior_.sampled is not None:
-            msg = "partial_fit takes a variational posterior as the prior, but this model was fitted by Gibbs sampling"
-            raise DataError(f"{msg}. Fit with inference='variational', or call fit with all rows.")
+            return self._fit_levels(X, y, order, sample_weight, fewest=2 if classes is None else 1, stream=True)
         with unchanged_on_failure(self):
             if classes is not None and np.asarray(classes, dtype=object).tolist() != self.classes_.tolist():
                 msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}"

@@ -184,7 +184,13 @@ class FMBase(CallbackMixin, BaseEstimator):
         return self.warm_start and hasattr(self, "posterior_") and self.posterior_.machine.mean.shape == shape
 
     def _fit_machine(
-        self, data: TrainingRows, likelihood: Likelihood, units: tuple[float, float], *, warm: bool
+        self,
+        data: TrainingRows,
+        likelihood: Likelihood,
+        units: tuple[float, float],
+        *,
+        warm: bool,
+        most_passes: int | None = None,
     ) -> Self:
         """Fit a new machine, or the last iterate of the last fit if `warm` and its groups are the same."""
         rng = as_generator(self.random_state)
@@ -194,8 +200,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         else:
             machine = start_machine(compressed(data.X), data.weight, code, int(self.n_factors), likelihood, rng)
         self.groups_, self._one_hot_groups = labels, one_hot_groups(data.X, code)
-        all_features = np.ones(data.X.shape[1], dtype=bool)
-        return self._optimise(machine, data, self._plan(all_features, code, learn=True), units, rng)
+        plan = self._plan(np.ones(data.X.shape[1], dtype=bool), code, learn=True)
+        plan = replace(plan, n_epochs=min(plan.n_epochs, most_passes or plan.n_epochs))
+        return self._optimise(machine, data, plan, units, rng)
 
     def _update_machine(self, data: TrainingRows, freeze: Any) -> Self:
         """Update the posterior with more rows; the present posterior is the prior."""
@@ -204,7 +211,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         if self.n_factors != fitted_factors:
             msg = f"n_factors is {self.n_factors}, but the model was fitted with {fitted_factors}; set n_factors back"
             raise DataError(f"{msg}, or call fit with all rows.")
-        before = old.machine
+        before = old.machine if old.sampled is None else old.last
         frozen = np.atleast_1d(np.asarray([] if freeze is None else freeze, dtype=object))
         unknown = [label for label in frozen.tolist() if label not in self.groups_.tolist()]
         if unknown:

@@ -92,10 +92,11 @@ def drawn_with_thresholds(problem: ChainProblem, state: State, rng: np.random.Ge
     if problem.learn_priors:
         state = balanced(problem, state, rng)
     state = shifted(problem, state, rng)
+    n_scales = 2 + int(problem.blocks.max()) if problem.learn_priors and problem.seen.size else 0
     likelihood = cast("OrdinalProbit", problem.machine.likelihood)
     likelihood, u, value = replace(likelihood, thresholds=tuple(state["thresholds"].tolist())).drawn_thresholds(
         problem.level,
-        scaled(problem, state, np.zeros(2 + problem.blocks.max() if problem.learn_priors else 0))[1],
+        scaled(problem, state, np.zeros(n_scales))[1],
         rng,
         lambda u: scaled(problem, state, u)[1],
     )

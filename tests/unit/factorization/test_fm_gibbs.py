@@ -314,8 +314,49 @@ def test_wrong_parameters(params: dict[str, object], message: str) -> None:
         clone(SHORT).set_params(**params).fit(X, Y)
 
 
-def test_weights_are_whole_and_updates_need_a_variational_posterior() -> None:
+def test_rows_without_any_id_have_the_frequencies() -> None:
+    p = clone(SHORT).fit(np.zeros((60, 2)), Y[:60]).predict_proba([[0.0, 0.0]])
+    assert_allclose(p[0], [np.mean(Y[:60] == level) for level in (1, 2, 3, 5)], atol=0.1)
+
+
+def test_weights_are_whole() -> None:
     with pytest.raises(DataError, match=r"sample_weight must be whole numbers .*; got 0\.5"):
         clone(SHORT).fit(X, Y, np.where(Y == 5, 0.5, 1.0))
-    with pytest.raises(DataError, match="partial_fit takes a variational posterior as the prior"):
-        DRAWN.partial_fit(X, Y)
+
+
+def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None:
+    passes = VariationalFMOrdinal(2, inference="variational", n_epochs=15, random_state=0).fit(X, Y)
+    drawn = clone(SHORT).fit(X, Y).partial_fit(X[:50], Y[:50])
+    assert drawn.inference_ == "variational"
+    assert np.array_equal(drawn.predict_proba(X), passes.partial_fit(X[:50], Y[:50]).predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "weight", "inference"),
+    [
+        ({}, np.ones(Y.size), "gibbs"),
+        ({}, np.where(Y == 5, 0.5, 1.0), "variational"),
+        ({}, np.full(Y.size, 1e4), "variational"),  # too many rows
+        ({"batch_size": 100}, np.ones(Y.size), "variational"),
+        ({"early_stopping": True}, np.ones(Y.size), "variational"),
+    ],
+)
+def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inference: str) -> None:
+    model = clone(SHORT).set_params(inference="auto", n_epochs=2, **options).fit(X, Y, weight)
+    assert model.inference_ == inference
+    if inference == "gibbs":
+        expected = clone(SHORT).set_params(n_epochs=2).fit(X, Y)
+    else:
+        expected = clone(model).set_params(inference="variational").fit(X, Y, weight)
+    assert np.array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+def test_auto_is_variational_for_measured_features() -> None:
+    assert clone(SHORT).set_params(inference="auto", n_epochs=2).fit(0.5 * X, Y).inference_ == "variational"
+
+
+def test_auto_is_variational_for_streams_and_does_not_warn_of_short_chains(monkeypatch) -> None:
+    monkeypatch.setattr("skpref.factorization.fm_ordinal.warn_not_stationary", lambda *_: pytest.fail("a warning"))
+    automatic = clone(SHORT).set_params(inference="auto")
+    assert clone(automatic).fit(X, Y).inference_ == "gibbs"
+    assert clone(automatic).partial_fit(X, Y).inference_ == "variational"
