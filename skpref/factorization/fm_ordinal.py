@@ -80,10 +80,10 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     inference : {"auto", "variational", "gibbs"}, default="auto"
         "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
         passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
-        better if users or items have few ratings, as in questionnaires, and a fit takes about the same time, but
-        predictions take longer. "auto" is "gibbs" if all entries of X are 0 or 1, as those of `OneHotDesign`, at most
-        2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is "variational" otherwise, with
-        mini-batches or early stopping, in files, on clusters and in `partial_fit`.
+        better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
+        variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
+        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is
+        "variational" otherwise, with mini-batches or early stopping, in files, on clusters and in `partial_fit`.
     n_sweeps : int, default=150
         Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
     burn_in : int, default=40
@@ -338,7 +338,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         return OrdinalProbit.start(np.arange(n), n, weight), [level.astype(np.float64) for level in levels]
 
     def _may_draw(self, data: TrainingRows) -> bool:
-        """Return whether "auto" draws: rows hold ids, and a chain takes about as long as a variational fit."""
+        """Return whether "auto" draws: rows hold ids, weights count rows, and a chain takes seconds."""
         n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
         sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
         return sound and n_products <= _MOST_PRODUCTS and self.batch_size is None and not self.early_stopping

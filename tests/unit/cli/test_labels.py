@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -173,7 +174,9 @@ def test_measurements_are_no_levels(folder: Path, capsys: pytest.CaptureFixture[
     assert re.search(r"pairs\.csv, column 'rating': .* 101 different numbers with fractions, and at most 100", error)
 
 
-def test_levels_of_machines_may_be_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels_of_machines_may_be_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [(u, i, ("bad", "fair", "good")[(u + i) % 3]) for u in range(6) for i in range(6)]
     write(folder / "words.csv", "user,item,rating\n" + "".join(f"u{u},i{i},{word}\n" for u, i, word in rows))
     asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "n_sweeps=10"]
@@ -182,6 +185,10 @@ def test_levels_of_machines_may_be_words(folder: Path, capsys: pytest.CaptureFix
     assert "expected a number (or name all levels by --levels), got 'bad'" in capsys.readouterr().err
     assert main([*asked, "--levels", "bad,fair,good"]) == 0
     assert load(folder / "m.skpref").classes_.tolist() == ["bad", "fair", "good"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("good\nbad\nq\n"))
+    assert main(["elicit", "m.skpref", "--out", "learnt.skpref"]) == 0
+    inferences = [load(folder / name)[-1].inference_ for name in ("m.skpref", "learnt.skpref")]
+    assert inferences == ["gibbs", "variational"]
     capsys.readouterr()
     assert main(["rank", "m.skpref", "--user", "u1", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)[0]) == {"rank", "id", "expected_place", "std"}  # 1 is the lowest
