@@ -13,7 +13,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAIRS = ("user", "item", "rating")
+PAIRS = ("user", "item", "rating", "item_ratings")
 SIDES = (
     *("left", "right", "winner", "loser", "score", "ranking", "item_ranks", "contest", "rank", "offered", "chosen"),
     *("worst", "on_self"),
@@ -25,6 +25,8 @@ _LISTS = (
     "score",
     "ranking",
     "item_ranks",
+    "item_ratings",
+    "contest",
     "offered",
     "covariates",
     "groups",

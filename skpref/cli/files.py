@@ -129,6 +129,13 @@ class Sheet:
         """Return a column of numbers, shape (n,)."""
         return self.matrix([name], meaning, low, high)[:, 0]
 
+    def numbers_or_none(self, name: str, meaning: str) -> list[float | None]:
+        """Return a column of numbers, with None where there is none."""
+        cells = enumerate(self.columns[name])
+        return [
+            None if lacks_number(cell) else self._number(row, name, -math.inf, math.inf, meaning) for row, cell in cells
+        ]
+
     def matrix(self, names: Sequence[str], meaning: str, low: float = -math.inf, high: float = math.inf) -> Array:
         """Return columns of numbers, shape (n, d)."""
         for name in names:

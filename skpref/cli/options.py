@@ -36,7 +36,7 @@ class Model(NamedTuple):
     options: tuple[str, ...]  # options that not all models have
 
 
-_COMPARISONS = (*SIDES, "item", "covariates", "label", "items", "id", "group", "time_split", "max_inducing")
+_COMPARISONS = (*SIDES, "item", "item_ratings", "covariates", "label", "items", "id", "group", "time_split", "max_inducing")
 _RATINGS = (*PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
@@ -95,6 +95,7 @@ class Data:
     user: str | None = None
     item: str | None = None
     rating: str | None = None
+    item_ratings: tuple[str, ...] | None = None
     levels: tuple[str, ...] | None = None
     duplicates: str | None = None
     sweeps: int | None = None
@@ -105,7 +106,7 @@ class Data:
     loser: str | None = None
     score: tuple[str, ...] | None = None
     ranking: tuple[str, ...] | None = None
-    contest: str | None = None
+    contest: tuple[str, ...] | None = None
     rank: str | None = None
     offered: tuple[str, ...] | None = None
     chosen: str | None = None
@@ -377,13 +378,15 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--ranking", type=read_names, metavar="A,B,...", help=text)
     text = "columns of ranks, one for each item, with the name of the item; 1 is the best"
     add("--item-ranks", type=read_names, metavar="A,B,...", help=text)
-    text = "column that tells rankings apart, such as the race, where a row is one item: --item, --rank (1 is the best)"
-    add("--contest", type=read_text, metavar="COLUMN", help=text)
+    text = "column that tells rankings or choices apart, such as the race or the task, where a row is one --item: with "
+    text += "--rank (1 is the best) or --chosen (1 or 0); several columns, A,B, tell them apart together"
+    add("--contest", type=read_names, metavar="A[,B]", help=text)
     add("--rank", type=read_text, metavar="COLUMN", help="column of ranks, with --contest (default: rank)")
     text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
     add("--offered", type=read_names, metavar="A,B,...", help=text)
-    add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
-    text = "column of the worst item, with --offered: best-worst scaling (MaxDiff)"
+    text = "column of the choice (default: chosen); with --contest, 1 for the item that was chosen and 0 for the others"
+    add("--chosen", type=read_text, metavar="COLUMN", help=text)
+    text = "column of the worst item, as --chosen has the best one: best-worst scaling (MaxDiff)"
     add("--worst", type=read_text, metavar="COLUMN", help=text)
     text = "what to do with rows that compare an item with itself (default: error)"
     add("--on-self", choices=["error", "drop"], help=text)
@@ -406,6 +409,9 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--user", type=read_text, metavar="COLUMN", help=text)
     add("--item", type=read_text, metavar="COLUMN", help="column of the rated or ranked items (default: item)")
     add("--rating", type=read_text, metavar="COLUMN", help="column of the ratings (default: rating)")
+    text = "columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "
+    text += '"Q3_*"; also for comparisons, where the higher rating wins'
+    add("--item-ratings", type=read_names, metavar="A,B,...", help=text)
     add(
         "--levels",
         type=read_names,

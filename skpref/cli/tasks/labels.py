@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.files import complete_rows
-from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_data, read_weights
+from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_weights
 from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
-from skpref.cli.tasks.ratings import read_columns, read_levels
+from skpref.cli.tasks.ratings import read_columns, read_levels, read_rated
 from skpref.data import OneHotDesign
 from skpref.data.levels import ordered_levels
 from skpref.exceptions import DataError
@@ -79,7 +79,8 @@ class LevelMachineTask(LevelTask, MachineTask):
 
 def read(options: Data) -> MachineTask:
     """Read a file of pairs of user and item with a number, with 0 and 1, or with a level."""
-    return complete_rows(read_data(options), lambda sheet: _machine_task(sheet, options), options.missing)
+    rated, options = read_rated(options)
+    return complete_rows(rated, lambda sheet: _machine_task(sheet, options), options.missing)
 
 
 def _machine_task(sheet: Sheet, options: Data) -> MachineTask:

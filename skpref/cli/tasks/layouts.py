@@ -81,7 +81,7 @@ def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.b
         kept &= [cell != "" for cell in sheet.texts(name)]
     for name in numbers & sheet.columns.keys():
         kept &= [not lacks_number(cell) for cell in sheet.texts(name)]
-    if options.contest is not None and (options.rank or "rank") in sheet.columns:
+    if options.contest is not None and _are_rankings(options) and (options.rank or "rank") in sheet.columns:
         kept &= [is_number(sheet.with_point(cell)) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
     elif not _are_several(options) and set(needed) <= sheet.columns.keys():
         items = {cell for name in needed[:2] for cell in sheet.texts(name)}
@@ -93,9 +93,10 @@ def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.b
 def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:
     """Return the columns in which no cell may be empty, the items first."""
     if options.contest is not None:
-        return options.contest, options.item or "item", options.rank or "rank"
+        answer = (options.rank or "rank",) if _are_rankings(options) else _choice_columns(options)
+        return *options.contest, options.item or "item", *answer
     if options.offered is not None:
-        return (options.chosen or "chosen", *filter(None, [options.worst]))
+        return _choice_columns(options)
     if _are_several(options):
         return ()
     if _has_losers(sheet, options):
@@ -103,10 +104,20 @@ def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:
     return *side_names(sheet, options), *_answer_columns(sheet, options)
 
 
+def _choice_columns(options: Data) -> tuple[str, ...]:
+    """Return the columns of the item that was chosen, and of the worst one."""
+    return (options.chosen or "chosen", *filter(None, [options.worst]))
+
+
+def _are_rankings(options: Data) -> bool:
+    """Tell whether contests have ranks, and not a choice."""
+    return options.chosen is None and options.worst is None
+
+
 def _are_several(options: Data) -> bool:
     """Tell whether a row holds a ranking, a choice, or a part of one."""
     several = (
-        *(options.ranking, options.item_ranks, options.contest, options.rank, options.item),
+        *(options.ranking, options.item_ranks, options.item_ratings, options.contest, options.rank, options.item),
         *(options.offered, options.chosen, options.worst),
     )
     return any(option is not None for option in several)
@@ -160,23 +171,21 @@ def _several(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of rankings, or of choices among several items."""
     _check_several(options)
     if options.item_ranks is not None:
-        return _ranked_items(sheet, options.item_ranks)
-    items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
-    names = items if options.ranking is not None else (*items, chosen, *filter(None, [options.worst]))
+        sheet.require(options.item_ranks, "It was asked for by --item-ranks")
+        cells = {name: [sheet.with_point(cell) or None for cell in sheet.texts(name)] for name in options.item_ranks}
+        return _ranked_items(sheet, cells)
+    if options.item_ratings is not None:
+        return _rated_items(sheet, options)
     if options.contest is not None:
-        names = (options.contest, options.item or "item", options.rank or "rank")
-    sheet.require(names, "It was asked for by --ranking, --contest, --offered or --chosen")
+        return read_contests(sheet, options, _needed(sheet, options))
+    items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
+    names = items if options.ranking is not None else (*items, *_choice_columns(options))
+    sheet.require(names, "It was asked for by --ranking, --offered or --chosen")
     # The row stands where users do; no column has an empty name.
     columns: dict[str, Any] = {"": range(len(sheet.lines))}
-    if options.contest is not None:
-        contest, item, rank = names
-        columns |= {contest: sheet.ids(contest), item: sheet.ids(item), rank: sheet.numbers(rank, meaning="a rank")}
-    else:
-        columns |= {name: [cell or None for cell in sheet.texts(name)] for name in names}
+    columns |= {name: [cell or None for cell in sheet.texts(name)] for name in names}
     try:
-        if options.contest is not None:
-            rows = from_rankings(columns, by=contest, item=item, rank=rank, user="")
-        elif options.ranking is not None:
+        if options.ranking is not None:
             rows = from_rankings(columns, items, user="")
         else:
             rows = from_choices(columns, items, chosen, worst=options.worst, user="")

@@ -13,6 +13,7 @@ from skpref.cli.files import complete_rows, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
+from skpref.cli.tasks.grids import stacked
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
 from skpref.exceptions import DataError
@@ -266,7 +267,14 @@ def read(options: Data) -> RatingTask:
 
 def read_ratings(options: Data) -> Stars:
     """Read a file of ratings."""
-    return complete_rows(read_data(options), lambda sheet: _stars(sheet, options), options.missing)
+    rated, options = read_rated(options)
+    return complete_rows(rated, lambda sheet: _stars(sheet, options), options.missing)
+
+
+def read_rated(options: Data) -> tuple[Sheet, Data]:
+    """Return a file whose rows are user, item and rating, also if it is a grid, and options that name its columns."""
+    sheet = read_data(options)
+    return (sheet, options) if options.item_ratings is None else stacked(sheet, options, _NAMES["user"])
 
 
 def _stars(sheet: Sheet, options: Data) -> Stars:

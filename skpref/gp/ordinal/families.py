@@ -80,7 +80,7 @@ def weigh_families(
     if more is not None:
         fits = _rescored(more.evidence, fits)
     rows = more or few
-    fits = _with_single_scales(rows, fits)
+    fits = _with_single_scales(rows, fits, few)
     fits.sort(key=lambda fit: -fit.evidence)
     variants = [fits[0], *(_with_other_likelihood(rows.evidence, fits[0], kind) for kind in others)]
     if more is None:
@@ -109,13 +109,20 @@ def _rescored(evidence: Evidence, fits: list[FamilyFit]) -> list[FamilyFit]:
     return [_continued(evidence, fits[0], _MORE_ITERATIONS), *fits[1:]]
 
 
-def _with_single_scales(rows: SearchRows, fits: list[FamilyFit]) -> list[FamilyFit]:
-    """Add the best family of one length-scale with one per feature."""
+def _with_single_scales(rows: SearchRows, fits: list[FamilyFit], few: SearchRows) -> list[FamilyFit]:
+    """Add the best family of one length-scale with one per feature, searched at few rows first."""
     scale = feature_scales(rows.X)
     if not 1 < scale.size <= _MAX_ARD_FEATURES:
         return fits
     best = max((fit for fit in fits if isinstance(fit.kernel, RBF)), key=lambda fit: fit.evidence)
-    return [*fits, _fit_family(rows.evidence, _single_scales_space(best, scale), rows.y)]
+    space = _single_scales_space(best, scale)
+    if few is not rows:
+        objective = LogPosterior(few.evidence, with_absent_levels(space, few.y))
+        _, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
+        # Half way: few rows may give up a relevant feature, and a search does not come back from there.
+        free = 0.5 * (objective.space.start + optimum.theta)
+        space = replace(space, kernel=objective.space.at(free)[0], likelihood=likelihood)
+    return [*fits, _fit_family(rows.evidence, space, rows.y)]
 
 
 def _weigh(fits: list[FamilyFit], min_weight: float) -> list[FamilyFit]:

@@ -223,7 +223,8 @@ def _sampled_families(
     few_rows, more_rows = (
         SearchRows(replace(_exact_evidence(rows, config), tol=_SAMPLE_TOL), rows.X, rows.y) for rows in (few, more)
     )
-    families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
+    with limit_blas_threads(more.n):
+        families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
     return [_refined(data, family, config) for family in families] if exact and data.n > more.n else families
 
 

@@ -147,9 +147,28 @@ def test_single_length_scales_are_tried_for_2_to_64_features(n_features: int, si
     assert [getattr(fit.kernel, "nu", None) for fit in fits[:3]] == [1.5, None, 0.5]
     assert isinstance(fits[3].kernel, Linear)
     assert isinstance(fits[4].kernel.k2, Linear)
-    assert len(families._with_single_scales(rows, fits)) == 5 + single
+    assert len(families._with_single_scales(rows, fits, rows)) == 5 + single
     # Equal evidence under every prior, but for directions wider than ten e-folds and the odds against linear parts.
     assert fits[0].evidence - fits[4].evidence == pytest.approx(1.0, abs=1e-6)
+
+
+def test_single_length_scales_start_half_way_to_those_of_few_rows() -> None:
+    kernel, scale = RBF([2.0, 3.0]), np.array([2.0, 3.0])
+    best = FamilyFit(0.0, kernel, PROBIT, [], HyperparameterSpace(kernel, PROBIT))
+    starts = []
+
+    class More(Quadratic):
+        def __call__(self, kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+            starts.append(kernel.theta)
+            return super().__call__(kernel, likelihood)
+
+    strong = 1e6 * np.eye(3)
+    few = families.SearchRows(Quadratic(np.array([3.0, -1.0, -0.5]), strong), scale[None], Y)
+    more = families.SearchRows(More(np.array([0.5, 0.0, -0.5]), strong), np.eye(2), Y)
+    *others, found = families._with_single_scales(more, [best], few)
+    assert others == [best]
+    assert_allclose(starts[0], 0.5 * (kernel.theta + np.array([3.0, -1.0])), atol=1e-4)
+    assert_allclose(found.kernel.theta, [0.5, 0.0], atol=1e-4)
 
 
 def scored(evidence: float, **parts: Any) -> FamilyFit:
@@ -177,7 +196,7 @@ def test_the_best_kernel_is_tried_with_other_likelihoods(monkeypatch: pytest.Mon
     monkeypatch.setattr(families, "_search_families", lambda *_: [scored(1.0), scored(2.0)])
     monkeypatch.setattr(families, "_rescored", lambda evidence, fits: looked.append(evidence) or fits)
     monkeypatch.setattr(
-        families, "_with_single_scales", lambda rows, fits: looked.append(rows.X) or [*fits, scored(3.0)]
+        families, "_with_single_scales", lambda rows, fits, few: looked.append(rows.X + few.X) or [*fits, scored(3.0)]
     )
     monkeypatch.setattr(
         families,
@@ -189,11 +208,11 @@ def test_the_best_kernel_is_tried_with_other_likelihoods(monkeypatch: pytest.Mon
     others: Any = [0.25, -0.5]
     fits = families.weigh_families(few, more if with_more else None, "start", others)  # type: ignore[arg-type]
     if with_more:
-        assert looked == ["more", "X of more", "more", "more"]
+        assert looked == ["more", "X of moreX", "more", "more"]
         # The best likelihood is kept, and families above a fifth: exp(0), exp(-1.25) and exp(-2.25) are 1, .29, .1.
         assert [(fit.evidence, fit.likelihood) for fit in fits] == [(3.25, 0.25), (2.0, "probit")]
         return
-    assert looked == ["X", "few", "few"]
+    assert looked == ["XX", "few", "few"]
     assert [fit.evidence for fit in fits] == [3.25, 3.0, 2.5, 2.0, 1.0]
     np.testing.assert_allclose(
         [fit.weight for fit in fits], np.exp([3.25, 3.0, 2.5, 2.0, 1.0]) / np.exp([3.25, 3.0, 2.5, 2.0, 1.0]).sum()
