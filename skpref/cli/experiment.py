@@ -160,4 +160,4 @@ def by_key(message: str) -> str:
         section, key = keys[match[1]]
         return f"[{section}] {key}"
 
-    return re.sub(r"^(?:argument )?--(" + "|".join(keys) + r")\b", shown, message)
+    return re.sub(r"^(?:argument )?--(" + "|".join(sorted(keys, key=len, reverse=True)) + r")\b", shown, message)

@@ -36,7 +36,19 @@ class Model(NamedTuple):
     options: tuple[str, ...]  # options that not all models have
 
 
-_COMPARISONS = (*SIDES, "item", "item_ratings", "covariates", "label", "items", "id", "group", "time_split", "max_inducing")
+_COMPARISONS = (
+    *SIDES,
+    "item",
+    "item_ratings",
+    "features",
+    "covariates",
+    "label",
+    "items",
+    "id",
+    "group",
+    "time_split",
+    "max_inducing",
+)
 _RATINGS = (*PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
@@ -141,6 +153,8 @@ class Data:
                 raise DataError(f"--{option.replace('_', '-')} is for --model {shown}, not for {self.model}")
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
+        if self.features is not None and self.model in {"gppl", "crowd"} and (self.items or not self.contest):
+            raise DataError("--features of items needs --contest, where a row is one item, and no --items")
         if not self.holdout and self.model not in {"m3f", "ipm3f"}:
             raise DataError(
                 "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"
@@ -275,7 +289,10 @@ column weight is optional. --model crowd also needs a column user. For columns w
 With --model crowd some comparisons of each user are held out, and annotators.csv says how far each
 user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
 A file of ratings has the columns user, item, rating and, optionally, weight. Some ratings of each
-user are held out.
+user are held out. A grid of ratings has one row for each person and one column for each item:
+--item-ratings "Q3_*" --user PERSON.
+A row of choices has several items: --offered A,B,C --chosen COLUMN, for MaxDiff also --worst COLUMN.
+Or a row is one of the items of a task: --contest PERSON,TASK --item COLUMN --chosen COLUMN.
 A file of rows has a column label and numeric features."""
 _ABOUT_RUN = """Do what `tune` does, with the options in a TOML file. Its sections are [data], [model], [search],
 [space], [tracking] and [output]. Keys are the options of `tune`. In [space], a setting has one
@@ -424,7 +441,10 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--factors", type=at_least(1), metavar="K", help="largest number of factors, for --model m3f (default: 100)")
     add = parser.add_argument_group("rows with labels").add_argument
     add("--label", type=read_text, metavar="COLUMN", help="column of the labels, also of comparisons (default: label)")
-    text = "columns of features (default: all columns except label, id, weight and group)"
+    text = (
+        "columns of features (default: all columns except label, id, weight and group); with --contest, those of the "
+    )
+    text += "items, such as brand,price; words become columns of 0 and 1"
     add("--features", type=read_names, metavar="A,B,...", help=text)
     add(
         "--class-order",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -47,7 +48,7 @@ from skpref.cli.tasks.base import (
     read_times,
     read_weights,
 )
-from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, usable_rows
+from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, read_shown_items, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError
@@ -234,24 +235,29 @@ class ComparisonTask(Task):
 
     def _is_within_users(self, rows: Rows) -> bool:
         """Whether everyone who is tested is to have other comparisons to learn from."""
-        return self.data.user is not None and rows.groups is None and rows.time is None
+        return self.data.user is not None and self.data.group is None and rows.time is None
 
     def hold_out(self, share: float, seed: int) -> Split:
         if not self._is_within_users(self.rows):
             return super().hold_out(share, seed)
-        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X[:, :3]))
+        return _within_users(self.rows, WithinUserShuffleSplit(test_size=share, random_state=seed))[0]
 
     def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
         if not self._is_within_users(rows):
             return super().folds(rows, n_folds, seed)
-        return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X[:, :3]))
+        return _within_users(rows, WithinUserKFold(n_folds, random_state=seed))
 
     def split_note(self) -> str:
         if self.rows.time is not None:
             return ", the latest"
         if self.data.group is not None:
             return f", split by {self.data.group}"
-        return "" if self.data.user is None else "; each user also has comparisons to learn from"
+        if self.data.user is None:
+            return ""
+        note = "; each user also has comparisons to learn from"
+        if self.rows.groups is None and not self.data.sides:  # rankings, or choices, of which most users have one
+            note += ", some of the same row of the file: --group with the column of users avoids that"
+        return note
 
     def figures(self, model: Any, test: Rows) -> PairFigures:
         return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
@@ -294,6 +300,16 @@ class ComparisonTask(Task):
         return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
 
 
+def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
+    """Split the comparisons of each user; those of one choice or ranking stay together where rows have such groups."""
+    if rows.groups is None:
+        return list(splitter.split(rows.X[:, :3]))
+    _, first, task = np.unique(rows.groups.astype(np.int64), return_index=True, return_inverse=True)
+    tasks = np.column_stack([rows.X[first, 0], np.arange(first.size).astype(object)])
+    parts = (tuple(np.flatnonzero(np.isin(task, part)) for part in split) for split in splitter.split(tasks))
+    return [(train, test) for train, test in parts]
+
+
 def _has_effects(model: Any) -> bool:
     return bool(model.covariate_names_.size or model.order_effect)
 
@@ -322,7 +338,9 @@ def read_comparisons(options: Data) -> Comparisons:
     sheet = usable_rows(read_data(options), options, _user_column(options))
     with _how_to_leave_out():
         answers = read_answers(sheet, options)
-    items = None
+    items = read_shown_items(sheet, options)
+    for note in sheet.notes:
+        print(f"skpref: note: {sheet.path}: {note}", file=sys.stderr)
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
@@ -455,14 +473,19 @@ def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Da
     time = read_times(sheet, options.time_split)
     if groups is not None:
         groups = groups[origin]
-    elif not answers.pairs and user is None:  # comparisons of one ranking share its noise
-        groups = origin.astype(object)
+    elif not answers.pairs and (user is None or _have_several(user[origin], origin)):
+        groups = origin.astype(object)  # comparisons of one ranking share its noise
     if y is None or not answers.pairs:  # with the winner always on the left, calibration would see ones only
         won = np.ones(left.size) if y is None else y
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
     ids = [left, right] if user is None else [user[origin], left, right]
     return Rows(np.column_stack(ids), y, weight, groups, None if time is None else time[origin])
+
+
+def _have_several(user: NDArray[Any], origin: IntArray) -> bool:
+    """Tell whether users have two choices or rankings on average, so that one can be held out and one learnt from."""
+    return len(set(origin.tolist())) >= 2 * len(set(user.tolist()))
 
 
 def read_travellers() -> Comparisons:

@@ -9,7 +9,8 @@ import numpy as np
 
 from skpref._text import lacks_number
 from skpref.cli.files import is_number, say_left_out
-from skpref.data import from_choices, from_rankings
+from skpref.cli.tasks.grids import item_columns, say_items
+from skpref.data import Table, from_choices, from_rankings
 from skpref.data.frames import labels_of_winners, winner_fault
 from skpref.exceptions import DataError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.cli.files import Sheet
     from skpref.cli.options import Data, Predict
+    from skpref.data.frames import ComparisonRows
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
@@ -73,7 +75,7 @@ def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
 def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.bool_]:
     """Tell which rows have all cells that are read, shape (n,)."""
     needed = _needed(sheet, options)
-    texts = {*needed, *filter(None, [user, options.group]), *(options.groups or ())}
+    texts = {*needed, *filter(None, [user, options.group]), *(options.groups or ()), *(options.features or ())}
     numbers = {part for name in options.covariates or () for part in next(iter(_differences(sheet, name)), (name,))}
     numbers |= {*(options.score or ()), options.weight or "weight", *filter(None, [options.time_split])}
     kept = np.ones(len(sheet.lines), dtype=bool)
@@ -94,7 +96,7 @@ def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:
     """Return the columns in which no cell may be empty, the items first."""
     if options.contest is not None:
         answer = (options.rank or "rank",) if _are_rankings(options) else _choice_columns(options)
-        return *options.contest, options.item or "item", *answer
+        return *options.contest, *_item_columns(sheet, options), *answer
     if options.offered is not None:
         return _choice_columns(options)
     if _are_several(options):
@@ -177,13 +179,15 @@ def _several(sheet: Sheet, options: Data) -> Answers:
     if options.item_ratings is not None:
         return _rated_items(sheet, options)
     if options.contest is not None:
-        return read_contests(sheet, options, _needed(sheet, options))
+        return _contests(sheet, options)
     items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
     names = items if options.ranking is not None else (*items, *_choice_columns(options))
     sheet.require(names, "It was asked for by --ranking, --offered or --chosen")
     # The row stands where users do; no column has an empty name.
     columns: dict[str, Any] = {"": range(len(sheet.lines))}
     columns |= {name: [cell or None for cell in sheet.texts(name)] for name in names}
+    if options.ranking is None:
+        columns |= {name: _by_position(sheet, name, items, columns) for name in _choice_columns(options)}
     try:
         if options.ranking is not None:
             rows = from_rankings(columns, items, user="")
@@ -191,8 +195,18 @@ def _several(sheet: Sheet, options: Data) -> Answers:
             rows = from_choices(columns, items, chosen, worst=options.worst, user="")
     except DataError as error:
         raise _of_file(sheet, error) from error
-    origin = rows.X[:, 0].astype(np.int64)
-    return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
+    return _of_several(rows, names)
+
+
+def _by_position(sheet: Sheet, name: str, offered: tuple[str, ...], columns: dict[str, Any]) -> list[str | None]:
+    """Return choices by item or column; positions, 1 for the first column, become columns if no item is a number."""
+    cells: list[str | None] = columns[name]
+    places = {str(place): column for place, column in enumerate(offered, 1)}
+    items = {cell for column in offered for cell in columns[column]} | set(offered)
+    if not set(cells) <= {None, *places} or any(map(is_number, items)):
+        return cells
+    sheet.notes.append(f"column {name!r} has positions, 1 for {offered[0]!r} to {len(offered)} for {offered[-1]!r}")
+    return [None if cell is None else places[cell] for cell in cells]
 
 
 def _of_file(sheet: Sheet, error: DataError) -> DataError:
@@ -206,30 +220,190 @@ def _of_file(sheet: Sheet, error: DataError) -> DataError:
 
 def _check_several(options: Data) -> None:
     """Complain of options that say different things of what a row holds."""
-    others = ("left", "right", "winner", "loser", "label", "score", "ranking", "item_ranks", "contest")
+    sides = ("left", "right", "winner", "loser", "label", "score")
+    others = (*sides, "ranking", "item_ranks", "item_ratings", "contest")
     named = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name) is not None]
-    if len(named) > (options.offered is None and options.chosen is None and options.worst is None):
-        asked = "one of --ranking, --item-ranks, --contest and --offered says what a row holds"
+    if len(named) + (options.offered is not None) > 1:
+        asked = "one of --ranking, --item-ranks, --item-ratings, --contest and --offered says what a row holds"
         raise DataError(f"{asked}; leave {' and '.join(named)} out")
-    if options.offered is None and (options.chosen is not None or options.worst is not None):
-        name = "--worst" if options.chosen is None else "--chosen"
-        raise DataError(f"{name} needs --offered A,B,...: the columns of the items that were offered")
+    if options.offered is None and options.contest is None and not _are_rankings(options):
+        name, columns = "--worst" if options.chosen is None else "--chosen", "the columns of the items offered"
+        one = "--contest COLUMN, if a row is one of the items offered"
+        raise DataError(f"{name} needs --offered A,B,...: {columns}; or {one}")
+    if options.rank is not None and not _are_rankings(options):
+        raise DataError("--rank is of rankings, and --chosen and --worst are of choices; leave one of them out")
     if options.contest is None and (options.rank is not None or options.item is not None):
         name = "--item" if options.rank is None else "--rank"
         raise DataError(f"{name} needs --contest COLUMN, which tells rankings of one item in a row apart")
 
 
-def _ranked_items(sheet: Sheet, names: tuple[str, ...]) -> Answers:
+def _ranked_items(sheet: Sheet, ranks: dict[str, list[Any]]) -> Answers:
     """Return the comparisons of rankings in columns of ranks, one for each item."""
-    sheet.require(names, "It was asked for by --item-ranks")
-    ranks = {name: [sheet.with_point(cell) or cell or None for cell in sheet.texts(name)] for name in names}
+    names = tuple(ranks)
     try:
         rows = from_rankings({"": range(len(sheet.lines)), **ranks}, item_ranks=names, user="")
     except DataError as error:
         raise _of_file(sheet, error) from error
-    return Answers(
-        rows.X[:, 1], rows.X[:, 2], rows.y, names, rows.X[:, 0].astype(np.int64), rows.sample_weight, pairs=False
-    )
+    return _of_several(rows, names)
+
+
+def _rated_items(sheet: Sheet, options: Data) -> Answers:
+    """Return the comparisons of ratings in columns of items, in which the higher rating of a row wins."""
+    users = (options.user or "user") if options.model == "crowd" else None
+    others = (users, options.weight or "weight", options.group, options.time_split, *(options.groups or ()))
+    names = item_columns(sheet, options, others)
+    ratings = {
+        name: sheet.numbers_or_none(name, "a rating; --item-ratings takes this column for an item") for name in names
+    }
+    say_items(sheet, names)
+    ranks = {name: [None if cell is None else -cell for cell in cells] for name, cells in ratings.items()}
+    return _ranked_items(sheet, ranks)
+
+
+# ------------------------------------------------------------------------------------------------------------ contests
+def _contests(sheet: Sheet, options: Data) -> Answers:
+    """Return the comparisons of rankings or choices of which a row is one item."""
+    names = _needed(sheet, options)
+    sheet.require(names, "With --contest, a row is one item; columns are named by --item, --rank, --chosen, --features")
+    n_contests, n_items = len(options.contest or ()), len(_item_columns(sheet, options))
+    answers = list(names[n_contests + n_items :])
+    contests, items = _contest_of_rows(sheet, options), _items_of_rows(sheet, options)
+    rows_of: dict[str, list[int]] = {}
+    for row, name in enumerate(contests):
+        rows_of.setdefault(name, []).append(row)
+    _check_constant(sheet, options, rows_of)
+    if not _are_rankings(options):
+        return _of_several(_choices(sheet, options, rows_of, items, answers), names)
+    ranks = sheet.numbers(answers[0], meaning="a rank")
+    columns = {"": range(len(sheet.lines)), "contest": contests, "item": items, "rank": ranks}
+    try:
+        return _of_several(from_rankings(columns, by="contest", user=""), names)
+    except DataError as error:
+        raise _of_file(sheet, error) from error
+
+
+def _item_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
+    """Return the column of the item in a row of a contest, or those of its features, which then stand for it."""
+    named = options.item is not None or options.features is None or "item" in sheet.columns
+    return (options.item or "item",) if named else (options.features or ())
+
+
+def _items_of_rows(sheet: Sheet, options: Data) -> NDArray[Any]:
+    """Return the item in each row of a contest, shape (n,)."""
+    columns = [sheet.ids(name, "item" if name == (options.item or "item") else name)
+               for name in _item_columns(sheet, options)]  # fmt: skip
+    return columns[0] if len(columns) == 1 else np.array(list(map(" ".join, zip(*columns, strict=True))), dtype=object)
+
+
+def read_shown_items(sheet: Sheet, options: Data) -> Table | None:
+    """Return the features of the items that rows of contests show; words become columns of 0 and 1."""
+    if options.features is None:
+        return None
+    sheet.require(options.features, "It was asked for by --features")
+    items = _items_of_rows(sheet, options)
+    first: dict[str, int] = {}
+    for row, item in enumerate(items):
+        first.setdefault(item, row)
+    columns: dict[str, Array] = {}
+    for name in options.features:
+        cells = sheet.ids(name, name)
+        for row, item in enumerate(items):
+            if cells[row] != cells[first[item]]:
+                other = f"{cells[first[item]][:80]!r} on {sheet.unit} {sheet.lines[first[item]]}"
+                raise sheet.fault(f"item {item[:80]!r} has {cells[row][:80]!r} here, but {other}", row, name)
+        shown = cells[list(first.values())]
+        if all(is_number(sheet.with_point(cell)) for cell in shown):
+            columns[name] = sheet.take(list(first.values())).numbers(name, meaning="a feature")
+        else:
+            columns |= {f"{name}={level}": (shown == level).astype(np.float64) for level in sorted(set(shown))}
+    ids = np.array(list(first), dtype=object)
+    return Table(np.column_stack(list(columns.values())), ids, feature_names=tuple(columns))
+
+
+def _contest_of_rows(sheet: Sheet, options: Data) -> list[str]:
+    """Return the contest of each row; each user of a crowd has contests of the user's own."""
+    names = options.contest or ()
+    user = options.user or "user"
+    if options.model == "crowd" and user in sheet.columns and user not in names:
+        names = (user, *names)
+    columns = [sheet.ids(name, name).tolist() for name in names]
+    return columns[0] if len(columns) == 1 else [", ".join(map(repr, cells)) for cells in zip(*columns, strict=True)]
+
+
+def _check_constant(sheet: Sheet, options: Data, rows_of: dict[str, list[int]]) -> None:
+    """Refuse a contest whose rows differ in what is read once for it."""
+    once = {options.weight or "weight", *filter(None, [options.group, options.time_split]), *(options.groups or ())}
+    for name in sorted(once & sheet.columns.keys()):
+        cells = sheet.texts(name)
+        for contest, rows in rows_of.items():
+            for row in rows:
+                if cells[row] != cells[rows[0]]:
+                    first = f"{cells[rows[0]][:80]!r} on {sheet.unit} {sheet.lines[rows[0]]}"
+                    why = f"contest {contest[:80]!r} has one value of this column"
+                    raise sheet.fault(f"{cells[row][:80]!r} differs from {first}, but {why}", row, name)
+
+
+def _choices(
+    sheet: Sheet, options: Data, rows_of: dict[str, list[int]], items: NDArray[Any], answers: list[str]
+) -> ComparisonRows:
+    """Return the comparisons of tasks in each of which one row is the chosen item."""
+    flags = {answer: _flags(sheet, answer) for answer in answers}
+    tasks = [(rows, [_hit(sheet, options, name, rows, answer, flags[answer]) for answer in answers])
+             for name, rows in rows_of.items()]  # fmt: skip
+    kept = [(rows, hits) for rows, hits in tasks if None not in hits]
+    say_left_out(len(tasks) - len(kept), "task", "", "without an answer")
+    offered = [f"item {place}" for place in range(max((len(rows) for rows, _ in kept), default=0))]
+    if len(offered) < 2:
+        contest = " and ".join(map(repr, options.contest or ()))
+        raise sheet.fault(f"no task has a choice between two items; column {contest} tells tasks apart")
+    columns: dict[str, list[Any]] = {"": [rows[0] for rows, _ in kept]}
+    for place, name in enumerate(offered):
+        columns[name] = [items[rows[place]] if place < len(rows) else None for rows, _ in kept]
+    for place, answer in enumerate(answers):
+        columns[f"answer {answer}"] = [items[hits[place]] for _, hits in kept]
+    for rows, hits in kept:
+        _check_task(sheet, rows, hits, items)
+    best, *worst = (f"answer {answer}" for answer in answers)
+    return from_choices(columns, offered, best, worst=next(iter(worst), None), user="")
+
+
+def _flags(sheet: Sheet, name: str) -> Array:
+    """Return a column of 1 for the item that was the answer, and 0 for the others."""
+    values = sheet.numbers(name, meaning="1 for the item that was the answer, 0 for others")
+    for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
+        raise sheet.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
+    return values
+
+
+def _hit(sheet: Sheet, options: Data, task: str, rows: list[int], answer: str, flags: Array) -> int | None:
+    """Return the row of a task that is the answer; None if there is none and such tasks are left out."""
+    hits = [row for row in rows if flags[row]]
+    if len(hits) > 1:
+        why = "people may have tasks of the same number: name both columns, --contest PERSON,TASK"
+        first = f"{sheet.unit} {sheet.lines[hits[0]]}"
+        raise sheet.fault(f"task {task[:80]!r} has a second 1 (first on {first}); {why}", hits[1], answer)
+    if not hits and options.missing != "drop":
+        raise sheet.fault(
+            f"no row of task {task[:80]!r} has a 1; --missing drop leaves such tasks out", rows[0], answer
+        )
+    return next(iter(hits), None)
+
+
+def _check_task(sheet: Sheet, rows: list[int], hits: list[int | None], items: NDArray[Any]) -> None:
+    """Refuse a task that shows an item twice, or of which the best item is the worst."""
+    first: dict[str, int] = {}
+    for row in rows:
+        if first.setdefault(items[row], row) != row:
+            before = f"{sheet.unit} {sheet.lines[first[items[row]]]}"
+            raise sheet.fault(f"item {items[row][:80]!r} is in this task twice (first on {before})", row)
+    if len(set(hits)) < len(hits):
+        raise sheet.fault(f"item {items[hits[0]][:80]!r} is both the best and the worst of its task", hits[0])
+
+
+def _of_several(rows: ComparisonRows, names: tuple[str, ...]) -> Answers:
+    """Return comparisons of which several come from one row; their users are the numbers of these rows."""
+    origin = rows.X[:, 0].astype(np.int64)
+    return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
 
 
 def _has_losers(sheet: Sheet, options: Data) -> bool:

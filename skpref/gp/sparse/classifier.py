@@ -1,4 +1,4 @@
-"""`SVGPClassifier`: Gaussian-process classification for many rows (docs/maths sections 1 to 5)."""
+"""`SVGPClassifier`: Gaussian-process classification for many rows (docs/maths sections 1 to 5 and 11)."""
 
 from __future__ import annotations
 

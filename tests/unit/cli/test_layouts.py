@@ -471,7 +471,7 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
     assert fit(text, "--item-ranks", ",".join(MODELS)).rank().id.tolist() == ranked
     assert fit(text, "--item-ranks", ",".join(MODELS), "--model", "crowd").user_ids_.size == 3
     assert main(["fit", "votes.csv", "--item-ranks", "gpt,user,llama", "--ranking", "a,b"]) == 2
-    assert "one of --ranking, --item-ranks, --contest and --offered" in capsys.readouterr().err
+    assert "one of --ranking, --item-ranks, --item-ratings, --contest and --offered" in capsys.readouterr().err
     sets = [("gpt", "llama", "gemma", "a", "gemma"), ("claude", "gpt", "llama", "claude", "c")] * 4 + [(*"xyz", "", "")]
     options = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
     model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")

@@ -1,0 +1,200 @@
+"""Grids of ratings, as surveys have them: one row for each person, one column for each item."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref._text import lacks_number, printable
+from skpref.cli.files import Sheet, as_id, complete_rows, is_number
+from skpref.cli.tasks.base import read_weights
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skpref._typing import Array
+    from skpref.cli.options import Data
+
+_PURPOSE = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
+_NO_ITEM = "leave it out by naming the columns of the items in --item-ratings"
+_USERS = "person", "respondent", "participant", "respondent_id", "responseid", "id"  # and those of long tables
+_FEWEST_COLUMNS = 3  # among which one can be unlike the others
+_FEWEST_LEVELS = 3  # from which another number can be far
+_SHOWN = 20  # names of columns
+_LEVELS = "m3f", "ipm3f", "fm-ordinal"
+
+
+@dataclass(frozen=True, eq=False)
+class _Stacked(Sheet):
+    """A grid as rows of user, item and rating; complaints name the column of the grid."""
+
+    def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
+        _, item, rating = self.names[:3]
+        if column == item or (column == rating and index is None):
+            column = None
+        elif column == rating and index is not None:
+            column, text = self.columns[item][index], f"{text}; --item-ratings takes this column for an item"
+        return super().fault(text, index, column)
+
+
+def stacked(sheet: Sheet, options: Data, usual_users: Sequence[str]) -> tuple[Sheet, Data]:
+    """Return a grid as rows of user, item and rating, without its empty cells, and options that name these columns."""
+    for option in ("item", "rating"):
+        if getattr(options, option) is not None:
+            raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
+    user = options.user or _found(sheet, (*usual_users, *_USERS))
+    sheet.require([user] if user else [], "It was asked for by --user")
+    weight = options.weight or ("weight" if "weight" in sheet.columns else None)
+    names = item_columns(sheet, options, (user, weight))
+    numbered = replace(sheet, columns={**sheet.columns, "": list(range(1, len(sheet.lines) + 1))})
+
+    def complete(rows: Sheet) -> tuple[Sheet, list[str]]:
+        """Return rows whose user and weight are there, and the users."""
+        read_weights(rows, weight)
+        return rows, [str(number) for number in rows.columns[""]] if user is None else rows.ids(user, "user").tolist()
+
+    rows, users = complete_rows(numbered, complete, options.missing)
+    if user is not None:
+        _check_once(rows, users, user)
+    answered = [(row, name) for row in range(len(users)) for name in names if _is_rated(rows, name, row, options)]
+    if not answered:
+        raise sheet.fault("no rating is in the columns of --item-ratings")
+    taken = [user or "user", *filter(None, [weight])]
+    columns: dict[str, list[Any]] = {taken[0]: [users[row] for row, _ in answered]}
+    for role, cells in (
+        ("item", [name for _, name in answered]),
+        ("rating", [rows.columns[n][r] for r, n in answered]),
+    ):
+        columns[next(name for name in (role, f"{role}_", f"{role}__") if name not in taken)] = cells
+    item, rating = list(columns)[1:]
+    if weight is not None:
+        columns[weight] = [rows.columns[weight][row] for row, _ in answered]
+    _say_what_was_read(sheet, user, names, answered, len(users))
+    lines = [rows.lines[row] for row, _ in answered]
+    long = _Stacked(sheet.path, columns, lines, sheet.unit, sheet.decimal)
+    return long, replace(options, user=taken[0], item=item, rating=rating, weight=weight, item_ratings=None)
+
+
+def item_columns(sheet: Sheet, options: Data, taken: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the columns that names and patterns of --item-ratings stand for; `taken` have another meaning."""
+    others = {name for name in taken if name is not None}
+    names: dict[str, bool] = {}  # whether a column was found by a pattern
+    for text in options.item_ratings or ():
+        if text in sheet.columns or "*" not in text:
+            sheet.require((text,), _PURPOSE)
+            if text in others:
+                raise sheet.fault("this column has another meaning; --item-ratings must name others", None, text)
+            names[text] = False
+            continue
+        pattern = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+        found = [name for name in sheet.names if pattern.fullmatch(name) and name not in others]
+        if not found:
+            raise sheet.fault(f"no column has a name like {text!r}. {_PURPOSE}")
+        names = {**dict.fromkeys(found, True), **names}
+    if len(names) < 2:
+        raise sheet.fault(f"--item-ratings wants the columns of two items at least; got {next(iter(names))!r}")
+    ordered = tuple(name for name in sheet.names if name in names)
+    numbers = {name: _numbers(sheet, name) for name in ordered}
+    _check_alike(sheet, {name: v[np.isfinite(v)] for name, v in numbers.items()}, {n for n in names if names[n]})
+    if options.levels is None:
+        _check_codes(sheet, numbers, is_error=options.model in _LEVELS)
+    return ordered
+
+
+def _numbers(sheet: Sheet, name: str) -> Array:
+    """Return a column as far as it has numbers, NaN elsewhere, shape (n,)."""
+    cells = [sheet.with_point(cell) for cell in sheet.columns[name]]
+    return np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
+
+
+def _check_codes(sheet: Sheet, numbers: dict[str, Array], *, is_error: bool) -> None:
+    """Complain of numbers that are far from all others: 99 often stands for no answer."""
+    values, counts = np.unique(np.concatenate(list(numbers.values())), return_counts=True)
+    values, counts = values[np.isfinite(values)], counts[np.isfinite(values)]
+    for cut in range(1, values.size):
+        sides = [(values[:cut], counts[:cut].sum()), (values[cut:], counts[cut:].sum())]
+        (few, n_few), (most, _) = sorted(sides, key=lambda side: int(side[1]))
+        if most.size < _FEWEST_LEVELS or values[cut] - values[cut - 1] <= most[-1] - most[0]:
+            continue
+        name = next(name for name, column in numbers.items() if np.isin(column, few).any())
+        row = int(np.flatnonzero(np.isin(numbers[name], few))[0])
+        rest = f"far from other ratings, {most[0]:g} to {most[-1]:g} ({n_few} such cells)"
+        advice = "if it stands for no answer, leave the cell empty"
+        fault = sheet.fault(f"{numbers[name][row]:g} is {rest}; {advice}", row, name)
+        if is_error:
+            raise DataError(f"{fault}; if it is a rating, name all levels by --levels")
+        print(f"skpref: note: {fault}", file=sys.stderr)
+        return
+
+
+def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> None:
+    """Refuse a column that a pattern found if its numbers are unlike those of the others: it is no item, but an age."""
+    numbers = {name: values for name, values in numbers.items() if values.size}
+    if len(numbers) < _FEWEST_COLUMNS:
+        return
+    low, high = (float(np.median([end(v) for v in numbers.values()])) for end in (np.min, np.max))
+    span = high - low
+    for name in found & numbers.keys():
+        values = numbers[name]
+        far = np.mean((values < low - span) | (values > high + span))
+        others = np.unique(np.concatenate([v for other, v in numbers.items() if other != name]))
+        if far > 0.5 or np.unique(values).size > 2 * others.size:
+            shown = f"{values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to {high:g}"
+            what = "if it has the ids of the persons, name it by --user; if it is no item"
+            raise sheet.fault(f"its numbers are {shown}; {what}, {_NO_ITEM}", None, name)
+
+
+def _found(sheet: Sheet, usual: Sequence[str]) -> str | None:
+    """Return the first column with a usual name, in capitals or not."""
+    names = {name.lower(): name for name in reversed(sheet.names)}
+    return next((names[name] for name in usual if name in names), None)
+
+
+def _check_once(sheet: Sheet, users: Sequence[str], column: str) -> None:
+    first: dict[str, int] = {}
+    for row, user in enumerate(users):
+        if first.setdefault(user, row) != row:
+            before = f"{sheet.unit} {sheet.lines[first[user]]}"
+            why = "in a grid, a row is one person, and --user names the column of their ids"
+            raise sheet.fault(f"user {user[:80]!r} occurs twice (first on {before}); {why}", row, column)
+
+
+def _is_rated(sheet: Sheet, name: str, row: int, options: Data) -> bool:
+    cell = sheet.columns[name][row]
+    return not lacks_number(cell) or as_id(cell) in (options.levels or ())
+
+
+def _say_what_was_read(
+    sheet: Sheet, user: str | None, names: Sequence[str], answered: Sequence[tuple[int, str]], n_rows: int
+) -> None:
+    """Tell the user which columns are items, who the users are, and what is left out."""
+    users = "users are numbered by rows" if user is None else f"users from {printable(user)!r}"
+    n_cells = len(names) * n_rows
+    notes = [f"{_items(names)}; {users}; {n_cells - len(answered)} of {n_cells} cells have no rating"]
+    silent = n_rows - len({row for row, _ in answered})
+    notes += [
+        f"{silent} {'row has no rating and is' if silent == 1 else 'rows have no rating and are'} left out"
+    ] * bool(silent)
+    rated = {name for _, name in answered}
+    notes += [f"column {printable(name)!r} has no rating and is no item" for name in names if name not in rated][:5]
+    _say(sheet, *notes)
+
+
+def say_items(sheet: Sheet, names: Sequence[str]) -> None:
+    """Tell the user which columns are items."""
+    _say(sheet, _items(names))
+
+
+def _items(names: Sequence[str]) -> str:
+    shown = ", ".join(map(printable, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
+    return f"{len(names)} columns are items: {shown}"
+
+
+def _say(sheet: Sheet, *notes: str) -> None:
+    for note in notes:
+        print(f"skpref: note: {sheet.path}: {note}", file=sys.stderr)

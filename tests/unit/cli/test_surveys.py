@@ -1,0 +1,311 @@
+"""The command with files of surveys: grids of ratings, MaxDiff tasks, and choice tasks of one item in a row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import load
+from skpref.cli import main
+from skpref.cli.options import parse
+from skpref.cli.tasks import comparisons, labels, ratings
+
+GRID = [("ann", 31, "f", 5, 1, "", 2), ("bob", 44, "m", 4, "NA", 3, 1), ("cleo", 58, "f", 1, 5, 4, ""),
+        *((f"p{k}", 20 + k, "fm"[k % 2], 1 + k % 5, 5 - k % 5, 3, 1 + k % 2) for k in range(12))]  # fmt: skip
+NAMES = "person,age,sex,Q3_tea,Q3_milk,Q3_cola,Q3_water"
+ITEMS = ("--item-ratings", "Q3_*")
+ORDINAL = ("--model", "fm-ordinal")
+
+
+def write(names: str, rows: Any, name: str = "survey.csv") -> None:
+    lines = [names.split(","), *rows]
+    Path(name).write_text("".join(",".join(map(str, line)) + "\n" for line in lines), "utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(NAMES, GRID)
+
+
+def triples(*options: str) -> list[tuple[Any, ...]]:
+    """Return user, item and rating of every row that the command reads."""
+    task = labels.read(parse(["fit", "survey.csv", "--model", "fm", *options]))
+    return [(*pair, y) for pair, y in zip(task.rows.X.tolist(), task.rows.y.tolist(), strict=True)]
+
+
+# --------------------------------------------------------------------------------------------------------------- grids
+def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[str]) -> None:
+    long = [(row[0], name, y) for row in GRID for name, y in zip(NAMES.split(",")[3:], row[3:], strict=True)
+            if y not in {"", "NA"}]  # fmt: skip
+    assert triples("--user", "person", *ITEMS) == long
+    err = capsys.readouterr().err
+    assert (
+        "4 columns are items: Q3_tea, Q3_milk, Q3_cola, Q3_water; users from 'person'; 3 of 60 cells have no rating"
+        in err
+    )
+    assert triples(*ITEMS) == long  # `person` is a usual name
+    assert triples("--item-ratings", "Q3_tea,Q3_m*") == [row for row in long if row[1] in {"Q3_tea", "Q3_milk"}]
+    write("person,item,rating", long, "long.csv")
+    stars = [ratings.read(parse(["fit", *words, "--model", "m3f"])).stars
+             for words in (["survey.csv", *ITEMS], ["long.csv", "--user", "person"])]  # fmt: skip
+    assert stars[0].digest == stars[1].digest
+    assert stars[0].columns == {"user": "person", "item": "item"}
+
+
+def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = [row[3:] for row in GRID]
+    grid[1] = ("NA", "", "", "")
+    write("tea,milk,cola,water", grid)
+    rows = triples("--item-ratings", "*")
+    assert [user for user, item, _ in rows if item == "cola"][:2] == ["3", "4"]
+    err = capsys.readouterr().err
+    assert "users are numbered by rows" in err
+    assert "1 row has no rating and is left out" in err
+
+
+def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
+    write("item,rating,Q1,Q2,weight", [(f"p{k}", "x", "ok", ("bad", "")[k % 2], 1 + k) for k in range(3)])
+    task = labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "item", "--item-ratings", "Q*", "--levels",
+                              "bad,ok"]))  # fmt: skip
+    assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
+    assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
+    assert task.rows.y.tolist() == [1, 0, 1, 1, 0]
+    assert task.columns() == {"user": "item", "item": "item_"}
+
+
+def test_a_model_of_a_grid_ranks_predicts_and_asks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["fit", "survey.csv", "--model", "fm", *ITEMS, "--user", "person"]) == 0
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "--user", "p3", "--json"]) == 0
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == set(NAMES.split(",")[3:])
+    write("person,item", [("ann", "Q3_cola"), ("new", "Q3_tea")], "new.csv")
+    assert main(["predict", "model.skpref", "new.csv", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    monkeypatch.setattr("sys.stdin.readline", lambda: "q")
+    assert main(["elicit", "model.skpref", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["next_question"].startswith("Q3_")
+
+
+def test_incomplete_people_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("", *GRID[0][1:]), *GRID[1:]]
+    write(NAMES, rows)
+    assert main(["fit", "survey.csv", *ORDINAL, *ITEMS]) == 2
+    assert "survey.csv, line 2, column 'person': a user id is missing; --missing drop" in capsys.readouterr().err
+    assert triples(*ITEMS, "--missing", "drop")[0] == ("bob", "Q3_tea", 4.0)
+    assert "1 row of survey.csv is incomplete and left out" in capsys.readouterr().err
+
+
+def changed(row: int, column: int, cell: Any) -> list[list[Any]]:
+    """Return the grid with another cell."""
+    rows = [list(line) for line in GRID]
+    rows[row][column] = cell
+    return rows
+
+
+BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
+    "age": (GRID, (*ORDINAL, "--item-ratings", "*"), "column 'age': its numbers are 20 to 58, unlike those of other"),
+    "ids": (
+        [(k, *row[3:]) for k, row in enumerate(GRID * 2)],
+        (*ORDINAL, "--columns", "nr,a,b,c,d", "--item-ratings", "*"),
+        "column 'nr': its numbers are 0 to 29",
+    ),
+    "words": (
+        [row[1:] for row in GRID],
+        ("--model", "m3f", "--columns", "age,sex,a,b,c,d", "--item-ratings", "s*,a,b", "--levels", "1,2,3,4,5"),
+        "line 1, column 'sex': expected a number (one of the levels 1, 2, 3, 4, 5), got 'f'; --item-ratings takes this",
+    ),
+    "a word": (changed(2, 4, "great"), (*ORDINAL, *ITEMS), "survey.csv, line 4, column 'Q3_milk': expected a number"),
+    "no level": (
+        changed(2, 4, 7),
+        (*ORDINAL, *ITEMS, "--levels", "1,2,3,4,5"),
+        "line 4, column 'Q3_milk': 7 is none of the levels 1, 2, 3, 4, 5; --item-ratings takes this column for an item",
+    ),
+    "a code": (
+        changed(2, 4, 99),
+        ("--model", "ipm3f", *ITEMS),
+        "line 4, column 'Q3_milk': 99 is far from other ratings, 1 to 5 (1 such cells); if it stands for no answer",
+    ),
+    "not binary": (GRID, ("--model", "fm-classifier", *ITEMS), "line 2, column 'Q3_tea': 5 is outside the range 0 to"),
+    "typo": (GRID, (*ORDINAL, "--item-ratings", "Q3_tea,Q3_milc"), "no column 'Q3_milc'; did you mean 'Q3_milk'?"),
+    "no pattern": (GRID, (*ORDINAL, "--item-ratings", "Q4_*"), "no column has a name like 'Q4_*'"),
+    "one item": (GRID, (*ORDINAL, "--item-ratings", "Q3_t*"), "wants the columns of two items at least; got 'Q3_tea'"),
+    "two roles": (
+        GRID,
+        (*ORDINAL, "--item-ratings", "Q3_*,person"),
+        "column 'person': this column has another meaning; --item-ratings must name others",
+    ),
+    "twice": (
+        changed(3, 0, "bob"),
+        (*ORDINAL, *ITEMS),
+        "line 5, column 'person': user 'bob' occurs twice (first on li",
+    ),
+    "no user": (GRID, (*ORDINAL, *ITEMS, "--user", "persn"), "no column 'persn'; did you mean 'person'? It was asked"),
+    "rating": (GRID, (*ORDINAL, *ITEMS, "--rating", "age"), "reads ratings from columns of items; leave --rating out"),
+    "other model": (GRID, ("--model", "ordinal", *ITEMS), "--item-ratings is for --model gppl, crowd, m3f"),
+    "empty": ([(*row[:3], "", "", "", "") for row in GRID], (*ORDINAL, *ITEMS), "no rating is in the columns of --it"),
+    "crowd": (changed(2, 4, "?"), ("--model", "crowd", "--user", "person", *ITEMS), "line 4, column 'Q3_milk': expect"),
+    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; leave --label and --item-ratings out"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_GRIDS)
+def test_bad_grids_are_refused_by_column(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, options, message = BAD_GRIDS[case]
+    write(NAMES, rows)
+    if "--columns" in options:
+        Path("survey.csv").write_text(Path("survey.csv").read_text("utf-8").split("\n", 1)[1], "utf-8")
+    assert main(["fit", "survey.csv", *options]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("skpref: error: ")
+    assert message in error
+
+
+def test_numbers_of_any_size_are_ratings_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    write(NAMES, changed(2, 4, 99))
+    assert ("cleo", "Q3_milk", 99.0) in triples(*ITEMS)
+    assert "note: survey.csv, line 4, column 'Q3_milk': 99 is far from other ratings" in capsys.readouterr().err
+
+
+def test_ratings_of_a_person_are_comparisons() -> None:
+    data = comparisons.read(parse(["fit", "survey.csv", "--model", "crowd", "--user", "person", *ITEMS])).data
+    won = {(user, *pair[:: 1 if y == 1.0 else -1]) if y != 0.5 else (user, "tie")
+           for (user, *pair), y in zip(data.rows.X.tolist(), data.rows.y.tolist(), strict=True)}  # fmt: skip
+    assert {row for row in won if row[0] == "ann"} == {
+        ("ann", "Q3_tea", "Q3_milk"),
+        ("ann", "Q3_tea", "Q3_water"),
+        ("ann", "Q3_water", "Q3_milk"),
+    }
+    assert ("p2", "tie") in won  # tea, milk and cola have a 3
+    assert comparisons.read(parse(["fit", "survey.csv", *ITEMS])).data.rows.n_groups == len(GRID)
+
+
+def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    text = '[data]\nfile = "survey.csv"\nitem_ratings = ["Q4_*", "Q5_*"]\n[model]\nname = "{}"\n'
+    for name, message in (("fm", "no column has a name like 'Q4_*'"), ("svgp", "[data] item_ratings is for --model")):
+        Path("e.toml").write_text(text.format(name), "utf-8")
+        assert main(["run", "e.toml"]) == 2
+        assert message in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------------------------- tasks
+SHOWN = ["tea", "milk", "cola", "water", "wine"]  # the best first
+# Each of three people does four tasks, in each of which one of three items is chosen.
+TASKS = [(f"p{p}", t, k, SHOWN[(p + t + 2 * k) % 5]) for p in range(3) for t in range(1, 5) for k in range(3)]
+FIRST = {(p, t): min(SHOWN.index(i) for q, s, _, i in TASKS if (p, t) == (q, s)) for p, t, _, _ in TASKS}
+LAST = {(p, t): max(SHOWN.index(i) for q, s, _, i in TASKS if (p, t) == (q, s)) for p, t, _, _ in TASKS}
+LONG = [(*row, "hot" if row[3] == "tea" else "cold", len(row[3]), int(SHOWN.index(row[3]) == FIRST[row[:2]]),
+         int(SHOWN.index(row[3]) == LAST[row[:2]])) for row in TASKS]  # fmt: skip
+LONG_NAMES = "person,task,place,drink,kind,size,best,worst"
+WIDE = [(*LONG[n][:2], *(LONG[n + k][3] for k in range(3)), SHOWN[FIRST[LONG[n][:2]]], SHOWN[LAST[LONG[n][:2]]])
+        for n in range(0, len(LONG), 3)]  # fmt: skip
+WIDE_NAMES = "person,task,a,b,c,best,worst"
+OFFERED = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
+CONTEST = ("--contest", "person,task", "--item", "drink", "--chosen", "best")
+
+
+def answers_of(*options: str) -> list[tuple[Any, ...]]:
+    """Return winner, loser and weight of every comparison that the command reads, sorted."""
+    rows = comparisons.read(parse(["fit", "tasks.csv", *options])).data.rows
+    sides = (pair[-2:][:: 1 if y == 1.0 else -1] for pair, y in zip(rows.X.tolist(), rows.y.tolist(), strict=True))
+    return sorted((*pair, round(weight, 6)) for pair, weight in zip(sides, rows.weight.tolist(), strict=True))
+
+
+def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    write(WIDE_NAMES, WIDE, "tasks.csv")
+    expected = answers_of(*OFFERED)
+    assert len(expected) == 12 * 3  # best against two, and the middle one against the worst
+    places = [(*row[:5], *(1 + row[2:5].index(choice) for choice in row[5:])) for row in WIDE]
+    write(WIDE_NAMES, places, "tasks.csv")
+    capsys.readouterr()
+    assert answers_of(*OFFERED) == expected
+    assert "note: tasks.csv: column 'best' has positions, 1 for 'a' to 3 for 'c'" in capsys.readouterr().err
+    write(LONG_NAMES, LONG, "tasks.csv")
+    assert answers_of(*CONTEST, "--worst", "worst") == expected
+    crowd = ("--contest", "task", *CONTEST[2:], "--worst", "worst", "--model", "crowd", "--user", "person")
+    assert answers_of(*crowd) == expected  # each person has tasks 1 to 4
+
+
+def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    write("a,b,c,chosen", [(7, 8, 9, 1), (1, 8, 9, 2)], "tasks.csv")
+    assert main(["fit", "tasks.csv", "--offered", "a,b,c"]) == 2
+    assert "tasks.csv, line 2: column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
+
+
+def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
+    write(LONG_NAMES, LONG, "tasks.csv")
+    items = comparisons.read(parse(["fit", "tasks.csv", *CONTEST, "--features", "kind,size"])).data.items
+    assert items is not None
+    assert items.feature_names == ("kind=cold", "kind=hot", "size")
+    assert dict(zip(items.ids, np.asarray(items.features).tolist(), strict=True))["tea"] == [0.0, 1.0, 3.0]
+    rows = [row for row in LONG if row[3] not in {"milk", "cola"}]
+    write(LONG_NAMES, [(*row[:6], int(row[3] == "tea"), 0) for row in rows], "tasks.csv")
+    options = ("--contest", "person,task", "--chosen", "best", "--features", "kind,size", "--missing", "drop")
+    assert main(["fit", "tasks.csv", *options, "--set", "max_iter=3"]) == 0
+    model = load("model.skpref")
+    assert set(model.item_ids_) == {"hot 3", "cold 5", "cold 4"}
+    assert "tasks are without an answer and left out" in capsys.readouterr().err
+    write("id,kind=cold,kind=hot,size", [("iced", 1, 0, 3), ("soup", 0, 1, 4)], "new.csv")
+    assert main(["rank", "model.skpref", "new.csv"]) == 0
+
+
+def test_choices_of_a_person_stay_together_in_splits() -> None:
+    write(WIDE_NAMES, WIDE, "tasks.csv")
+    crowd = ("--model", "crowd", "--user", "person")
+    task = comparisons.read(parse(["tune", "tasks.csv", *OFFERED, *crowd]))
+    for train, test in (task.hold_out(0.2, 0), *task.folds(task.rows, 3, 0)):
+        assert not {*task.rows.groups[train]} & {*task.rows.groups[test]}
+        assert {*task.rows.X[test, 0]} <= {*task.rows.X[train, 0]}
+        assert len(train) + len(test) == task.rows.size
+    write(WIDE_NAMES, WIDE[::4], "tasks.csv")  # one task each: there is nothing else to learn from
+    single = comparisons.read(parse(["fit", "tasks.csv", *OFFERED, *crowd]))
+    assert single.rows.groups is None
+    assert "some of the same row of the file: --group" in single.split_note()
+    assert "same row" not in task.split_note()
+
+
+def relabelled(row: int, column: int, cell: Any) -> list[list[Any]]:
+    """Return the rows of items with another cell."""
+    rows = [list(line) for line in LONG]
+    rows[row][column] = cell
+    return rows
+
+
+CHOSEN = next(row for row, line in enumerate(LONG[:3]) if line[6])
+OTHER = (CHOSEN + 1) % 3
+BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
+    "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task \"'p0', '1'\" has a second 1 (first on line"),
+    "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "name both columns, --contest PERSON,TASK"),
+    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2, column 'best': no row of task \"'p0', '1'\" has a 1;"),
+    "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
+    "a rank": (
+        relabelled(1, 6, 2),
+        CONTEST,
+        "line 3, column 'best': expected 1 for the item that was the answer, or 0",
+    ),
+    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst of its task"),
+    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "is in this task twice (first on line"),
+    "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
+    "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
+    "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but contest"),
+    "features": (relabelled(7, 5, 9), (*CONTEST, "--features", "size"), "column 'size': item "),
+    "no contest": (LONG, ("--features", "size"), "--features of items needs --contest, where a row is one item"),
+    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "no task has a choice between two items"),
+    "no id": (relabelled(1, 1, ""), CONTEST, "line 3, column 'task': a task id is missing; --missing drop leaves"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TASKS)
+def test_bad_tasks_are_refused_by_row(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, options, message = BAD_TASKS[case]
+    write(LONG_NAMES, rows, "tasks.csv")
+    assert main(["fit", "tasks.csv", *options]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("skpref: error: ")
+    assert message in error
