@@ -94,7 +94,7 @@ class SummedClassifier(SparseGP):
         n_present = int(np.count_nonzero(counts.sum(axis=0)))
         if n_present < 2:
             raise too_few_classes(n_present)
-        by_softmax = {"multi_class='softmax'": self.multi_class == "softmax" and self.classes_.size > 2}
+        by_softmax = {"multi_class='softmax'": self.multi_class == "softmax"}
         refuse_parameters(by_softmax, "by multi_class='one_vs_rest'")
         likelihood, config = self._initial_likelihood(), self._config()
         check_memory(1, config.sparse.n_inducing, whose="rows")

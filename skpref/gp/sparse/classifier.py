@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, overload
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
+_SMOOTHNESS: Final = 2.5  # of the default kernel, a Matern kernel
 _INDUCING: Final = 300  # points of a function of its own
 _SHARED_INDUCING: Final = 2000  # points that the functions of all classes share
 _SEARCH_ROWS: Final = 10_000  # of the search with two classes
@@ -70,23 +72,24 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     each class has a model of its own against all others. M inducing points represent all rows: computing time grows as
     n M^2. With two classes, or one against all others, kernel and inducing points maximise a lower bound on the
     evidence ([HMG15]_). The softmax model takes the most probable f, and the kernel with the lowest log-loss on
-    held-out rows.
+    held-out rows. It can be chosen for two classes, too: it is better if they hardly overlap and rows are many.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
-        with one length-scale per feature (ARD), which start at the standard deviations of the features, so features
-        need no scaling. Weak priors keep length-scales similar and the amplitude finite. If features have heavy tails,
-        put a `QuantileTransformer` in front. The softmax model has a Matern kernel (nu = 5/2) instead.
+        Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a Matern kernel
+        (nu = 5/2) with one length-scale per feature (ARD), which start at the standard deviations of the features, so
+        features need no scaling. Weak priors keep length-scales similar and the amplitude finite. If features have
+        heavy tails, put a `QuantileTransformer` in front.
     likelihood : {"probit", "logit"}, default="probit"
         Probability of one of two classes given f. Predictive probabilities of "probit" have a closed form. The softmax
         model does not use it.
     multi_class : {"auto", "softmax", "one_vs_rest"}, default="auto"
-        How more than two classes are modelled. "softmax": one model, whose functions share kernel and inducing points.
-        "one_vs_rest": for each class a model of two classes; their probabilities are divided by their sum. "auto":
-        "softmax", except in cases that it does not support: ``inference="vb"`` or "svi", ``optimizer="adam"``,
-        ``learn_inducing=True``, kernel values of more than 2 GiB, or more than 10,000 rows in files or on a cluster.
+        How classes are modelled. "softmax": one model, whose functions share kernel and inducing points.
+        "one_vs_rest": for each class a model of two classes; their probabilities are divided by their sum. "auto": with
+        two classes one function, with more the softmax, except in cases that it does not support: ``inference="vb"`` or
+        "svi", ``optimizer="adam"``, ``learn_inducing=True``, kernel values of more than 2 GiB, or more than 10,000 rows
+        in files or on a cluster.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 2000 for the softmax,
         else 300.
@@ -415,7 +418,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     def _takes_softmax(self, n: int) -> bool:
         """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
-        if self.classes_.size == 2 or self.multi_class == "one_vs_rest":
+        if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and self.classes_.size == 2):
             return False
         others = ("inference", "vb"), ("inference", "svi"), ("optimizer", "adam"), ("learn_inducing", True)
         lacks = [f"{name}={value!r}" for name, value in others if getattr(self, name) == value]
@@ -467,7 +470,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     def _config(self, *, by_softmax: bool = False) -> GeneralConfig:
         """Return the settings of searches and inference."""
-        many = self.classes_.size > 2
+        many = self.classes_.size > 2 or by_softmax
         # Callbacks belong to this process.
         callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
@@ -475,6 +478,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         if isinstance(n_inducing, str):
             n_inducing = _SHARED_INDUCING if by_softmax else _INDUCING
         sparse = self._sparse_config(n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
+        sparse = replace(sparse, smoothness=_SMOOTHNESS)
         return GeneralConfig(
             sparse, self.inference, self._schedule(callback), self.learning_rate, classifier_priors, search_rows
         )
@@ -513,7 +517,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Returns
         -------
         mean : ndarray of shape (n,) or (n, n_classes)
-            Posterior mean of f: of the second of two classes, or of each class; of the softmax the most probable f.
+            Posterior mean of f: of the second of two classes, or of each class; of the softmax the most probable f, and
+            with two classes its difference.
         std : ndarray of the same shape
             Only with ``return_std=True``. The softmax has one for all classes, of Laplace's approximation: times
             sqrt(2) it is that of the difference of two classes that are the only ones in question. It is large where
@@ -522,7 +527,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         rows = self._check_new_rows(X)
         if isinstance(self.likelihood_, Softmax):
             mean, variance = self.posterior_.latent(rows, variance=return_std)
-            return (mean, np.sqrt(variance)[:, None].repeat(mean.shape[1], axis=1)) if return_std else mean
+            std = np.sqrt(variance)[:, None].repeat(mean.shape[1], axis=1) if return_std else None
+            if mean.shape[1] == 2:
+                mean, std = mean[:, 1] - mean[:, 0], None if std is None else np.sqrt(2.0) * std[:, 0]
+            return mean if std is None else (mean, std)
         moments = [posterior.latent(rows, variance=return_std) for posterior in self.posteriors_]
         mean, variance = (np.column_stack(columns) for columns in zip(*moments, strict=True))
         if len(moments) == 1:

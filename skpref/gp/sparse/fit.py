@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
-from skpref.gp.default_kernels import named_kernel
+from skpref.gp.default_kernels import deviations, stationary
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound
@@ -131,7 +131,7 @@ def _search_subset(
 ) -> SparseSearch:
     """Stage 1: hyper-parameters by the exact evidence of a subset of the rows, which stand as inducing points."""
     subset = sample.sample(SUBSET_ROWS, rng)
-    start = _initial_hyperparameters(kernel, subset.X, config, rng)
+    start = _initial_hyperparameters(kernel, subset.X, config)
     search, objective = SparseSearch(config, start, priors=priors), evidence_objective(subset)
     search.ascend(objective)
     if kernel is None or search.parameters.noise > _PURE_NOISE:  # the default kernel's length-scales are a guess
@@ -200,25 +200,22 @@ def initial_parameters(
     X: Features, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator
 ) -> SparseParameters:
     """Return the cold start."""
-    start = _initial_hyperparameters(kernel, X, config, rng)
+    start = _initial_hyperparameters(kernel, X, config)
     return replace(start, points=choose_points(X, start.kernel, config, rng))
 
 
-def _initial_hyperparameters(
-    kernel: Kernel | None, X: Features, config: SparseConfig, rng: np.random.Generator
-) -> SparseParameters:
+def _initial_hyperparameters(kernel: Kernel | None, X: Features, config: SparseConfig) -> SparseParameters:
     """Return the cold start with all rows as inducing points."""
-    return SparseParameters(
-        _initial_kernel(kernel, X, rng), _INITIAL_NOISE if config.noise is None else config.noise, X
-    )
+    noise = _INITIAL_NOISE if config.noise is None else config.noise
+    return SparseParameters(_initial_kernel(kernel, X, config.smoothness), noise, X)
 
 
-def _initial_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -> Kernel:
+def _initial_kernel(kernel: Kernel | None, X: Features, smoothness: float) -> Kernel:
     """Return a copy of the kernel, or the default kernel for these features."""
     if kernel is not None:
         return clone(kernel)
     with np.errstate(over="ignore", invalid="ignore"):
-        default = named_kernel("ard", X, rng)
+        default = stationary(smoothness, deviations(X))
         finite = bool(np.all(np.isfinite(default.theta)) and np.all(np.isfinite(default.bounds)))
     if not finite:
         msg = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."

@@ -59,6 +59,7 @@ class SparseConfig:
     max_iter: int  # iterations of a search
     tol: float  # gain at which a search ends
     on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
+    smoothness: float = np.inf  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
 
 
 @dataclass(frozen=True, eq=False)

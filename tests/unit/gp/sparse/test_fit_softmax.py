@@ -10,6 +10,7 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
@@ -117,10 +118,25 @@ def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = softmax(n_inducing=5, max_iter=1, **options).fit(X, Y)
         assert (len(model.posteriors_), model.likelihood_) == (3, PairwiseProbit())
-    two = softmax(multi_class="softmax", inference="svi").fit(X, Y == "low")
-    assert two.likelihood_ == PairwiseProbit()
+    assert softmax(n_inducing=5).fit(X, Y == "low").likelihood_ == PairwiseProbit()
     monkeypatch.setattr("skpref.gp.sparse.classifier.full_passes_fit", lambda *_: False)
     assert len(softmax(n_inducing=5).fit(X, Y).posteriors_) == 3
+
+
+def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_softmax():
+    model = softmax(multi_class="softmax").fit(X, Y == "low")
+    assert isinstance(model.likelihood_, Softmax)
+    assert model.inference_ == "map"
+    mean, std = model.predict_latent(X, return_std=True)
+    assert_allclose(model.predict_latent(X), mean)
+    assert_allclose(expit(mean), model.predict_proba(X)[:, 1], atol=1e-9)
+    # Laplace's approximation of a logistic regression on f with twice the variance, in whitened variables.
+    rows = model.posterior_.basis.rows(X) * np.sqrt(2.0)
+    p = expit(mean)
+    precision = np.eye(rows.shape[1]) + rows.T @ (rows * (p * (1.0 - p))[:, None])
+    unexplained = 2.0 * model.kernel_.diag(X) - np.sum(rows**2, axis=1)
+    variance = np.sum(rows * np.linalg.solve(precision, rows.T).T, axis=1) + unexplained
+    assert_allclose(std**2, variance, rtol=1e-6)
 
 
 def test_a_search_that_is_cut_short_warns():
