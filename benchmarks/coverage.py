@@ -341,8 +341,7 @@ def machine(users: str, *, binary: bool = False, levels: str = "", **params: obj
         if levels:
             cuts = np.array([-2.0, -0.5, 0.5, 2.0])
             level = np.searchsorted(cuts, y)
-            options = {"n_factors": 5, "inference": "variational", **params}
-            machine = VariationalFMOrdinal(class_order=range(5), random_state=0, **options).fit(X[train], level[train])
+            machine = VariationalFMOrdinal(class_order=range(5), random_state=0, **params).fit(X[train], level[train])
             if levels == "level":
                 return level_ranks(level[test], machine.predict_proba(X[test]), rng)
             mean, variance = machine.latent_mean_and_variance(X[test])
@@ -378,6 +377,7 @@ def ratings(model: Callable[[], Any], *, noise: float = 1.0, n_ratings: int = 40
 def rows() -> list[Row]:
     """Return every row of the table."""
     kernel, known = ProductMatern([1.5, 1.5]), {"shape_s0": KNOWN, "rate_s0": KNOWN}
+    variational = {"inference": "variational"}
     return [
         Row("GPPLClassifier, kernel and scale known", "utility",
             gppl("utility", kernel=kernel, item_effects=False, **known)),
@@ -437,9 +437,9 @@ def rows() -> list[Row]:
         Row("VariationalFMOrdinal", "level, known users", machine("known", levels="level")),
         Row("VariationalFMOrdinal", "level, new users", machine("new", levels="level")),
         Row("VariationalFMOrdinal", "y(x), known users", machine("known", levels="y(x)")),
-        Row("VariationalFMOrdinal, gibbs", "level, known users", machine("known", levels="level", inference="gibbs")),
-        Row("VariationalFMOrdinal, gibbs", "level, new users", machine("new", levels="level", inference="gibbs")),
-        Row("VariationalFMOrdinal, gibbs", "y(x), known users", machine("known", levels="y(x)", inference="gibbs")),
+        Row("VariationalFMOrdinal, variational", "level, known users", machine("known", levels="level", **variational)),
+        Row("VariationalFMOrdinal, variational", "level, new users", machine("new", levels="level", **variational)),
+        Row("VariationalFMOrdinal, variational", "y(x), known users", machine("known", levels="y(x)", **variational)),
         Row("GibbsM3F", "rating", ratings(lambda: GibbsM3F(random_state=0)), 6),
         Row("GibbsM3F, little noise", "rating", ratings(lambda: GibbsM3F(random_state=0), noise=0.3), 6),
         Row("GibbsIPM3F", "rating", ratings(lambda: GibbsIPM3F(random_state=0)), 6),

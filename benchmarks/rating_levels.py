@@ -150,7 +150,8 @@ def main() -> None:
             users = np.random.default_rng(0).permutation(table["user"].unique())
             total = table.groupby("user").size().loc[users].cumsum()
             table = table[table["user"].isin(total.index[total <= args.most])]
-        X, y = table[["user", "item"]].to_numpy(dtype=np.int64), table["rating"].to_numpy(dtype=np.float64)
+        X = np.column_stack([pd.factorize(table[column])[0] for column in ("user", "item")])
+        y = table["rating"].to_numpy(dtype=np.float64)
         print(f"{path.name}: {y.size} ratings, {np.unique(X[:, 0]).size} users, {np.unique(X[:, 1]).size} items")
         for name in [*args.models, *list(models)[len(MODELS) :]]:
             results, seconds = [], 0.0

@@ -68,11 +68,10 @@ rows = measured["ratings"]
 sets = list(dict.fromkeys(row["set"] for row in rows))
 shares = {row["set"]: row["log_loss"] for row in rows if row["model"] == "shares of the levels"}
 figure, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
-models = "VariationalFM", "VariationalFMOrdinal", "VariationalFMOrdinal, Gibbs", "GibbsM3F"
-labels = "VariationalFM", "VariationalFMOrdinal, variational", "VariationalFMOrdinal, Gibbs", "GibbsM3F"
-for model, label, colour in zip(models, labels, (OTHERS, OURS, FOURTH, THIRD), strict=True):
+models = "VariationalFMOrdinal", "GibbsM3F", "GibbsIPM3F", "myFM, ordered probit"
+for model, colour in zip(models, (OURS, FOURTH, THIRD, OTHERS), strict=True):
     losses = {row["set"]: row["log_loss"] for row in rows if row["model"] == model}
-    ax.scatter([losses[name] / shares[name] for name in sets], sets, color=colour, label=label, zorder=3, s=50)
+    ax.scatter([losses[name] / shares[name] for name in sets], sets, color=colour, label=model, zorder=3, s=50)
 ax.grid(color="0.92")
 ax.set(xlabel="log-loss / log-loss of the shares of the levels")
 ax.invert_yaxis()
