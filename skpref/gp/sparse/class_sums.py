@@ -133,7 +133,7 @@ class SummedClassifier(SparseGP):
         for columns, (_, factors) in zip(zip(*parts, strict=True), draws, strict=True):
             X, is_positive, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
             targets = distinct_targets(X, is_positive.astype(np.float64), weight * factors[is_positive])
-            samples.append(Observations(targets.X[targets.row], targets.y, targets.weight))
+            samples.append(Observations(targets.rows, targets.y, targets.weight))
         return samples
 
     def _check_sums_suffice(self) -> None:
@@ -239,4 +239,4 @@ def _batch_sums(
         return None
     targets = distinct_targets(*batch)
     labels = (targets.y == positive).astype(np.float64)
-    return sums_over(template, state, targets.X[targets.row], labels, targets.weight)
+    return sums_over(template, state, targets.rows, labels, targets.weight)

@@ -447,7 +447,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self, targets: DistinctTargets, config: GeneralConfig, warm_starts: list[WarmStart] | None
     ) -> list[GeneralFit]:
         """Fit one model to two classes, or one to each of more, from the ends of earlier fits or from scratch."""
-        rows = targets.X[targets.row]
+        rows = targets.rows
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         starts = [None] * len(positive_classes) if warm_starts is None else warm_starts
         rngs = as_generator(self.random_state).spawn(len(positive_classes))

@@ -245,7 +245,8 @@ def _learn(
 ) -> tuple[SparseSearch, Likelihood, svi.State | None]:
     """Return the search for kernel and points on a sample, with the likelihood and the posterior at its end."""
     sparse = replace(config.sparse, noise=1.0)  # in a search noise is a parameter of the likelihood
-    distinct = data.X[np.sort(unique_rows(data.X)[0])]
+    first = unique_rows(data.X)[0]
+    distinct = data.X if first.size == data.n else data.X[np.sort(first)]
     state = None
     if start is None:
         parameters = initial_parameters(distinct, kernel, sparse, rng)

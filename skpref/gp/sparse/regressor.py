@@ -441,7 +441,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         """Fit by natural-gradient steps, for any likelihood and for mini-batches."""
         config = self._config(scale, targets.X.shape[0])
         y = standardised(targets, scale)
-        data = Observations(targets.X[targets.row], y, targets.weight)
+        data = Observations(targets.rows, y, targets.weight)
         searches = start is None or start.search != "skip"
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
             # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.

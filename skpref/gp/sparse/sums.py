@@ -297,4 +297,4 @@ def _batch_sums(
     if batch is None:
         return None
     targets = distinct_targets(*batch)
-    return sums_over(template, state, targets.X[targets.row], standardised(targets, scale), targets.weight)
+    return sums_over(template, state, targets.rows, standardised(targets, scale), targets.weight)

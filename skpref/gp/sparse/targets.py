@@ -45,6 +45,11 @@ class DistinctTargets(NamedTuple):
     y: Array  # (m,): its target
     weight: Array  # (m,): sum of its weights
 
+    @property
+    def rows(self) -> Features:
+        """The row of each pair, shape (m, d); no copy if every row has one target."""
+        return self.X if self.row.size == self.X.shape[0] else self.X[self.row]
+
 
 def distinct_targets(X: Features, y: Array, weight: Array) -> DistinctTargets:
     """Merge equal pairs of row and target."""
