@@ -21,6 +21,7 @@ from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale, GammaScale, Scale
+from skpref.inference.shards import InMemory, ShardedProblem, ShardRows
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
 HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
+_MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes through parts, and of a part
 # Passes over the data of all fits of the search for one factor on the length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
@@ -312,6 +314,8 @@ def _fit_posterior(
     problem = replace(problem, rule=RULES[inference])
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
+    elif inference in {"vb", "laplace"} and problem.n_observations > _MANY_PAIRS:
+        problem = _in_parts(problem)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None
     if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
@@ -326,6 +330,22 @@ def _fit_posterior(
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+
+
+def _in_parts(problem: svi.Problem) -> svi.Problem:
+    """Return the same problem in parts of a million comparisons, whose arrays are taken from memory again and again.
+
+    Arrays of more than 32 MB come from the system at each use, and clearing their pages takes as long as the pass.
+    """
+    rows, first = [], next(iter(problem.terms.values()))
+    assert isinstance(first, PairTerm)  # noqa: S101
+    if first.covariates is not None or problem.likelihood.has_parameters:
+        return problem
+    for start in range(0, problem.n_observations, _PART):
+        part = slice(start, start + _PART)
+        residual = None if first.residual is None else first.residual[part]
+        rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
+    return ShardedProblem.of(problem, InMemory(), rows, problem.n_observations)
 
 
 def resumed_state(start: svi.State, earlier: svi.State | None) -> svi.State:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -330,3 +331,40 @@ def test_root_mean_squares_follow_the_unit(unit: float) -> None:
     values, weight = np.array([[3.0, 0.0, 0.0], [4.0, 0.0, 2.0], [0.0, 0.0, 9.0]]), np.array([1.0, 1.0, 0.0])
     wanted = np.array([np.sqrt(12.5), 1.0 / unit, np.sqrt(2.0)])
     assert_allclose(root_mean_square(unit * values, weight) / unit, wanted)
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("options", [{}, {"n_inducing": 5}, {"order": True}, {"inference": "laplace"}])
+def test_many_comparisons_are_fitted_in_parts_with_the_same_result(monkeypatch, options, features):
+    data = draw(p=400)
+    data = data if features else replace(data, X=None)
+    kernel = RBF(1.0) if features else None
+    whole = run(data, kernel, **options)
+    parts = []
+    in_parts = pair_fit._in_parts
+    monkeypatch.setattr(pair_fit, "_in_parts", lambda problem: parts.append(in_parts(problem)) or parts[-1])
+    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 399)
+    monkeypatch.setattr(pair_fit, "_PART", 150)
+    divided = run(data, kernel, **options)
+    assert [len(rows.left) for rows in parts[0].rows] == [150, 150, 100]
+    assert_allclose(divided.bounds, whole.bounds, rtol=1e-10)
+    for name, block in whole.state.blocks.items():
+        assert_allclose(divided.state.blocks[name].mean, block.mean, rtol=1e-7, atol=1e-9)
+    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 400)
+    parts.clear()
+    run(data, kernel, **options)
+    assert not parts
+
+
+def test_covariates_and_likelihoods_with_parameters_are_fitted_whole(monkeypatch):
+    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 0)
+    monkeypatch.setattr(pair_fit, "_PART", 50)
+    pairs = np.random.default_rng(0).integers(0, 9, (200, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = np.random.default_rng(1).choice([0.0, 0.5, 1.0], len(pairs))
+    ties = GPPLClassifier(likelihood="logit-ties").fit(pairs, y)
+    assert ties.likelihood_.has_parameters
+    frame = pd.DataFrame(pairs, columns=["left", "right"]).assign(length=y + np.linspace(-1.0, 1.0, len(y)))
+    effects = GPPLClassifier(covariates=["length"]).fit(frame, y)
+    monkeypatch.setattr(pair_fit, "_MANY_PAIRS", len(y))
+    assert_array_equal(effects.utility(), GPPLClassifier(covariates=["length"]).fit(frame, y).utility())
