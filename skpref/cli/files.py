@@ -111,7 +111,7 @@ class Sheet:
         cells = self.texts(name)
         empty = [index for index, cell in enumerate(cells) if not cell]
         if empty:
-            what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
+            what = f"{'an' if noun[0] in 'aeio' else 'a'} {noun}{'' if noun in {'label', 'feature'} else ' id'}"
             raise MissingCellError(str(self.fault(f"{what} is missing", empty[0], name)), empty)
         # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
         if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):

@@ -562,8 +562,9 @@ def _add_rank(commands: Any) -> None:
         help="rank items with a saved model, or recommend items to a user",
         description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
         "with, in any order; other columns are ignored. A model without features ranks the items of its data. A model "
-        "of a crowd ranks by the consensus, or by the utilities of one user. A model of ratings ranks all items for a "
-        "user. A model of features ranks the rows of ITEMS by their predictions.",
+        "of a crowd ranks by the consensus, or by the utilities of one user. A model of ratings ranks items for one "
+        "user; m3f and ipm3f leave out what the user has rated. A model of features ranks the rows of ITEMS by their "
+        "predictions.",
     )
     add = rank.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)

@@ -25,6 +25,9 @@ _NO_ITEM = "leave it out by naming the columns of the items in --item-ratings"
 _USERS = "person", "respondent", "participant", "respondent_id", "responseid", "id"  # and those of long tables
 _FEWEST_COLUMNS = 3  # among which one can be unlike the others
 _FEWEST_LEVELS = 3  # from which another number can be far
+_MOST_LEVELS = 11  # of a scale, such as 0 to 10
+_CODE = "if it stands for no answer, leave the cell empty"
+_COUNTS = "now it counts as a rating"
 _SHOWN = 20  # names of columns
 _LEVELS = "m3f", "ipm3f", "fm-ordinal"
 
@@ -124,12 +127,27 @@ def _check_codes(sheet: Sheet, numbers: dict[str, Array], *, is_error: bool) -> 
         name = next(name for name, column in numbers.items() if np.isin(column, few).any())
         row = int(np.flatnonzero(np.isin(numbers[name], few))[0])
         rest = f"far from other ratings, {most[0]:g} to {most[-1]:g} ({n_few} such cells)"
-        advice = "if it stands for no answer, leave the cell empty"
-        fault = sheet.fault(f"{numbers[name][row]:g} is {rest}; {advice}", row, name)
+        fault = sheet.fault(f"{numbers[name][row]:g} is {rest}; {_CODE}", row, name)
         if is_error:
             raise DataError(f"{fault}; if it is a rating, name all levels by --levels")
-        print(f"skpref: note: {fault}", file=sys.stderr)
+        print(f"skpref: note: {fault}; {_COUNTS}", file=sys.stderr)
         return
+    _note_gap(sheet, numbers, values, counts)
+
+
+def _note_gap(sheet: Sheet, numbers: dict[str, Array], values: Array, counts: Array) -> None:
+    """Tell the user of one number beyond a gap in the levels: after 1 to 5, a 9 often stands for no answer."""
+    for alone, rest in ((-1, values[:-1]), (0, values[1:])):
+        steps = np.diff(rest)
+        if not _FEWEST_LEVELS <= rest.size <= _MOST_LEVELS or np.ptp(steps) > 0.0:
+            continue
+        if np.min(np.abs(values[alone] - rest)) < 2.0 * steps[0]:
+            continue
+        name = next(name for name, column in numbers.items() if (column == values[alone]).any())
+        row = int(np.flatnonzero(numbers[name] == values[alone])[0])
+        apart = f"apart from the other ratings, {rest[0]:g} to {rest[-1]:g} ({counts[alone]} such cells)"
+        fault = sheet.fault(f"{values[alone]:g} is {apart}; {_CODE}; {_COUNTS}", row, name)
+        print(f"skpref: note: {fault}", file=sys.stderr)
 
 
 def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> None:

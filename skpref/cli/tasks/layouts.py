@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -203,10 +204,21 @@ def _by_position(sheet: Sheet, name: str, offered: tuple[str, ...], columns: dic
     cells: list[str | None] = columns[name]
     places = {str(place): column for place, column in enumerate(offered, 1)}
     items = {cell for column in offered for cell in columns[column]} | set(offered)
-    if not set(cells) <= {None, *places} or any(map(is_number, items)):
+    if not set(cells) <= {None, *places}:
+        return cells
+    if any(map(is_number, items)):
+        _warn_of_positions(sheet, name, offered, columns)
         return cells
     sheet.notes.append(f"column {name!r} has positions, 1 for {offered[0]!r} to {len(offered)} for {offered[-1]!r}")
     return [None if cell is None else places[cell] for cell in cells]
+
+
+def _warn_of_positions(sheet: Sheet, name: str, offered: tuple[str, ...], columns: dict[str, Any]) -> None:
+    """Tell the user that a column of small numbers is read as items if it may as well have positions."""
+    shown = zip(columns[name], *(columns[column] for column in offered), strict=True)
+    if any(cell is not None and cells[int(cell) - 1] not in {cell, None} for cell, *cells in shown):
+        why = "; if it has positions, write words for the numbers of the items"
+        print(f"skpref: note: {sheet.path}: column {name!r} is read as items, not as positions{why}", file=sys.stderr)
 
 
 def _of_file(sheet: Sheet, error: DataError) -> DataError:
@@ -290,7 +302,7 @@ def _item_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
 
 def _items_of_rows(sheet: Sheet, options: Data) -> NDArray[Any]:
     """Return the item in each row of a contest, shape (n,)."""
-    columns = [sheet.ids(name, "item" if name == (options.item or "item") else name)
+    columns = [sheet.ids(name, "item" if name == (options.item or "item") else "feature")
                for name in _item_columns(sheet, options)]  # fmt: skip
     return columns[0] if len(columns) == 1 else np.array(list(map(" ".join, zip(*columns, strict=True))), dtype=object)
 
@@ -306,7 +318,7 @@ def read_shown_items(sheet: Sheet, options: Data) -> Table | None:
         first.setdefault(item, row)
     columns: dict[str, Array] = {}
     for name in options.features:
-        cells = sheet.ids(name, name)
+        cells = sheet.ids(name, "feature")
         for row, item in enumerate(items):
             if cells[row] != cells[first[item]]:
                 other = f"{cells[first[item]][:80]!r} on {sheet.unit} {sheet.lines[first[item]]}"
@@ -362,7 +374,7 @@ def _choices(
     for place, answer in enumerate(answers):
         columns[f"answer {answer}"] = [items[hits[place]] for _, hits in kept]
     for rows, hits in kept:
-        _check_task(sheet, rows, hits, items)
+        _check_task(sheet, options, rows, hits, items)
     best, *worst = (f"answer {answer}" for answer in answers)
     return from_choices(columns, offered, best, worst=next(iter(worst), None), user="")
 
@@ -389,13 +401,15 @@ def _hit(sheet: Sheet, options: Data, task: str, rows: list[int], answer: str, f
     return next(iter(hits), None)
 
 
-def _check_task(sheet: Sheet, rows: list[int], hits: list[int | None], items: NDArray[Any]) -> None:
+def _check_task(sheet: Sheet, options: Data, rows: list[int], hits: list[int | None], items: NDArray[Any]) -> None:
     """Refuse a task that shows an item twice, or of which the best item is the worst."""
     first: dict[str, int] = {}
     for row in rows:
         if first.setdefault(items[row], row) != row:
             before = f"{sheet.unit} {sheet.lines[first[items[row]]]}"
-            raise sheet.fault(f"item {items[row][:80]!r} is in this task twice (first on {before})", row)
+            by_features = _item_columns(sheet, options) == options.features
+            advice = "; if these items differ, name all their features by --features" if by_features else ""
+            raise sheet.fault(f"item {items[row][:80]!r} is in this task twice (first on {before}){advice}", row)
     if len(set(hits)) < len(hits):
         raise sheet.fault(f"item {items[hits[0]][:80]!r} is both the best and the worst of its task", hits[0])
 
@@ -441,7 +455,13 @@ def _labels(
     if not words and (is_number(cells[0]) or np.isnan(y[0])):
         return sheet.numbers(column, 0.0, 1.0, _LABEL)
     for row in np.flatnonzero(np.isnan(y))[:1].tolist():
-        raise sheet.fault(winner_fault(cells[row], left[row], right[row], "--missing drop"), row, column)
+        fault = winner_fault(cells[row], left[row], right[row], "--missing drop")
+        advice = (
+            ""
+            if lacks_number(cells[row])
+            else ("; replace it by one of them, or empty the cell and use --missing drop")
+        )
+        raise sheet.fault(fault + advice, row, column)
     return y
 
 

@@ -402,6 +402,11 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--covariates", "home", "--model", "m3f"),
         "--covariates is for --model gppl or crowd, not for m3f",
     ),
+    "a word for no side": (
+        "model_a,model_b,winner\nx,y,model_a\nx,y,error\n",
+        (),
+        "as the other rows have it; replace it by one of them, or empty the cell and use --missing drop",
+    ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),
         (),

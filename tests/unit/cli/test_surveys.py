@@ -173,6 +173,16 @@ def test_numbers_of_any_size_are_ratings_with_a_note(capsys: pytest.CaptureFixtu
     assert "note: survey.csv, line 4, column 'Q3_milk': 99 is far from other ratings" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("code", "noted"), [(9, True), (-1, True), (6, False)])
+def test_a_number_beyond_a_gap_has_a_note(code: int, noted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    write(NAMES, changed(2, 4, code))
+    labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "person", *ITEMS]))
+    note = (
+        f"line 4, column 'Q3_milk': {code} is apart from the other ratings, 1 to 5 (1 such cells); if it stands for no"
+    )
+    assert (note in capsys.readouterr().err) == noted
+
+
 def test_ratings_of_a_person_are_comparisons() -> None:
     data = comparisons.read(parse(["fit", "survey.csv", "--model", "crowd", "--user", "person", *ITEMS])).data
     won = {(user, *pair[:: 1 if y == 1.0 else -1]) if y != 0.5 else (user, "tie")
@@ -236,6 +246,11 @@ def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.Captur
     write("a,b,c,chosen", [(7, 8, 9, 1), (1, 8, 9, 2)], "tasks.csv")
     assert main(["fit", "tasks.csv", "--offered", "a,b,c"]) == 2
     assert "tasks.csv, line 2: column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
+    note = "column 'chosen' is read as items, not as positions; if it has positions, write words for the numbers"
+    for rows, noted in (([(3, 1, 2, 1), (1, 3, 2, 2)], True), ([(1, 2, 3, 1), (1, 2, 3, 2)], False)):
+        write("a,b,c,chosen", rows, "tasks.csv")
+        comparisons.read(parse(["fit", "tasks.csv", "--offered", "a,b,c"]))
+        assert (note in capsys.readouterr().err) == noted
 
 
 def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,6 +306,16 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     ),
     "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst of its task"),
     "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "is in this task twice (first on line"),
+    "few features": (
+        [(*line[:4], "same", *line[5:]) for line in LONG],
+        (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
+        "is in this task twice (first on line 2); if these items differ, name all their features by --features",
+    ),
+    "no feature": (
+        relabelled(1, 4, ""),
+        (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
+        "line 3, column 'kind': a feature is missing; --missing drop leaves such rows out",
+    ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
     "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
     "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but contest"),
