@@ -199,16 +199,21 @@ def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | 
                 raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
         else:
             for note in complete.notes:
-                print(f"skpref: note: {note}", file=sys.stderr)
+                say_note(note)
             say_left_out(len(sheet.lines) - len(complete.lines), "row", f"of {sheet.path} ", "incomplete")
             return result
+
+
+def say_note(note: str) -> None:
+    """Tell the user something that is no error."""
+    print(f"skpref: note: {note}", file=sys.stderr)
 
 
 def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
     """Tell the user of rows that are not used."""
     if count:
         rows = f"1 {noun} {of}is" if count == 1 else f"{count} {noun}s {of}are"
-        print(f"skpref: note: {rows} {reason} and left out", file=sys.stderr)
+        say_note(f"{rows} {reason} and left out")
 
 
 def _with_point(cell: Any) -> Any:
@@ -294,7 +299,7 @@ def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
             lines.append(line)
     if not form.columns and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
         where = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
-        print(f"skpref: note: {path}: {where}, are no answers and skipped", file=sys.stderr)
+        say_note(f"{path}: {where}, are no answers and skipped")
         del rows[:2], lines[:2]
     if not header:
         raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref._version import __version__
+from skpref.cli.files import say_note
 from skpref.cli.report import write_noted, write_trials
 from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
@@ -188,7 +189,7 @@ class Job:
         except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
             self._kept = None
             note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason(error)}"
-            print(f"skpref: note: {note}", file=sys.stderr)
+            say_note(note)
 
     def _run_trials(self, train: Rows, storage: Any) -> None:
         options, task = self.options, self.task

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from skpref._text import printable, printable_lines
+from skpref.cli.files import say_note
 from skpref.cli.options import Demo, Elicit, Fit, Predict, Rank, Sync, Tune, parse
 from skpref.exceptions import SkprefError
 
@@ -168,4 +169,4 @@ def _in_a_line(error: Exception) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     if issubclass(category, UserWarning):  # ours and scikit-learn's; deprecations are not for users of a command
-        print(f"skpref: note: {printable(message)}", file=sys.stderr)
+        say_note(printable(message))

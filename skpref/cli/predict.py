@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 import zipfile
 from dataclasses import replace
@@ -13,7 +12,17 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import Format, as_in_model, by_text, check_file, complete_rows, nearest, read_sheet, write_csv
+from skpref.cli.files import (
+    Format,
+    as_in_model,
+    by_text,
+    check_file,
+    complete_rows,
+    nearest,
+    read_sheet,
+    say_note,
+    write_csv,
+)
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -86,7 +95,7 @@ def _with_trained_columns(options: Predict, sheet: Sheet) -> Predict:
     }
     shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
     if shown:
-        print(f"skpref: note: read {shown}, the columns that the model was learnt from", file=sys.stderr)
+        say_note(f"read {shown}, the columns that the model was learnt from")
     return replace(options, **used)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import check_no_source, naming, write_csv
+from skpref.cli.files import check_no_source, naming, say_note, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
@@ -152,7 +152,7 @@ def _noted(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - such as of fonts and of disks
-        print(f"skpref: note: {what}: {printable(in_a_line(error))}", file=sys.stderr)
+        say_note(f"{what}: {printable(in_a_line(error))}")
 
 
 def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None:

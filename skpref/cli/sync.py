@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from skpref.cli.files import say_note
 from skpref.cli.report import print_json
 from skpref.exceptions import DataError
 
@@ -22,7 +22,7 @@ def sync(options: Sync) -> int:
         )
     sent = send(options.spool, options.tracking_uri, experiment=options.experiment)
     for problem in sent.problems:
-        print(f"skpref: note: {problem}", file=sys.stderr)
+        say_note(problem)
     if options.json:
         print_json({"events": sent.n_events, "files": sent.n_files, "problems": list(sent.problems)})
     elif sent.n_files or not sent.problems:

@@ -394,6 +394,22 @@ class ShardedProblem(Problem):
         parts = template.terms, template.likelihood, template.y, template.weight, template.rule
         return cls(*parts, shards=shards, rows=rows, template=shards.share(template), n_rows=n_rows)
 
+    @classmethod
+    def divided(cls, problem: Problem, size: int) -> Problem:
+        """Return a problem in memory in parts of so many comparisons; itself where shards lack something that it has.
+
+        Arrays of more than 32 MB come from the system at each use, and clearing their pages takes as long as the pass.
+        """
+        rows, first = [], next(iter(problem.terms.values()))
+        assert isinstance(first, PairTerm)  # noqa: S101 - shards hold comparisons of items
+        if first.covariates is not None or problem.likelihood.has_parameters:
+            return problem
+        for start in range(0, problem.n_observations, size):
+            part = slice(start, start + size)
+            residual = None if first.residual is None else first.residual[part]
+            rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
+        return cls.of(problem, InMemory(), rows, problem.n_observations)
+
     def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
         """Return the problem with what the inducing points leave of each comparison."""
         shared = self.template, self.shards.share(basis), self.shards.share(X)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from skpref.cli.files import (
     read_sheet,
     read_table,
     say_left_out,
+    say_note,
 )
 from skpref.cli.rankings import (
     annotators_text,
@@ -340,7 +340,7 @@ def read_comparisons(options: Data) -> Comparisons:
         answers = read_answers(sheet, options)
     items = read_shown_items(sheet, options)
     for note in sheet.notes:
-        print(f"skpref: note: {sheet.path}: {note}", file=sys.stderr)
+        say_note(f"{sheet.path}: {note}")
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)

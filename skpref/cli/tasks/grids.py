@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpref._text import lacks_number, printable
-from skpref.cli.files import Sheet, as_id, complete_rows, is_number
+from skpref.cli.files import Sheet, as_id, complete_rows, is_number, say_note
 from skpref.cli.tasks.base import read_weights
 from skpref.exceptions import DataError
 
@@ -130,7 +129,7 @@ def _check_codes(sheet: Sheet, numbers: dict[str, Array], *, is_error: bool) -> 
         fault = sheet.fault(f"{numbers[name][row]:g} is {rest}; {_CODE}", row, name)
         if is_error:
             raise DataError(f"{fault}; if it is a rating, name all levels by --levels")
-        print(f"skpref: note: {fault}; {_COUNTS}", file=sys.stderr)
+        say_note(f"{fault}; {_COUNTS}")
         return
     _note_gap(sheet, numbers, values, counts)
 
@@ -147,7 +146,7 @@ def _note_gap(sheet: Sheet, numbers: dict[str, Array], values: Array, counts: Ar
         row = int(np.flatnonzero(numbers[name] == values[alone])[0])
         apart = f"apart from the other ratings, {rest[0]:g} to {rest[-1]:g} ({counts[alone]} such cells)"
         fault = sheet.fault(f"{values[alone]:g} is {apart}; {_CODE}; {_COUNTS}", row, name)
-        print(f"skpref: note: {fault}", file=sys.stderr)
+        say_note(str(fault))
 
 
 def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> None:
@@ -215,4 +214,4 @@ def _items(names: Sequence[str]) -> str:
 
 def _say(sheet: Sheet, *notes: str) -> None:
     for note in notes:
-        print(f"skpref: note: {sheet.path}: {note}", file=sys.stderr)
+        say_note(f"{sheet.path}: {note}")

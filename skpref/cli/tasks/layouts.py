@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref._text import lacks_number
-from skpref.cli.files import is_number, say_left_out
+from skpref.cli.files import is_number, say_left_out, say_note
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
 from skpref.data.frames import labels_of_winners, winner_fault
@@ -218,7 +217,7 @@ def _warn_of_positions(sheet: Sheet, name: str, offered: tuple[str, ...], column
     shown = zip(columns[name], *(columns[column] for column in offered), strict=True)
     if any(cell is not None and cells[int(cell) - 1] not in {cell, None} for cell, *cells in shown):
         why = "; if it has positions, write words for the numbers of the items"
-        print(f"skpref: note: {sheet.path}: column {name!r} is read as items, not as positions{why}", file=sys.stderr)
+        say_note(f"{sheet.path}: column {name!r} is read as items, not as positions{why}")
 
 
 def _of_file(sheet: Sheet, error: DataError) -> DataError:
@@ -456,12 +455,9 @@ def _labels(
         return sheet.numbers(column, 0.0, 1.0, _LABEL)
     for row in np.flatnonzero(np.isnan(y))[:1].tolist():
         fault = winner_fault(cells[row], left[row], right[row], "--missing drop")
-        advice = (
-            ""
-            if lacks_number(cells[row])
-            else ("; replace it by one of them, or empty the cell and use --missing drop")
-        )
-        raise sheet.fault(fault + advice, row, column)
+        if not lacks_number(cells[row]):
+            fault += "; replace it by one of them, or empty the cell and use --missing drop"
+        raise sheet.fault(fault, row, column)
     return y
 
 

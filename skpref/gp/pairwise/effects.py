@@ -44,8 +44,9 @@ class CovariateEffects:
         Upper end of the credible interval.
     odds_ratio : ndarray of shape (n,)
         Factor on the odds of the left side for one unit of the covariate, between items of equal utility: exp(effect)
-        with a logit likelihood. With a probit likelihood it depends on the starting value; here the covariate changes
-        from 0 to 1.
+        with ``likelihood="logit"``. With a probit likelihood, or with ties as answers of their own, it depends on the
+        starting value; here the covariate changes from 0 to 1. Where there are ties, these are the odds of left
+        against right.
     probability_positive : ndarray of shape (n,)
         Posterior probability that the coefficient is positive.
     typical : ndarray of shape (n,)

@@ -21,7 +21,7 @@ from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale, GammaScale, Scale
-from skpref.inference.shards import InMemory, ShardedProblem, ShardRows
+from skpref.inference.shards import ShardedProblem
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 
@@ -315,7 +315,7 @@ def _fit_posterior(
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
     elif inference in {"vb", "laplace"} and problem.n_observations > _MANY_PAIRS:
-        problem = _in_parts(problem)
+        problem = ShardedProblem.divided(problem, _PART)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None
     if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
@@ -330,22 +330,6 @@ def _fit_posterior(
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
-
-
-def _in_parts(problem: svi.Problem) -> svi.Problem:
-    """Return the same problem in parts of a million comparisons, whose arrays are taken from memory again and again.
-
-    Arrays of more than 32 MB come from the system at each use, and clearing their pages takes as long as the pass.
-    """
-    rows, first = [], next(iter(problem.terms.values()))
-    assert isinstance(first, PairTerm)  # noqa: S101
-    if first.covariates is not None or problem.likelihood.has_parameters:
-        return problem
-    for start in range(0, problem.n_observations, _PART):
-        part = slice(start, start + _PART)
-        residual = None if first.residual is None else first.residual[part]
-        rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
-    return ShardedProblem.of(problem, InMemory(), rows, problem.n_observations)
 
 
 def resumed_state(start: svi.State, earlier: svi.State | None) -> svi.State:

@@ -72,7 +72,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     each class has a model of its own against all others. M inducing points represent all rows: computing time grows as
     n M^2. With two classes, or one against all others, kernel and inducing points maximise a lower bound on the
     evidence ([HMG15]_). The softmax model takes the most probable f, and the kernel with the lowest log-loss on
-    held-out rows. It can be chosen for two classes, too: it is better if they hardly overlap and rows are many.
+    held-out rows. It can be chosen for two classes, too: it is better if they hardly overlap and there are
+    thousands of rows.
 
     Parameters
     ----------
@@ -517,11 +518,12 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Returns
         -------
         mean : ndarray of shape (n,) or (n, n_classes)
-            Posterior mean of f: of the second of two classes, or of each class; of the softmax the most probable f, and
-            with two classes its difference.
+            Posterior mean of f: of the second of two classes, or of each class; of the softmax the most probable f.
+            The softmax of two classes has two functions: this is the second one minus the first.
         std : ndarray of the same shape
-            Only with ``return_std=True``. The softmax has one for all classes, of Laplace's approximation: times
-            sqrt(2) it is that of the difference of two classes that are the only ones in question. It is large where
+            Only with ``return_std=True``. The softmax of more than two classes has one for all of them, of Laplace's
+            approximation: times sqrt(2) it is that of the difference of two classes that are the only ones in question.
+            It is large where
             classes are separated with certainty, and `predict_proba` does not use it.
         """
         rows = self._check_new_rows(X)

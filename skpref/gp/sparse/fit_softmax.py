@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassCounts", "fit_softmax"]
 
-_SMOOTHNESS: Final = 2.5  # of the default kernel, a Matern kernel
 _VARIANCE: Final = (10.0, (1e-4, 1e4))  # of its functions, with its bounds
 # Search for the kernel
 _SEARCH_ROWS: Final = 3000  # that it looks at
@@ -104,7 +103,7 @@ def fit_softmax(
     if start is not None:
         kernel = start.basis.kernel
     elif kernel is None:
-        kernel = ConstantKernel(*_VARIANCE) * stationary(_SMOOTHNESS, feature_scales(data.X))
+        kernel = ConstantKernel(*_VARIANCE) * stationary(config.smoothness, feature_scales(data.X))
     with limit_blas_threads(1):
         if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)

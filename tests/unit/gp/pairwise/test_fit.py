@@ -17,6 +17,7 @@ from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
 from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model, root_mean_square
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.shards import ShardedProblem
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
@@ -341,8 +342,8 @@ def test_many_comparisons_are_fitted_in_parts_with_the_same_result(monkeypatch, 
     kernel = RBF(1.0) if features else None
     whole = run(data, kernel, **options)
     parts = []
-    in_parts = pair_fit._in_parts
-    monkeypatch.setattr(pair_fit, "_in_parts", lambda problem: parts.append(in_parts(problem)) or parts[-1])
+    divided_problem = ShardedProblem.divided
+    monkeypatch.setattr(ShardedProblem, "divided", lambda *args: parts.append(divided_problem(*args)) or parts[-1])
     monkeypatch.setattr(pair_fit, "_MANY_PAIRS", 399)
     monkeypatch.setattr(pair_fit, "_PART", 150)
     divided = run(data, kernel, **options)

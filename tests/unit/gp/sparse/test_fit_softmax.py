@@ -123,7 +123,7 @@ def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
     assert len(softmax(n_inducing=5).fit(X, Y).posteriors_) == 3
 
 
-def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_softmax():
+def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_softmax(tmp_path):
     model = softmax(multi_class="softmax").fit(X, Y == "low")
     assert isinstance(model.likelihood_, Softmax)
     assert model.inference_ == "map"
@@ -137,6 +137,15 @@ def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_s
     unexplained = 2.0 * model.kernel_.diag(X) - np.sum(rows**2, axis=1)
     variance = np.sum(rows * np.linalg.solve(precision, rows.T).T, axis=1) + unexplained
     assert_allclose(std**2, variance, rtol=1e-6)
+    save(model, tmp_path / "model")
+    assert np.array_equal(load(tmp_path / "model").predict_latent(X), mean)
+    assert isinstance(model.partial_fit(X[:5], Y[:5] == "low").likelihood_, Softmax)
+
+
+def test_the_default_kernels_of_both_models_are_matern_kernels():
+    for kind in ("softmax", "one_vs_rest"):
+        model = SVGPClassifier(multi_class=kind, n_inducing=10, optimizer=None, random_state=0).fit(X, Y)
+        assert {kernel.k2.nu for kernel in model.kernels_} == {2.5}
 
 
 def test_a_search_that_is_cut_short_warns():
