@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref._version import __version__
+from skpref.cli.advice import advising_by_options
 from skpref.cli.files import say_note
 from skpref.cli.report import write_noted, write_trials
 from skpref.cli.space import narrowed
@@ -118,7 +119,8 @@ class Job:
             figures["default settings"] = self._evaluate(default.settings, train, test)
         figures |= task.baselines(train, test)
         _say(f"fitting the final model with all {task.noun}")
-        model = task.final(best.settings)
+        with advising_by_options(task.build(best.settings), "skpref fit "):
+            model = task.final(best.settings)
         try:
             findings = task.findings(model, options.seed)
         except Exception as error:  # noqa: BLE001 - the report says it; the model is there

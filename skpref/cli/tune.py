@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
 from skpref._text import printable
+from skpref.cli.advice import OPTIONS, advising_by_options
 from skpref.cli.files import check_file, check_folder, naming, nearest
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
 _DRAWS = 10  # of a space, to see whether estimators take its values
-# Parameters that have an option of their own.
-_OPTIONS = {
-    "items": "--items",
-    "users": "--users",
-    "levels": "--levels",
-    "class_order": "--class-order",
-    "random_state": "--seed",
-}
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
 
@@ -155,9 +148,11 @@ def fit(options: Fit) -> int:
     task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
     say(options, printable(task.headline()))
     settings, params = task.defaults(), dict(options.settings)
-    _check_settings(task.build(settings), params, MODELS[options.model].options)
+    estimator = task.build(settings)
+    _check_settings(estimator, params, MODELS[options.model].options)
     try:
-        model = task.final(settings, params)
+        with advising_by_options(estimator):
+            model = task.final(settings, params)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped during the fit; {options.out} was not written") from stop
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
@@ -181,8 +176,8 @@ def _check_settings(model: Any, params: dict[str, Any], options: Sequence[str]) 
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
     for name in params:
-        if name in _OPTIONS:
-            option = "--levels" if name == "class_order" and "levels" in options else _OPTIONS[name]
+        if name in OPTIONS:
+            option = "--levels" if name == "class_order" and "levels" in options else OPTIONS[name]
             raise DataError(f"--set {name}: use {option}")
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"

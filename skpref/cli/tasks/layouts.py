@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref._text import lacks_number
+from skpref.cli.advice import as_options
 from skpref.cli.files import is_number, say_left_out, say_note
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
@@ -222,7 +223,7 @@ def _warn_of_positions(sheet: Sheet, name: str, offered: tuple[str, ...], column
 
 def _of_file(sheet: Sheet, error: DataError) -> DataError:
     """Return a complaint of a reader of skpref.data as one of the file: its line, and the option for the argument."""
-    text = str(error).replace("missing='drop'", "--missing drop")
+    text = as_options(str(error))
     row = re.search(r" in row ([0-9]+)", text)
     if row is None:
         return sheet.fault(text)

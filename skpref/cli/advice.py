@@ -1,0 +1,57 @@
+"""Advice of the library, which names parameters of Python, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from skpref._estimator import last_step
+from skpref.cli.options import Data
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Parameters of estimators that have an option of their own.
+OPTIONS = {
+    "items": "--items",
+    "users": "--users",
+    "levels": "--levels",
+    "class_order": "--class-order",
+    "random_state": "--seed",
+}
+_OWN = {field.name for field in fields(Data)}
+# A parameter and its value; in brackets stands the value that it has, which is no advice.
+_ADVICE = re.compile(r"(?<![-(\w.])(?<!--set )(?:set )?(?P<name>[a-z]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|[\w.+-]*\w)")
+
+
+def as_options(text: str, names: Sequence[str] = (), command: str = "") -> str:
+    """Return a text in which order_effect=True is --set order_effect=True, where `names` has the parameter."""
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match["name"], match["value"]
+        if name in _OWN and value[0] in "'\"":  # a word, such as on_self='drop'
+            return f"--{name.replace('_', '-')} {value[1:-1]}"
+        return f"{command}--set {name}={value}" if name in names and name not in OPTIONS else match[0]
+
+    return _ADVICE.sub(option, text)
+
+
+@contextmanager
+def advising_by_options(model: Any, command: str = "") -> Iterator[None]:
+    """Write advice of warnings and errors of an estimator as options; `command` is one that takes --set."""
+    names, show = list(last_step(model).get_params(deep=False)), warnings.showwarning
+
+    def show_in_options(message: Warning | str, *more: Any) -> None:
+        show(as_options(str(message), names, command), *more)
+
+    warnings.showwarning = show_in_options  # type: ignore[assignment]  # the stub wants all six names
+    try:
+        yield
+    except DataError as error:
+        raise DataError(as_options(str(error), names, command)) from error
+    finally:
+        warnings.showwarning = show
