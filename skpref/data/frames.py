@@ -152,7 +152,7 @@ def from_winners(
     """
     answer = (left, right, winner) if loser is None else (winner, loser)
     words = (left, right, winner) if loser is None else None
-    reader = _complete(TableReader(frame), missing, (*answer, user), (sample_weight, *covariates), words=words)
+    reader = _complete(frame, missing, (*answer, user), (sample_weight, *covariates), words=words)
     if loser is not None:
         first, second = reader.ids(winner), reader.ids(loser)
         y = np.ones(first.size)
@@ -208,7 +208,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
     [1.0, 0.5]
     """
-    reader = _complete(TableReader(frame), missing, (left, right, user), (score, sample_weight, *covariates))
+    reader = _complete(frame, missing, (left, right, user), (score, sample_weight, *covariates))
     first, second = reader.ids(left), reader.ids(right)
     y = 0.5 + 0.5 * np.sign(reader.numbers(score))
     return _rows(reader, (first, second), y, user, sample_weight, covariates)
@@ -267,7 +267,7 @@ def from_choices(
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     """
-    reader = _complete(TableReader(frame), missing, (chosen, worst, user), (sample_weight,))
+    reader = _complete(frame, missing, (chosen, worst, user), (sample_weight,))
     best = reader.choices(chosen, offered)
     lowest = [None] * len(best) if worst is None else reader.choices(worst, offered)
     pairs, origin, share = [], [], []
@@ -359,7 +359,7 @@ def from_rankings(
         )
     each = () if by is None else (by, item)
     ranks = None if by is None else rank
-    reader = _complete(TableReader(frame), missing, (*each, user), (sample_weight,), ranks=ranks)
+    reader = _complete(frame, missing, (*each, user), (sample_weight,), ranks=ranks)
     if columns is not None:
         groups = _listed(reader, columns)
     elif item_ranks is not None:
@@ -457,14 +457,14 @@ def winner_fault(cell: Cell, left: Cell, right: Cell, drop: str = "missing='drop
 
 # -------------------------------------------------------------------------------------------------------------- columns
 class TableReader:
-    """Columns of a table, by name."""
+    """Columns of a table, by name; `leave_out` says how to leave incomplete rows out."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, leave_out: str = LEAVE_OUT) -> None:
         refuse_collection(frame, "frame")
         names = column_names(frame)
         if names is None:
             raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-        self._frame, self.names = frame, names
+        self._frame, self.names, self._leave_out = frame, names, leave_out
         self._rows: list[int] | None = None  # None: all
         lengths = {str(name): len(frame[name]) for name in names} if isinstance(frame, Mapping) else {}
         if len(set(lengths.values())) > 1:
@@ -481,7 +481,8 @@ class TableReader:
     def ids(self, name: Column, kind: str = "item") -> IdColumn:
         """Return a column of ids, shape (n,)."""
         column = self._column(name)
-        return as_ids(column.to_pylist() if hasattr(column, "to_pylist") else column, f"column {name!r}", "row", kind)
+        cells = column.to_pylist() if hasattr(column, "to_pylist") else column
+        return as_ids(cells, f"column {name!r}", "row", kind, self._leave_out)
 
     def lists(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the cells of several columns, row by row."""
@@ -502,7 +503,7 @@ class TableReader:
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
             cell = self.cells(name)[row]
-            advice = f"; {LEAVE_OUT}" if lacks_number(cell) else ""
+            advice = f"; {self._leave_out}" if lacks_number(cell) else ""
             raise DataError(
                 f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {self.row_of(row)}{advice}"
             )
@@ -540,7 +541,7 @@ class TableReader:
         for row, (items, cell) in enumerate(zip(self.lists(offered), self.cells(name), strict=True)):
             choice = cell if cell in items else dict(zip(offered, items, strict=True)).get(cell)
             if choice is None:
-                advice = "; leave such rows out by missing='drop'" if cell is None else ""
+                advice = f"; {self._leave_out}" if cell is None else ""
                 where = f"in row {self.row_of(row)}"
                 raise DataError(f"column {name!r}: {shorten(cell)} {where} is none of the items offered{advice}")
             chosen.append(choice)
@@ -548,7 +549,7 @@ class TableReader:
 
     def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
         """Return a reader of the other rows."""
-        reader = TableReader(self._frame)
+        reader = TableReader(self._frame, self._leave_out)
         reader._rows = np.flatnonzero(~incomplete).tolist()
         return reader
 
@@ -584,7 +585,7 @@ def _number(cell: Cell) -> float:
 
 
 def _complete(
-    reader: TableReader,
+    frame: Frame,
     missing: Missing,
     columns: Sequence[str | None],
     numbers: Sequence[Any],
@@ -592,12 +593,13 @@ def _complete(
     ranks: str | None = None,
     words: tuple[str, str, str] | None = None,
 ) -> TableReader:
-    """Return the rows with all cells in some columns, and text such as NA in none of numbers; `ranks` has numbers only.
+    """Read the rows with all cells in some columns, and text such as NA in none of numbers; `ranks` has numbers only.
 
     `words` are the columns of two items and of the winner, where NA may be an item.
     """
     if missing not in {"raise", "drop"}:
         raise DataError(f"missing must be 'raise' or 'drop'; got {missing!r:.80}")
+    reader = TableReader(frame, "leave such rows out by missing='drop'")
     if missing == "raise":
         return reader
     flat = [name for entry in numbers for name in (entry if isinstance(entry, tuple) else (entry,))]

@@ -58,7 +58,7 @@ class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignor
         self.distinct = self.codes = None
 
 
-LEAVE_OUT = "leave such rows out, such as by missing='drop' in the readers of skpref.data"
+LEAVE_OUT = "leave such rows out of X and y, such as by X[keep] and y[keep] with a mask of the complete rows"
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
@@ -84,11 +84,13 @@ def shorten(value: object) -> str:
 # one column
 
 
-def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
+def as_ids(
+    column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item", leave_out: str = LEAVE_OUT
+) -> IdColumn:
     """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
     if isinstance(column, _EncodedIds) and column.distinct is not None:
         return column
-    where = _Where(name, noun, kind)
+    where = _Where(name, noun, kind, leave_out)
     refuse_collection(column, name)
     if isinstance(column, list | tuple):
         return _from_objects(list(column), where)
@@ -117,9 +119,10 @@ class _Where(NamedTuple):
     name: str
     noun: str
     kind: str = "item"
+    leave_out: str = LEAVE_OUT  # how to leave rows of a named column out
 
     def missing(self, row: int | str) -> str:
-        advice = f"; {LEAVE_OUT}" if self.name.startswith("column ") else ""
+        advice = f"; {self.leave_out}" if self.name.startswith("column ") else ""
         return f"missing {self.kind} id in {self.noun} {row} of {self.name}{advice}"
 
     def fraction(self, value: str, row: int | str) -> str:

@@ -244,10 +244,24 @@ def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
     assert rows.X.tolist() == [["ann", "gpt", "llama"]]
     assert rows.covariates is not None
     assert rows.covariates.tolist() == [[50.0]]
-    with pytest.raises(DataError, match="row 1 of column 'model_b'; leave such rows out, such as by missing='drop'"):
+    with pytest.raises(DataError, match="row 1 of column 'model_b'; leave such rows out by missing='drop'"):
         from_winners(battles, "model_a", "model_b")
     with pytest.raises(DataError, match="missing must be 'raise' or 'drop'; got 'omit'"):
         from_winners(battles, missing="omit")  # type: ignore[arg-type]
+
+
+def test_advice_on_incomplete_rows_of_a_fit_works() -> None:
+    columns = {"a": [*"xyzxy"], "b": [*"yzxzx"], "won": [1, 1, 0, 1, 0], "home": [1.0, 0.0, None, -1.0, 1.0]}
+    frame = pytest.importorskip("pandas").DataFrame(columns)
+    model = GPPLClassifier(left="a", right="b", covariates=["home"])
+    missing = "got None in row 2; leave such rows out of X and y, such as by X[keep] and y[keep]"
+    with pytest.raises(DataError, match=re.escape(missing)):
+        model.fit(frame, frame["won"])
+    keep = frame["home"].notna()
+    model.fit(frame[keep], frame["won"][keep])
+    model.fit(frame[keep], frame["won"].to_numpy()[keep])
+    with pytest.raises(DataError, match=r"missing item id in row 0 of column 'a'; leave such rows out of X and y"):
+        model.fit(frame.assign(a=[None, *"yzxy"], home=1.0), frame["won"])
 
 
 def test_every_reader_leaves_incomplete_rows_out() -> None:
@@ -291,7 +305,7 @@ def test_text_for_a_missing_number_is_one(text: str) -> None:
     games = {"left": ["a", "b", "a"], "right": ["b", "a", "b"], "goals": ["1", text, "2"], "weight": ["1", "1", text]}
     read = partial(from_results, games, score="goals", sample_weight="weight")
     assert read(missing="drop").X.tolist() == [["a", "b"]]
-    message = f"column 'goals' must hold finite numbers; got {text!r} in row 1; leave such rows out, such as"
+    message = f"column 'goals' must hold finite numbers; got {text!r} in row 1; leave such rows out by missing='drop'"
     with pytest.raises(DataError, match=re.escape(message)):
         read()
     with pytest.raises(DataError, match=r"'many' in row 1$"):
