@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping
@@ -16,6 +15,7 @@ from skpref._text import lacks_number
 from skpref._validation import column_names, refuse_collection
 from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
+from skpref.data.winners import labels_of_winners, winner_fault
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -35,24 +35,6 @@ Group: TypeAlias = tuple[int, list[Any], Any]  # a ranking: its first row, items
 Missing: TypeAlias = Literal["raise", "drop"]  # what to do with rows that lack a cell
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
-_BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
-_TIES = dict.fromkeys(("tie", "tied", "draw", "equal", "same", "both", *_BOTH, "neither"), 0.5)
-# A column keeps to one of these, since "a" is the away team next to "h" and the left side next to "b".
-_SIDES: tuple[dict[str, float], ...] = (
-    {"left": 1.0, "right": 0.0},
-    {"a": 1.0, "b": 0.0},
-    {"first": 1.0, "second": 0.0},
-    {"1": 1.0, "2": 0.0, "x": 0.5},
-    {"1": 1.0, "0": 0.0, "0.5": 0.5},
-    {"true": 1.0, "false": 0.0},
-    {"home": 1.0, "away": 0.0},
-    {"h": 1.0, "a": 0.0, "d": 0.5},
-    {"white": 1.0, "black": 0.0},
-    {"w": 1.0, "l": 0.0, "d": 0.5},
-    {"win": 1.0, "loss": 0.0},
-    {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5},
-)
-_NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
 
 
 class ComparisonRows(NamedTuple):
@@ -109,7 +91,8 @@ def from_winners(
     winner : str, default="winner"
         Column of the winner: the id of one of the two items; or a word for its side in upper or lower case: left,
         right; a, b; model_a, model_b; first, second; 1, 2; home, away; h, a; white, black; win, loss; 1-0, 0-1; the
-        names of the two columns; or for none: tie, draw, both bad. Numbers 1, 0 and 0.5 are labels, as in `fit`.
+        names of the two columns; or for none: tie, draw, both bad. "Home win" is read as home. Numbers
+        1, 0 and 0.5 are labels, as in `fit`.
     loser : str, default=None
         Column of the loser. With it, `winner` holds ids, and `left` and `right` are not read: rows are (winner, loser).
     user : str, default=None
@@ -421,38 +404,6 @@ def _ranked(reader: TableReader, item_ranks: Sequence[str] | Mapping[str, Any]) 
     ranks = np.column_stack([reader.ranks(name, allow_missing=True) for name in item_ranks])
     ranked = [np.flatnonzero(np.isfinite(places)) for places in ranks]
     return [(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
-
-
-# ---------------------------------------------------------------------------------------------------------------- words
-def labels_of_winners(winner: Sequence[Any], left: IdColumn, right: IdColumn, names: tuple[str, str]) -> Array:
-    """Return labels from names of winners or words for their sides, NaN where a cell is neither, shape (n,)."""
-    words = {cell: _folded(cell) for cell in set(winner)}
-    rows = list(zip(winner, left.tolist(), right.tolist(), strict=True))
-    by_id = [1.0 if cell == a else 0.0 if cell == b else _TIES.get(words[cell], np.nan) for cell, a, b in rows]
-    readings = [np.array(by_id)]
-    for sides in ({_folded(names[0]): 1.0, _folded(names[1]): 0.0}, *_SIDES):
-        values = {
-            cell: sides.get(word, sides.get(_NOUNS.sub("", word), _TIES.get(word, np.nan)))
-            for cell, word in words.items()
-        }
-        readings.append(np.array([values[cell] for cell in winner]))
-    return min(readings, key=lambda y: int(np.isnan(y).sum()))
-
-
-def _folded(cell: Cell) -> str:
-    """Return a word in lower case, without underscores and brackets; 1.0 is 1."""
-    text = re.sub(r"[\s_()]+", " ", str(cell).lower()).strip()
-    return text.removesuffix(".0")
-
-
-def winner_fault(cell: Cell, left: Cell, right: Cell, drop: str = "missing='drop'") -> str:
-    """Return what is wrong with a cell that names no winner; `drop` is what leaves rows out."""
-    if lacks_number(cell):
-        return f"the winner is missing; leave such rows out by {drop}, or write tie"
-    return (
-        f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
-        "(left, right; model_a, model_b; a, b; home, away; 1, 0; tie, both bad) as the other rows have it"
-    )
 
 
 # -------------------------------------------------------------------------------------------------------------- columns

@@ -12,7 +12,7 @@ from skpref.cli.advice import as_options
 from skpref.cli.files import is_number, say_left_out, say_note
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
-from skpref.data.frames import labels_of_winners, winner_fault
+from skpref.data.winners import labels_of_winners, winner_fault
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -455,10 +455,8 @@ def _labels(
     if not words and (is_number(cells[0]) or np.isnan(y[0])):
         return sheet.numbers(column, 0.0, 1.0, _LABEL)
     for row in np.flatnonzero(np.isnan(y))[:1].tolist():
-        fault = winner_fault(cells[row], left[row], right[row], "--missing drop")
-        if not lacks_number(cells[row]):
-            fault += "; replace it by one of them, or empty the cell and use --missing drop"
-        raise sheet.fault(fault, row, column)
+        fault = winner_fault(cells[row], left[row], right[row], "--score in the place of --winner")
+        raise sheet.fault(as_options(fault), row, column)
     return y
 
 

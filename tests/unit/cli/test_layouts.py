@@ -71,6 +71,11 @@ LAYOUTS = {
         rows_of("H", "A", "D"),
         ("--left", "HomeTeam", "--right", "AwayTeam", "--winner", "FTR"),
     ),
+    "words": (
+        "home,away,result,referee",
+        rows_of("Home win", "Away win", "Draw"),
+        ("--left", "home", "--right", "away", "--winner", "result"),
+    ),
     "label in words": ("left,right,Result,x", rows_of("left", "right", "tie"), ("--label", "Result")),
     "scores": (
         "home,away,goals,date",
@@ -361,6 +366,11 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         (),
         "votes.csv, line 14, column 'winner': winner 'gpt-9' is neither of the items 'gpt' and 'llama'",
     ),
+    "a score": (
+        ARENA + "gpt,llama,2:1,\n",
+        (),
+        "winner '2:1' is a score; --score in the place of --winner reads scores",
+    ),
     "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
     "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner and --score says who"),
@@ -405,7 +415,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "a word for no side": (
         "model_a,model_b,winner\nx,y,model_a\nx,y,error\n",
         (),
-        "as the other rows have it; replace it by one of them, or empty the cell and use --missing drop",
+        "replace it by one of them, or empty the cell and leave such rows out by --missing drop",
     ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),

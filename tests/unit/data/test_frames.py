@@ -103,6 +103,11 @@ def test_ids_that_are_numbers_name_winners() -> None:
     ("columns", "message"),
     [
         ({"winner": ["x", "gpt-9"]}, r"column 'winner', row 1: winner 'gpt-9' is neither of the items 'y' and 'z'"),
+        (
+            {"winner": ["x", "?"]},
+            "replace it by one of them, or empty the cell and leave such rows out by missing='drop'",
+        ),
+        ({"winner": ["2-1", "0:3"]}, "row 0: winner '2-1' is a score; skpref.data.from_results reads scores"),
         ({"winner": ["x", None]}, "row 1: the winner is missing; leave such rows out"),
         ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),
         ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\?"),
@@ -352,6 +357,10 @@ def test_a_ranking_is_worth_what_its_weights_say() -> None:
         "1 0 0.5": [1.0, 0.0, 0.5],
         "True False tied": [1.0, 0.0, 0.5],
         "home away equal": [1.0, 0.0, 0.5],
+        "home_win away_win draw": [1.0, 0.0, 0.5],
+        "Left_wins Right_wins Tie": [1.0, 0.0, 0.5],
+        "Home_Team Away_Team Draw": [1.0, 0.0, 0.5],
+        "model_a_won model_b_won neither": [1.0, 0.0, 0.5],
         "H A D": [1.0, 0.0, 0.5],
         "white black same": [1.0, 0.0, 0.5],
         "W L D": [1.0, 0.0, 0.5],
