@@ -389,7 +389,9 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("comparisons").add_argument
     add("--winner", type=read_text, metavar="COLUMN", help="column of the winner: an id, or a word for its side")
     add("--loser", type=read_text, metavar="COLUMN", help="column of the loser; rows are then (winner, loser)")
-    text = "column of the left score minus the right one, or two columns, A,B; the higher score wins"
+    text = (
+        "column of scores such as 2-1, or of the left score minus the right one; or two columns, A,B; the higher wins"
+    )
     add("--score", type=read_names, metavar="A[,B]", help=text)
     text = "columns of rankings, the best first; cells at the end may be empty"
     add("--ranking", type=read_names, metavar="A,B,...", help=text)

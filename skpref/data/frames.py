@@ -15,7 +15,7 @@ from skpref._text import lacks_number
 from skpref._validation import column_names, refuse_collection
 from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
-from skpref.data.winners import labels_of_winners, winner_fault
+from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ def from_results(
     left, right : str, default="left", "right"
         Columns of the two items.
     score : str or (str, str), default="score"
-        Column of the left score minus the right one; or the two columns of the left and of the right score, which may
-        hold votes, goals, or 1 for the winner and 0 for the others.
+        Column of the left score minus the right one, or of both as text, such as 2-1 or 2:1; or the two columns of the
+        left and of the right score, which may hold votes, goals, or 1 for the winner and 0 for the others.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     covariates : sequence of str or (str, str), default=()
@@ -190,10 +190,12 @@ def from_results(
     >>> games = {"home": ["ajax", "psv"], "away": ["psv", "ajax"], "goals": [3, 0], "against": [1, 0]}
     >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
     [1.0, 0.5]
+    >>> from_results(games | {"score": ["3-1", "0-0"]}, "home", "away").y.tolist()
+    [1.0, 0.5]
     """
     reader = _complete(frame, missing, (left, right, user), (score, sample_weight, *covariates))
     first, second = reader.ids(left), reader.ids(right)
-    y = 0.5 + 0.5 * np.sign(reader.numbers(score))
+    y = 0.5 + 0.5 * np.sign(reader.margins(score))
     return _rows(reader, (first, second), y, user, sample_weight, covariates)
 
 
@@ -459,6 +461,16 @@ class TableReader:
                 f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {self.row_of(row)}{advice}"
             )
         return values
+
+    def margins(self, score: str | tuple[str, str]) -> Array:
+        """Return the left score minus the right one, shape (n,)."""
+        cells = [] if isinstance(score, tuple) else self.cells(score)
+        margins = margins_of_scores(cells)
+        if margins is None:
+            return self.numbers(score)
+        for row in np.flatnonzero(np.isnan(margins)).tolist():
+            raise DataError(f"column {score!r}, row {self.row_of(row)}: {score_fault(cells[row])}")
+        return margins
 
     def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
         """Return labels of a column of winners, shape (n,)."""

@@ -35,7 +35,7 @@ _SIDES: tuple[dict[str, float], ...] = (
 )
 _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
 _WINS = re.compile(r"( team| side| player)?( wins?| won)?$")  # of "home win", but not the word "win" alone
-_SCORE = re.compile(r"\s*[0-9]+\s*[-:\u2013]\s*[0-9]+\s*")
+_SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
 
 
 def labels_of_winners(winner: Sequence[Any], left: IdColumn, right: IdColumn, names: tuple[str, str]) -> Array:
@@ -70,3 +70,17 @@ def winner_fault(cell: object, left: object, right: object, scores: str = "skpre
         "(left, right; model_a, model_b; a, b; home, away; 1, 0; tie, both bad) as the other rows have it; replace it "
         "by one of them, or empty the cell and leave such rows out by missing='drop'"
     )
+
+
+def margins_of_scores(cells: Sequence[Any]) -> Array | None:
+    """Return the left score minus the right one of cells such as 2-1, NaN for others, shape (n,); None if all are."""
+    if not any(isinstance(cell, str) and _SCORE.match(cell) for cell in cells):
+        return None
+    scores = [_SCORE.fullmatch(cell) if isinstance(cell, str) else None for cell in cells]
+    return np.array([np.nan if score is None else float(score[1]) - float(score[2]) for score in scores])
+
+
+def score_fault(cell: object) -> str:
+    """Return what is wrong with a cell that is no score, in a column of scores such as 2-1."""
+    advice = "; leave such rows out by missing='drop'" if lacks_number(cell) else ""
+    return f"expected the left and the right score, such as 2-1 or 2:1, got {shorten(cell)}{advice}"

@@ -12,7 +12,7 @@ from skpref.cli.advice import as_options
 from skpref.cli.files import is_number, say_left_out, say_note
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
-from skpref.data.winners import labels_of_winners, winner_fault
+from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ def read_answers(sheet: Sheet, options: Data) -> Answers:
     sheet.require(names, _COLUMNS)
     left, right = _ids(sheet, names)
     if options.score is not None:
-        scores = [sheet.numbers(name, meaning="a score") for name in columns]
-        y = 0.5 + 0.5 * np.sign(scores[0] - (scores[1] if len(scores) > 1 else 0.0))
+        y = 0.5 + 0.5 * np.sign(_margins(sheet, columns))
     else:
         y = _labels(sheet, columns[0], left, right, sides, words=columns[0] != (options.label or "label"))
     return Answers(left, right, y, names, every, ones)
@@ -444,6 +443,18 @@ def _answer_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
         return options.score
     usual = "winner" if "winner" in sheet.columns and "label" not in sheet.columns else "label"
     return (options.label or options.winner or usual,)
+
+
+def _margins(sheet: Sheet, columns: tuple[str, ...]) -> Array:
+    """Return the left score minus the right one, shape (n,), from two columns, or from one of differences or of 2-1."""
+    cells = sheet.texts(columns[0])
+    margins = margins_of_scores(cells) if len(columns) == 1 else None
+    if margins is None:
+        scores = [sheet.numbers(name, meaning="a score") for name in columns]
+        return scores[0] - scores[1] if len(scores) > 1 else scores[0]
+    for row in np.flatnonzero(np.isnan(margins)).tolist():
+        raise sheet.fault(as_options(score_fault(cells[row])), row, columns[0])
+    return margins
 
 
 def _labels(

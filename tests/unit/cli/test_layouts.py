@@ -87,6 +87,11 @@ LAYOUTS = {
         [(a, b, 6 * y - 3, "") for (a, b), y in zip(PAIRS, LABELS, strict=True)],
         ("--left", "home", "--right", "away", "--score", "margin"),
     ),
+    "both scores in a cell": (
+        "home,away,result,x",
+        rows_of("2-1", "0 : 3", "1\u20131"),
+        ("--left", "home", "--right", "away", "--score", "result"),
+    ),
 }
 
 
@@ -370,6 +375,11 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ARENA + "gpt,llama,2:1,\n",
         (),
         "winner '2:1' is a score; --score in the place of --winner reads scores",
+    ),
+    "no score": (
+        "left,right,result\na,b,2-1\nb,a,\n",
+        ("--score", "result"),
+        "line 3, column 'result': expected the left and the right score, such as 2-1 or 2:1, got ''; leave such rows",
     ),
     "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),

@@ -157,6 +157,17 @@ def test_scores_decide_by_their_sign() -> None:
         from_results(games, "home", "away", "home")
 
 
+def test_both_scores_may_stand_in_one_cell() -> None:
+    games = {"left": [*"abc"], "right": [*"bca"], "score": ["10-2", "0:1", " 2 \u2013 2 "]}
+    assert from_results(games).y.tolist() == [1.0, 0.0, 0.5]
+    assert from_results(games | {"score": ["2-1", None, "1-1"]}, missing="drop").y.tolist() == [1.0, 0.5]
+    assert from_results(games | {"score": ["-2", "3", "0"]}).y.tolist() == [0.0, 1.0, 0.5]
+    for bad, got in ((None, "None; leave such rows out by missing='drop'"), ("3", "'3'"), ("2-1 aet", "'2-1 aet'")):
+        message = f"column 'score', row 1: expected the left and the right score, such as 2-1 or 2:1, got {got}"
+        with pytest.raises(DataError, match=f"{re.escape(message)}$"):
+            from_results(games | {"score": ["2-1", bad, "1-1"]})
+
+
 def test_a_choice_is_worth_less_than_its_pairs() -> None:
     menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["c", "milk"], "w": [1, 4]}
     rows = from_choices(menus, ["a", "b", "c"], sample_weight="w")
