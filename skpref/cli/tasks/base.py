@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref._estimator import last_step
-from skpref.cli.files import Format, is_number, read_sheet
+from skpref.cli.files import Format, read_sheet
 from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
@@ -272,35 +271,6 @@ def _time_folds(time: Array, n_folds: int) -> list[Split]:
     ends = list(pairwise(cuts))
     folds = [(np.flatnonzero(time <= low), np.flatnonzero((time > low) & (time <= high))) for low, high in ends]
     return [(train, test) for train, test in folds if test.size] or [_latest(time, float(shares[-1]))]
-
-
-def read_times(sheet: Sheet, column: str | None) -> Array | None:
-    """Return the column of dates or numbers by which rows are split, shape (n,)."""
-    if column is None:
-        return None
-    sheet.require((column,), "It was asked for by --time-split")
-    if is_number(sheet.with_point(sheet.columns[column][0])):
-        times = sheet.numbers(column, meaning="a time")
-    else:
-        times = np.array([_date(sheet, row, column) for row in range(len(sheet.lines))])
-    if np.unique(times).size == 1:
-        raise sheet.fault("--time-split needs different times; this column has one", None, column)
-    return times
-
-
-def _date(sheet: Sheet, row: int, column: str) -> float:
-    """Return a date in seconds."""
-    cell = sheet.columns[column][row]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # NumPy counts time zones in, and warns that it keeps none
-            value = np.datetime64(cell.strip() if isinstance(cell, str) else cell, "s")
-    except (TypeError, ValueError) as error:
-        wanted = "expected a number or a date such as 2026-01-31 or 2026-01-31 18:30"
-        raise sheet.fault(f"{wanted} (--time-split), got {str(cell)!r:.40}", row, column) from error
-    if np.isnat(value):
-        raise sheet.fault("a date is missing (--time-split)", row, column)
-    return float(value.astype(np.int64))
 
 
 def read_data(options: Data) -> Sheet:

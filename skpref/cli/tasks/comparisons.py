@@ -45,11 +45,11 @@ from skpref.cli.tasks.base import (
     format_of_others,
     read_data,
     read_groups,
-    read_times,
     read_weights,
 )
 from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, read_shown_items, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
+from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError
 from skpref.metrics import calibration, cross_entropy, pair_accuracy

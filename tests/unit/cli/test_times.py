@@ -1,0 +1,69 @@
+"""Dates by which rows are split, as they are written in several countries."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref.cli.files import Sheet
+from skpref.cli.tasks.times import read_times
+from skpref.exceptions import DataError
+
+
+def days(*cells: Any) -> list[str]:
+    """Return dates of a column as they are read."""
+    times = read_times(
+        Sheet(Path("games.csv"), {"day": list(cells)}, [2 + k for k in range(len(cells))], "line"), "day"
+    )
+    assert times is not None
+    return [str(np.datetime64(int(time), "s")).removesuffix("T00:00:00") for time in times]
+
+
+@pytest.mark.parametrize(
+    ("first", "cells"),
+    [
+        ("the day first, as 23.08.2024 shows", ("23.08.2024", "1.2.2024")),
+        ("the day first, as 23/08/2024 shows", ("23/08/2024", "01/02/2024")),
+        ("the day first, as 23-08-2024 shows", ("23-08-2024", "01-02-2024")),
+        ("the month first, as 08/23/2024 shows", ("08/23/2024", "02/01/2024")),
+        ("", ("2024-08-23", "2024-02-01")),
+        ("", ("2024/08/23", "2024.2.1")),
+        ("", (dt.date(2024, 8, 23), dt.date(2024, 2, 1))),
+    ],
+)
+def test_dates_have_the_day_or_the_month_first(
+    first: str, cells: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert days(*cells) == ["2024-08-23", "2024-02-01"]
+    assert capsys.readouterr().err == (f"skpref: note: games.csv: column 'day' has {first}\n" if first else "")
+
+
+def test_dates_have_times() -> None:
+    assert days("23.08.2024 18:30", "24.08.2024") == ["2024-08-23T18:30:00", "2024-08-24"]
+    assert days("2024-08-23T18:30:15", "2024") == ["2024-08-23T18:30:15", "2024-01-01"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (("01.02.2024", "03.04.2024"), "line 2, column 'day': 01.02.2024 has the day or the month first, and no date"),
+        (("2024-08-23", "1/2/2024"), "line 3, column 'day': 1/2/2024 has the day or the month first"),
+        (
+            ("23/08/2024", "08/23/2024"),
+            "line 3, column 'day': 08/23/2024 begins with the month, but 23/08/2024 on line 2",
+        ),
+        (("23.08.2024", "31.02.2024"), "line 3, column 'day': expected a number or a date such as 2026-01-31"),
+        (("23.08.24", "24.08.24"), "expected a number or a date such as 2026-01-31"),
+        (("23.08.2024", "NA"), "line 3, column 'day': a date is missing"),
+        (("01-02", "03-04"), "expected a number or a date such as 2026-01-31"),  # which NumPy takes for years
+        (("2024-01-01", "today"), "got 'today'"),
+    ],
+)
+def test_dates_that_can_be_read_in_two_ways_are_refused(cells: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError) as error:
+        days(*cells)
+    assert message in str(error.value)
