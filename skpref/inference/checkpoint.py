@@ -1,4 +1,4 @@
-"""Checkpoints of chains: files in the container of model files, checked in full before a chain resumes from them.
+"""Checkpoints: files in the container of model files, checked in full before a run resumes from them.
 
 The members are arrays, and ``schema.json`` says which belongs to which state, with a digest of all of them.
 """
@@ -44,7 +44,7 @@ _MAX_MEMBERS = 65_000  # a zip has 65,535
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run saves its chains."""
+    """Where and how often a run saves what it has."""
 
     path: Path  # the file
     key: str  # digest of the model and its data: another run's file is refused
@@ -59,11 +59,14 @@ class Writer:
         self._written = time.perf_counter()
         self._has_warned = False
 
+    def is_due(self) -> bool:
+        """Tell whether it is time to write."""
+        return self._checkpoint is not None and time.perf_counter() - self._written >= self._checkpoint.seconds
+
     def write(self, chains: Sequence[Chain]) -> None:
         """Write the chains if it is time to."""
-        now = time.perf_counter()
-        if self._checkpoint is not None and now - self._written >= self._checkpoint.seconds:
-            self._written = now
+        if self._checkpoint is not None and self.is_due():
+            self._written = time.perf_counter()
             with self._warned_once("could not be written", "the fit continues, and an earlier checkpoint is kept"):
                 write_checkpoint(self._checkpoint, chains)
 
@@ -106,7 +109,7 @@ def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
     if len(arrays) > _MAX_MEMBERS or sum(array.nbytes + 256 for array in arrays) > MAX_BYTES:
         raise OSError(errno.EFBIG, "the chains take more than 2 GiB", str(checkpoint.path))
     header = {"skpref": _STAMP, "key": checkpoint.key, "chains": about}
-    text = json.dumps(header | {"digest": _digest(header, arrays)}, separators=(",", ":"))
+    text = json.dumps(header | {"digest": content_digest(header, arrays)}, separators=(",", ":"))
     with replacing(checkpoint.path) as file, zipfile.ZipFile(file, "w", allowZip64=False) as archive:
         archive.writestr(zipfile.ZipInfo("schema.json"), text)
         for number, array in enumerate(arrays):
@@ -140,7 +143,7 @@ def _read(checkpoint: Checkpoint, starts: Sequence[Chain], check: Callable[[Chai
     same = header["key"] == checkpoint.key and len(header["chains"]) == len(starts)
     require(same, "header", "of a fit with other data or parameters")
     arrays = [read_array(f"{number}.npy", members[f"{number}.npy"]) for number in range(len(members))]
-    require(header.pop("digest") == _digest(header, arrays), "digest", "not that of the arrays")
+    require(header.pop("digest") == content_digest(header, arrays), "digest", "not that of the arrays")
     chains = [_chain(start, about, arrays) for start, about in zip(starts, header["chains"], strict=True)]
     for start, chain in zip(starts, chains, strict=True):
         check(start, chain)
@@ -170,7 +173,7 @@ def _chain(start: Chain, about: Mapping[str, Any], arrays: Sequence[NDArray[Any]
     )
 
 
-def _digest(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
+def content_digest(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
     """Return a digest of a file's parts."""
     total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for array in arrays:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from skpref.inference.blocks import DiagonalBlock
+from skpref.inference.checkpoint import content_digest
 from skpref.inference.problem import Evaluation, Problem, objectives
 from skpref.inference.sites import Sites
 from skpref.inference.terms.pairs import PairTerm
@@ -46,6 +47,7 @@ __all__ = [
     "ShardRows",
     "ShardedProblem",
     "Shards",
+    "content_of",
     "put_together",
     "realigned",
     "summed",
@@ -257,6 +259,11 @@ def taken_apart(value: Any) -> tuple[bytes, list[NDArray[Any]]]:  # noqa: ANN401
 def put_together(frame: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: ANN401 - anything
     """Return the value of a pickle and arrays."""
     return _FrameUnpickler(io.BytesIO(frame), arrays).load()
+
+
+def content_of(value: Any) -> str:  # noqa: ANN401 - anything
+    """Return a digest of the arrays of a value."""
+    return content_digest({}, taken_apart(value)[1])
 
 
 def _layout(array: NDArray[Any]) -> tuple[tuple[int, ...], str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,13 @@ from skpref._events import Iteration
 from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gaussian import Epoch, has_constant_sites
+from skpref.inference.passes import (
+    Passes,
+    arrays_of_likelihood,
+    arrays_of_scales,
+    with_arrays_of_likelihood,
+    with_arrays_of_scales,
+)
 from skpref.inference.problem import (
     Evaluation,
     MiniBatch,
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
+    from skpref.inference.checkpoint import Checkpoint
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -94,6 +103,7 @@ class Schedule:
     # the step with its evaluation; returns the problem of the next step, with hyper-parameters moved
     tune: Callable[[Problem, MiniBatch, IntArray, State, Evaluation], Problem] | None = None
     window: int = 1  # epochs whose mean bound is compared with that of as many epochs before
+    checkpoint: Checkpoint | None = None  # of full passes: where to save what an interrupted loop resumes from
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,10 +321,15 @@ def fit(problem: Problem, state: State, schedule: Schedule, rng: np.random.Gener
 
 
 def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
-    start, bounds, converged = time.perf_counter(), [], False
-    evaluation = evaluate(problem, state)
-    path = [state.log_scales]
-    for step in range(1, schedule.max_iter + 1):
+    start, converged = time.perf_counter(), False
+    path, bounds = [state.log_scales], list[float]()
+    passes = Passes(schedule.checkpoint, _arrays_of(problem, state, path) if schedule.checkpoint is not None else {})
+    saved = passes.resumed()
+    if saved is not None:
+        problem, state, path = _resumed(problem, state, saved[0])
+        bounds = list(saved[1])
+    n_before, evaluation = len(bounds), evaluate(problem, state)
+    for step in range(n_before + 1, schedule.max_iter + 1):
         before = evaluation.bound
         state, evaluation = _accelerated_step(problem, state, evaluation, path)
         problem, evaluation = _learn_likelihood(problem, state, evaluation)
@@ -323,9 +338,32 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
         # A rule that halves its steps falls by rounding only, so no gain means convergence.
         gain = gain if problem.rule.monotone and problem.rule.integrates else abs(gain)
         converged = bool(gain <= 0.01 * schedule.tol * (1.0 + abs(before)))
-        if _stops(schedule, step, evaluation.bound, start) or converged:
+        if _stops(schedule, step, evaluation.bound, start, n_before) or converged:
             break
+        passes.write(bounds, partial(_arrays_of, problem, state, path))
+    passes.finish()
     return Fit(state, problem.likelihood, bounds, converged, evaluation)
+
+
+def _arrays_of(problem: Problem, state: State, path: list[Array]) -> dict[str, Array]:
+    """Return what the next pass depends on: q, the likelihood's parameters, and the way that the scales came."""
+    arrays = {"path": np.array(path[-3:]).reshape(-1, len(state.scales))}
+    for name, block in state.blocks.items():
+        assert not isinstance(block, StackedBlock)  # noqa: S101 - models with products have no checkpoints
+        arrays |= {f"{name} precision": block.precision, f"{name} linear": block.linear, f"{name} mean": block.mean}
+    return arrays | arrays_of_scales(state.scales) | arrays_of_likelihood(problem.likelihood)
+
+
+def _resumed(problem: Problem, start: State, arrays: Mapping[str, Array]) -> tuple[Problem, State, list[Array]]:
+    """Return problem, state and path of such arrays."""
+    blocks = dict(start.blocks)
+    for name, block in start.blocks.items():
+        kind = DenseBlock if isinstance(block, DenseBlock) else DiagonalBlock
+        blocks[name] = kind(arrays[f"{name} precision"], arrays[f"{name} linear"])
+        if kind is DenseBlock:
+            vars(blocks[name])["mean"] = arrays[f"{name} mean"]  # the joint one, which differs by rounding
+    problem = replace(problem, likelihood=with_arrays_of_likelihood(problem.likelihood, arrays))
+    return problem, State(blocks, with_arrays_of_scales(start.scales, arrays), start.step), list(arrays["path"])
 
 
 def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Problem, Evaluation]:
@@ -421,7 +459,9 @@ def _batches(problem: Problem, size: int, rng: np.random.Generator) -> Iterator[
     yield from np.split(order, cuts[:-1])
 
 
-def _stops(schedule: Schedule, step: int, bound: float, start: float) -> bool:
+def _stops(schedule: Schedule, step: int, bound: float, start: float, n_before: int = 0) -> bool:
     if schedule.on_iteration is None:
         return False
-    return bool(schedule.on_iteration(Iteration(step, schedule.max_iter, bound, time.perf_counter() - start)))
+    # Seconds are of this process; those before an interruption are estimated from them.
+    seconds = (time.perf_counter() - start) * step / (step - n_before)
+    return bool(schedule.on_iteration(Iteration(step, schedule.max_iter, bound, seconds)))

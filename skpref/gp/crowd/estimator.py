@@ -31,11 +31,12 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.base import CHECKPOINT_CONSTRAINTS, GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.sides import warn_never_left
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
@@ -173,6 +174,14 @@ class CrowdGPPL(ShardedCrowd):
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernels. It needs the same items, users and model;
         otherwise it is a cold start.
+    checkpoint : str or path-like, default=None
+        File to which `fit` saves its passes, for "ep" and "laplace". If it exists and is of the same data and
+        parameters, `fit` resumes from it, to the same bits as without the interruption; `max_iter` and `tol` may
+        change. A file that is damaged or of another fit raises `CheckpointError`; one that cannot be written costs a
+        `CheckpointWarning`. A finished fit deletes it. It needs an integer `random_state`, since the kernel and the
+        like are chosen again.
+    checkpoint_seconds : float, default=30.0
+        Time between two saves, in seconds.
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -259,6 +268,7 @@ class CrowdGPPL(ShardedCrowd):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{key: value for key, value in SHARED_CONSTRAINTS.items() if key != "inference"},
+        **CHECKPOINT_CONSTRAINTS,
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
@@ -325,6 +335,8 @@ class CrowdGPPL(ShardedCrowd):
         optimizer: str | None = None,
         n_restarts_optimizer: int = 0,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = 30.0,
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
@@ -366,6 +378,8 @@ class CrowdGPPL(ShardedCrowd):
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
         self.random_state = random_state
 

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._events import Iteration
 from skpref._math.threads import limit_blas_threads
+from skpref.exceptions import DataError
 from skpref.gp.crowd.model import (
     Bases,
     CrowdModel,
@@ -90,6 +91,11 @@ def fit_crowd(
     data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: WarmStart | None = None
 ) -> CrowdFit:
     """Choose inducing points and kernels, and infer the posterior; a warm start brings its own kernels."""
+    if config.pair.schedule.checkpoint is not None:
+        raise DataError(
+            f"checkpoint needs inference='ep' or 'laplace'; got inference={config.pair.inference!r}, which is 'vb' or "
+            "'svi' with these parameters and this number of items. Set checkpoint=None"
+        )
     if start is not None and config.choose_priors:
         config = _with_priors_of(start.state, config)
     model, first_kernels = build_model(data, kernels, config, rng, start)

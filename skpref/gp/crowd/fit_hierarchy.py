@@ -28,8 +28,16 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows
-from skpref.gp.default_kernels import linear_kernel
-from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData, choose_kernel, pair_model, root_mean_square, start_kernel
+from skpref.gp.default_kernels import kernel_parameters, linear_kernel
+from skpref.gp.pairwise.fit import (
+    HYPER_PAIRS,
+    PairData,
+    choose_kernel,
+    pair_model,
+    root_mean_square,
+    run_checkpoint,
+    start_kernel,
+)
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear, median_length_scales
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.model import CrowdConfig, CrowdData
     from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.gp.pairwise.fit import PairModel
+    from skpref.inference.checkpoint import Checkpoint
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -220,7 +229,10 @@ def fit_crowd_hierarchy(
         if n_learnt <= _MAX_AVERAGE and model.max_rank:
             again = start is not None or n_learnt > MAX_CHOICE
             model, first = _averaged(model, first, chosen, learnt, again=again)
-        fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
+        saved = _run_checkpoint(data, (items, user_kernel), chosen, config)
+        fit = fit_hierarchy(
+            model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report, checkpoint=saved
+        )
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
             f"The posterior left floating point after {len(fit.bounds)} iterations of "
@@ -238,6 +250,17 @@ def fit_crowd_hierarchy(
         fit.converged,
         fit.state.thresholds,
     )
+
+
+def _run_checkpoint(
+    data: CrowdData, kernels: tuple[Kernel | None, ...], chosen: tuple[Regularisation, ...], config: CrowdConfig
+) -> Checkpoint | None:
+    """Return where the last fit saves its passes, named by all that was chosen for it."""
+    pair, pairs = config.pair, PairData(data.items, data.comparisons, data.shards)
+    if pair.schedule.checkpoint is None:
+        return None
+    settings = [kernel_parameters(kernel) for kernel in kernels], chosen, pair.likelihood, pair.inference
+    return run_checkpoint(pair.schedule.checkpoint, pairs, settings, data.users)
 
 
 def _consensus_basis(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,15 +23,25 @@ from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.ep import log_site_integrals, matching_sites
+from skpref.inference.passes import (
+    Passes,
+    arrays_of_likelihood,
+    arrays_of_scales,
+    with_arrays_of_likelihood,
+    with_arrays_of_scales,
+)
 from skpref.inference.scale import GammaScale
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scipy import sparse
 
     from skpref._events import OnIteration
     from skpref._typing import Array, BoolArray
     from skpref.gp.crowd.groups import Places
+    from skpref.inference.checkpoint import Checkpoint
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -126,6 +137,18 @@ class Hierarchy:
             of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
             slope = self.by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
+
+    def site_sizes(self) -> dict[str, int]:
+        """Return the sizes of the arrays of `sites_of`."""
+        return {"tau": self.y.size, "nu": self.y.size}
+
+    def sites_of(self, state: HierarchyState) -> dict[str, Array]:
+        """Return the sites as arrays, for a checkpoint."""
+        return {"tau": state.tau, "nu": state.nu}
+
+    def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
+        """Return the state with such sites."""
+        return replace(state, tau=arrays["tau"], nu=arrays["nu"])
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state with its sites moved towards the new ones."""
@@ -243,6 +266,7 @@ def fit_hierarchy(
     max_iter: int,
     tol: float,
     on_iteration: OnIteration | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> HierarchyFit:
     """Alternate sites and hyperparameters until the penalised evidence changes by less than tol / 100 of its size.
 
@@ -250,6 +274,13 @@ def fit_hierarchy(
     """
     begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, _DAMPING, 0
     shape_chol = cholesky(model.shape)
+    first = {} if checkpoint is None else _arrays_of(state, radius, damping, n_still)
+    passes = Passes(checkpoint, first, {} if checkpoint is None else model.site_sizes())
+    saved = passes.resumed()
+    if saved is not None:
+        state, bounds = model.with_sites(_resumed(state, saved[0]), saved[0]), list(saved[1])
+        radius, damping, n_still = saved[0]["steps"].tolist()
+    n_before = len(bounds)
     while True:
         informed = model.integrate_out(state)
         consensus = _consensus(model, state, informed)
@@ -264,9 +295,12 @@ def fit_hierarchy(
             radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, _DAMPING)
         n_still = n_still + 1 if len(bounds) > _FULL_RANK and abs(change) < 0.01 * tol * size else 0
         converged = n_still == 2
-        event = Iteration(len(bounds), max_iter, bounds[-1], time.perf_counter() - begin)
+        # Seconds are of this process; those before an interruption are estimated from them.
+        seconds = (time.perf_counter() - begin) * len(bounds) / (len(bounds) - n_before)
+        event = Iteration(len(bounds), max_iter, bounds[-1], seconds)
         stopped = on_iteration is not None and bool(on_iteration(event))
-        if converged or stopped or len(bounds) == max_iter or not np.isfinite(bounds[-1]):
+        if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
+            passes.finish()
             added = state.S @ model.by_item(model.by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
             second_moment = state.S + 0.5 * (added + added.T)
             parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
@@ -283,6 +317,45 @@ def fit_hierarchy(
             if seen.slope is not None:
                 after = _effects(model, after, consensus.information, seen.slope, shape_chol)
         state = after
+        passes.write(bounds, partial(_arrays_with_sites, model, state, radius, damping, n_still))
+
+
+def _arrays_of(state: HierarchyState, radius: float, damping: float, n_still: float) -> dict[str, Array]:
+    """Return what the next pass depends on, besides the sites."""
+    basis, rotation = state.effect_bases
+    parts = {"S": state.S, "B": state.B, "effects": state.effects, "effect variance": state.effect_variance}
+    parts |= {"basis": basis, "rotation": rotation, "effect precision": np.array(state.effect_precision)}
+    parts |= {"steps": np.array([radius, damping, n_still])} | arrays_of_scales(state.scales)
+    parts |= arrays_of_likelihood(state.likelihood)
+    if state.thresholds is not None:
+        mean, variance, *numbers = (np.asarray(value, dtype=np.float64) for value in vars(state.thresholds).values())
+        parts |= {"threshold": mean, "threshold variance": variance, "thresholds": np.array(numbers)}
+    return parts
+
+
+def _arrays_with_sites(
+    model: Hierarchy, state: HierarchyState, radius: float, damping: float, n_still: float
+) -> dict[str, Array]:
+    return _arrays_of(state, radius, damping, n_still) | model.sites_of(state)
+
+
+def _resumed(state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
+    """Return the state of such arrays, with its own sites."""
+    thresholds = state.thresholds
+    if thresholds is not None:
+        thresholds = TieThresholds(arrays["threshold"], arrays["threshold variance"], *arrays["thresholds"].tolist())
+    return replace(
+        state,
+        S=arrays["S"],
+        B=arrays["B"],
+        effect_precision=float(arrays["effect precision"]),
+        effects=arrays["effects"],
+        effect_variance=arrays["effect variance"],
+        effect_bases=(arrays["basis"], arrays["rotation"]),
+        scales=with_arrays_of_scales(state.scales, arrays),
+        likelihood=with_arrays_of_likelihood(state.likelihood, arrays),
+        thresholds=thresholds,
+    )
 
 
 def prior_means(model: Hierarchy, B: Array) -> Array:

@@ -19,7 +19,7 @@ from skpref.gp.pairwise.sharded import ShardedComparisons
 from skpref.inference.shards import InMemory, Shards, summed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.gp.crowd.hierarchy import HierarchyFit, HierarchyState
@@ -62,7 +62,7 @@ def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarc
     return Hierarchy(users, *columns, laplace, empty, (), empty, None, 1.0, 1.0, None, 0)
 
 
-def _kept(x: Array) -> tuple[None, Array]:
+def _kept(x: Any) -> tuple[None, Any]:
     return None, x
 
 
@@ -73,6 +73,14 @@ def _at(shard: Hierarchy, sites: _Sites | None, damping: float, state: Hierarchy
         return replace(state, tau=tau, nu=nu)
     new = Seen(_NOTHING, 0.0, 0.0, None, state.likelihood, sites.new_tau, sites.new_nu, _NOTHING)
     return shard.mixed(replace(state, tau=sites.tau, nu=sites.nu), new, damping)
+
+
+def _moved(
+    shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
+) -> tuple[Array, Array]:
+    """Return the sites of a shard where they move to."""
+    state = _at(replace(shard, covariates=x), sites, damping, state)
+    return state.tau, state.nu
 
 
 def _integrate_out(
@@ -219,6 +227,25 @@ class ShardedHierarchy(Hierarchy):
             # Sites depend on those before them: a lost shard would be computed again from the first pass on.
             handles = self.shards.backed_up(handles)
         return replace(state, tau=_Moving(handles, damping, n_passes), nu=None)
+
+    def site_sizes(self) -> dict[str, int]:
+        """Return the sizes of the arrays of `sites_of`."""
+        names = [(f"tau {k}", f"nu {k}") for k in range(len(self.x))]
+        return {name: int(size) for pair, size in zip(names, self.answers.sizes, strict=True) for name in pair}
+
+    def sites_of(self, state: HierarchyState) -> dict[str, Array]:
+        """Bring the sites here, for a checkpoint."""
+        handles, damping = state.tau[:2]
+        sites = self.shards.collect(_moved, *self.rows, handles, shared=(damping, self._shared(state)))
+        return {
+            f"{name} {k}": part for k, pair in enumerate(sites) for name, part in zip(("tau", "nu"), pair, strict=True)
+        }
+
+    def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
+        """Return the state with such sites in the shards."""
+        pairs = [(arrays[f"tau {k}"], arrays[f"nu {k}"]) for k in range(len(self.x))]
+        sites = [_Sites(*pair, *pair, _NOTHING) for pair in pairs]
+        return replace(state, tau=_Moving(self.shards.keep(_kept, sites)[1], 1.0), nu=None)
 
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""

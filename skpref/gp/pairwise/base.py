@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from skpref.gp.pairwise.effects import LearnsEffects
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
+from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.problem import State
 from skpref.inference.scale import check_scales
 from skpref.inference.svi import Schedule
@@ -89,6 +92,12 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+CHECKPOINT_CONSTRAINTS: dict[str, list[Any]] = {
+    "checkpoint": [str, os.PathLike, None],
+    "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
+}
+
+
 class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
     """From merged comparisons of the seen items to fitted attributes."""
 
@@ -105,6 +114,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
             on_iteration=on_iteration(self),
+            checkpoint=self._checkpoint(),
         )
         return PairConfig(
             likelihood=as_likelihood(self.likelihood),
@@ -120,6 +130,19 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             optimizer=self.optimizer,
             n_restarts=self.n_restarts_optimizer,
         )
+
+    def _checkpoint(self) -> Checkpoint | None:
+        """Return where a fit saves its passes, if it does."""
+        path = getattr(self, "checkpoint", None)
+        if path is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            # A resumed fit chooses kernel and inducing points again.
+            raise DataError(
+                f"checkpoint needs random_state to be an integer, so that a resumed fit makes the same choices; got "
+                f"random_state={self.random_state!r}. Set random_state=0"
+            )
+        return Checkpoint(Path(path), str(int(self.random_state)), float(self.checkpoint_seconds))
 
     def _infer(
         self, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False

@@ -21,6 +21,7 @@ from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
+    CHECKPOINT_CONSTRAINTS,
     SHARED_CONSTRAINTS,
     as_likelihood,
     connected_components,
@@ -37,6 +38,7 @@ from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
@@ -124,6 +126,13 @@ class GPPLClassifier(ShardedClassifier):
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernel. It needs the same items, kernel, inducing points
         and model; otherwise it is a cold start.
+    checkpoint : str or path-like, default=None
+        File to which `fit` saves its passes. If it exists and is of the same data and parameters, `fit`
+        resumes from it, to the same bits as without the interruption; `max_iter` and `tol` may change. A file that is
+        damaged or of another fit raises `CheckpointError`; one that cannot be written costs a `CheckpointWarning`. A
+        finished fit deletes it. It needs an integer `random_state`, since the kernel and the like are chosen again.
+    checkpoint_seconds : float, default=30.0
+        Time between two saves, in seconds.
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -191,6 +200,7 @@ class GPPLClassifier(ShardedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED_CONSTRAINTS,
+        **CHECKPOINT_CONSTRAINTS,
         "items": [Table, "array-like", "sparse matrix", None],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
@@ -228,6 +238,8 @@ class GPPLClassifier(ShardedClassifier):
         optimizer: str | None = None,
         n_restarts_optimizer: int = 0,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = 30.0,
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
@@ -255,6 +267,8 @@ class GPPLClassifier(ShardedClassifier):
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
         self.random_state = random_state
 

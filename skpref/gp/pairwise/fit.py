@@ -12,16 +12,18 @@ from scipy.sparse.linalg import cg
 from sklearn.base import clone
 
 from skpref import inducing, kernels
+from skpref._estimator import digest
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
-from skpref.exceptions import DataWarning
+from skpref.exceptions import DataError, DataWarning
+from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale, GammaScale, Scale
-from skpref.inference.shards import ShardedProblem
+from skpref.inference.shards import ShardedProblem, content_of
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.pairwise.sharded import ShardedComparisons
     from skpref.inference.blocks import Block
+    from skpref.inference.checkpoint import Checkpoint
     from skpref.likelihoods import Likelihood
 
 RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
@@ -53,6 +56,9 @@ _OFFSET_STRENGTH = 0.125
 # covariates most have none: in simulations of 10 and 30 covariates, excess log loss .046 and .052 for .054 and .068.
 _COVARIATE_STRENGTH = 0.125
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
+_NO_CHECKPOINT = (
+    "checkpoint is for full passes, and inference='svi' takes mini-batches; use inference='vb', or checkpoint=None"
+)
 _INFLATED = (
     "Mini-batches (inference='svi') learn the offsets of {} items, one by one, so slowly that effects of covariates "
     "and of the order are a tenth too large or more: use inference='vb', or item_effects=False if items have features."
@@ -277,7 +283,7 @@ def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
     for theta, state in model.last:
         if np.max(np.abs(theta - kernel.theta)) < _NEAR:
             start = state
-    schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_TOL)
+    schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_TOL, checkpoint=None)
     result = svi.fit(problem, start, schedule, np.random.default_rng(0))
     model.last[:] = [(kernel.theta, result.state)]
     model.passes.append(len(result.bounds))
@@ -317,6 +323,11 @@ def _fit_posterior(
     elif inference in {"vb", "laplace"} and problem.n_observations > _MANY_PAIRS:
         problem = ShardedProblem.divided(problem, _PART)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
+    if schedule.checkpoint is not None:
+        if inference == "svi":
+            raise DataError(_NO_CHECKPOINT)
+        settings = inference, problem.likelihood, model.scales(), kernel_parameters(kernel)
+        schedule = replace(schedule, checkpoint=run_checkpoint(schedule.checkpoint, model.data, settings, model.points))
     n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None
     if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
         warn(_INFLATED.format(model.data.comparisons.n_items), DataWarning)
@@ -330,6 +341,15 @@ def _fit_posterior(
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+
+
+def run_checkpoint(checkpoint: Checkpoint, data: PairData, settings: object, points: Features) -> Checkpoint:
+    """Return where a run saves its passes, named by the data and all that it depends on."""
+    if data.shards is None:
+        parts = [content_of(data.comparisons)]
+    else:
+        parts = list(data.shards.shards.collect(content_of, data.shards.rows))
+    return replace(checkpoint, key=digest((checkpoint.key, parts, settings), data.X, points))
 
 
 def resumed_state(start: svi.State, earlier: svi.State | None) -> svi.State:
