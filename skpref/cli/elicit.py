@@ -94,7 +94,7 @@ def _id_of(text: str, users: NDArray[Any]) -> Any:
 def _read(path: Path, items: NDArray[Any], *, pairs: bool) -> list[Any]:
     """Items, or pairs of them, in a file."""
     sheet = read_sheet(path)
-    names = ["left", "right"] if pairs else ["item"]
+    names = [sheet.usual(name) for name in (("left", "right") if pairs else ("item",))]
     sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
     texts, columns = by_text(items), []
     for name in names:

@@ -44,6 +44,9 @@ _COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with po
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
+# Usual names of the column of users, in any case and with or without spaces, as `Sheet.usual` finds them.
+_PEOPLE = "user", "rater", "person", "respondent", "participant", "judge", "annotator"
+USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "response_id")
 LEAVE_OUT = "--missing drop leaves such rows out"
 
 Result = TypeVar("Result")
@@ -81,6 +84,12 @@ class Sheet:
     def names(self) -> list[str]:
         """Names of the columns, in order."""
         return list(self.columns)
+
+    def usual(self, *names: str) -> str:
+        """Return the first column with a usual name, whatever its case and spaces; the first name if there is none."""
+        plain = {_plain(column): column for column in reversed(self.names)}
+        found = [name if name in self.columns else plain.get(_plain(name)) for name in names]
+        return next(filter(None, found), names[0])
 
     def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
         """Return an error that says where."""
@@ -175,6 +184,11 @@ class Sheet:
             bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
             raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
         return value
+
+
+def _plain(name: str) -> str:
+    """Return a name without capitals, spaces, underscores and hyphens."""
+    return re.sub(r"[\s_-]+", "", name.lower())
 
 
 def _got(cell: str | None) -> str:

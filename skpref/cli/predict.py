@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from skpref._estimator import last_step
 from skpref._text import printable
 from skpref.cli.files import (
+    USERS,
     Format,
     as_in_model,
     by_text,
@@ -160,7 +161,7 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
 
 
 def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
-    user = options.user or "user"
+    user = options.user or sheet.usual(*USERS)
     purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
     names = side_names(sheet, options)
     sheet.require((user, *names), purpose)

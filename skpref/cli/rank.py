@@ -81,15 +81,14 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
     """Rank by utility."""
     user = _user_of(model, options)
     items: Any = None
-    id_column = options.id or "id"
     if options.items is not None and model.items is None:
         items = _items_of(model.item_ids_, options)
     elif options.items is not None:
         if model.items.feature_names is None:
             name = type(model).__name__
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
-        names, purpose = tuple(model.items.feature_names), items_purpose(id_column)
-        items = _read(options, lambda sheet: read_table(sheet, id_column, purpose, "item", names))
+        names, purpose = tuple(model.items.feature_names), items_purpose(options.id or "id")
+        items = _read(options, lambda sheet: read_table(sheet, options.id or sheet.usual("id"), purpose, "item", names))
     if isinstance(model, CrowdGPPL):
         ranking = model.rank(items, user, groups=_groups(model, options))
     else:
@@ -183,7 +182,7 @@ def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
     """Return the ids of a file of items, as the model has them."""
     if options.items is None:
         return ids
-    return as_in_model(_read(options, partial(read_ids, id_column=options.id or "id")), ids)
+    return as_in_model(_read(options, lambda sheet: read_ids(sheet, options.id or sheet.usual("id"))), ids)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
@@ -234,7 +233,7 @@ def _names_and_features(sheet: Sheet, whole: Sheet, model: Any, options: Rank) -
     """Return names of some rows of a file, which are their numbers in it where it has none, and their features."""
     X = features_of(model, sheet, options)
     sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
-    name = options.id or "id"
+    name = options.id or sheet.usual("id")
     return sheet.ids(name) if name in sheet.names else 1 + np.searchsorted(whole.lines, sheet.lines), X
 
 

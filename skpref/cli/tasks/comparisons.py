@@ -14,6 +14,7 @@ import numpy as np
 
 from skpref.cli.files import (
     LEAVE_OUT,
+    USERS,
     MissingCellError,
     Sheet,
     complete_rows,
@@ -335,7 +336,9 @@ def read(options: Data) -> ComparisonTask:
 
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
-    sheet = usable_rows(read_data(options), options, _user_column(options))
+    sheet = read_data(options)
+    user_name = _user_column(sheet, options)
+    sheet = usable_rows(sheet, options, user_name)
     with _how_to_leave_out():
         answers = read_answers(sheet, options)
     items = read_shown_items(sheet, options)
@@ -361,7 +364,6 @@ def read_comparisons(options: Data) -> Comparisons:
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
     has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
     names = options.covariates or ()
-    user_name = _user_column(options)
     return Comparisons(
         *(rows, items, source, options.group),
         user=user_name,
@@ -385,7 +387,8 @@ def _how_to_leave_out() -> Iterator[None]:
 def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
     """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
     sheet = read_sheet(path, format_of_others(options))
-    id_column = "id" if noun == "user" and id_column not in sheet.columns else id_column
+    if id_column not in sheet.columns and (noun == "user" or options.id is None):
+        id_column = sheet.usual("id")
     table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
     named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
     return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
@@ -398,15 +401,15 @@ def _without(answers: Answers, incomplete: set[str], noun: str, *columns: NDArra
     return answers if kept.all() else answers.take(kept)
 
 
-def _user_column(options: Data) -> str | None:
-    return (options.user or "user") if options.model == "crowd" else None
+def _user_column(sheet: Sheet, options: Data) -> str | None:
+    return (options.user or sheet.usual(*USERS)) if options.model == "crowd" else None
 
 
 def _read_users(
     sheet: Sheet, options: Data, others: tuple[str, ...]
 ) -> tuple[NDArray[Any] | None, Table | None, set[str]]:
     """Return the column of who answered, the table of users, and the ids that it lacks for want of a feature."""
-    name = _user_column(options)
+    name = _user_column(sheet, options)
     if name is None:
         return None, None, set()
     purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
@@ -414,6 +417,8 @@ def _read_users(
     if name in {*others, options.weight or "weight"}:
         raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
     user = sheet.ids(name, "user")
+    if name != (options.user or "user"):
+        say_note(f"{sheet.path}: users from {name!r}; --user names another column")
     if options.users is None:
         return user, None, set()
     users, incomplete = _read_table(options.users, name, _USERS.format(name=name), "user", options)
@@ -462,7 +467,7 @@ def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> R
     names = options.groups or ()
     sheet.require(names, "It was asked for by --groups")
     for name in names:
-        if name in {*answers.names, _user_column(options), options.weight or "weight"} or names.count(name) > 1:
+        if name in {*answers.names, _user_column(sheet, options), options.weight or "weight"} or names.count(name) > 1:
             raise sheet.fault("this column has another meaning; --groups must name others, each once", None, name)
     return replace(rows, X=np.column_stack([rows.X, *(sheet.ids(name, "group")[answers.origin] for name in names)]))
 

@@ -239,7 +239,7 @@ def read_ordinal(options: Data) -> OrdinalTask:
 
 def _ordinal_task(sheet: Sheet, options: Data) -> OrdinalTask:
     names, X, groups = _read_features(sheet, options)
-    label = options.label or "label"
+    label = options.label or sheet.usual("label")
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
     rows = Rows(X, y, read_weights(sheet, options.weight), groups)
     check_size(sheet, rows.size, "rows", options)
@@ -255,7 +255,7 @@ def read_sparse(options: Data) -> FeatureTask:
 
 def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
     names, X, groups = _read_features(sheet, options)
-    label = options.label or "label"
+    label = options.label or sheet.usual("label")
     labels: NDArray[Any] = np.array([])
     if options.model == "svgp":
         y = sheet.numbers(label)
@@ -275,10 +275,11 @@ def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
 
 def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
     """Return names and values of the features, and the groups."""
-    label, group = options.label or "label", options.group
+    label, group = options.label or sheet.usual("label"), options.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     groups = read_groups(sheet, group)
-    names = tuple(name for name in sheet.names if name not in {label, group, options.weight or "weight", "id"})
+    others = {label, group, options.weight or "weight", sheet.usual("id")}
+    names = tuple(name for name in sheet.names if name not in others)
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")
     if not names:

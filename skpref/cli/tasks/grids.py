@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import lacks_number, printable
-from skpref.cli.files import Sheet, as_id, complete_rows, is_number, say_note
+from skpref.cli.files import USERS, Sheet, as_id, complete_rows, is_number, say_note
 from skpref.cli.tasks.base import read_weights
 from skpref.exceptions import DataError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _PURPOSE = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
 _NO_ITEM = "leave it out by naming the columns of the items in --item-ratings"
-_USERS = "person", "respondent", "participant", "respondent_id", "responseid", "id"  # and those of long tables
 _FEWEST_COLUMNS = 3  # among which one can be unlike the others
 _FEWEST_LEVELS = 3  # from which another number can be far
 _MOST_LEVELS = 11  # of a scale, such as 0 to 10
@@ -44,12 +43,13 @@ class _Stacked(Sheet):
         return super().fault(text, index, column)
 
 
-def stacked(sheet: Sheet, options: Data, usual_users: Sequence[str]) -> tuple[Sheet, Data]:
+def stacked(sheet: Sheet, options: Data) -> tuple[Sheet, Data]:
     """Return a grid as rows of user, item and rating, without its empty cells, and options that name these columns."""
     for option in ("item", "rating"):
         if getattr(options, option) is not None:
             raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
-    user = options.user or _found(sheet, (*usual_users, *_USERS))
+    found = sheet.usual(*USERS, "id")
+    user = options.user or (found if found in sheet.columns else None)
     sheet.require([user] if user else [], "It was asked for by --user")
     weight = options.weight or ("weight" if "weight" in sheet.columns else None)
     names = item_columns(sheet, options, (user, weight))
@@ -164,12 +164,6 @@ def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> No
             shown = f"{values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to {high:g}"
             what = "if it has the ids of the persons, name it by --user; if it is no item"
             raise sheet.fault(f"its numbers are {shown}; {what}, {_NO_ITEM}", None, name)
-
-
-def _found(sheet: Sheet, usual: Sequence[str]) -> str | None:
-    """Return the first column with a usual name, in capitals or not."""
-    names = {name.lower(): name for name in reversed(sheet.names)}
-    return next((names[name] for name in usual if name in names), None)
 
 
 def _check_once(sheet: Sheet, users: Sequence[str], column: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpref._text import lacks_number
 from skpref.cli.advice import as_options
-from skpref.cli.files import is_number, say_left_out, say_note
+from skpref.cli.files import USERS, is_number, say_left_out, say_note
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
 from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
@@ -51,9 +51,14 @@ class Answers(NamedTuple):
 
 def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
     """Return the columns of the left and the right items."""
-    arena = "left" not in sheet.columns and {"model_a", "model_b"} & sheet.columns.keys()
-    usual = ("model_a", "model_b") if arena else ("left", "right")
-    return options.left or usual[0], options.right or usual[1]
+    arena = not _has(sheet, "left") and _has(sheet, "model_a", "model_b")
+    left, right = map(sheet.usual, ("model_a", "model_b") if arena else ("left", "right"))
+    return options.left or left, options.right or right
+
+
+def _has(sheet: Sheet, *names: str) -> bool:
+    """Tell whether a column has one of some usual names."""
+    return sheet.usual(*names) in sheet.columns
 
 
 def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
@@ -84,8 +89,8 @@ def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.b
         kept &= [cell != "" for cell in sheet.texts(name)]
     for name in numbers & sheet.columns.keys():
         kept &= [not lacks_number(cell) for cell in sheet.texts(name)]
-    if options.contest is not None and _are_rankings(options) and (options.rank or "rank") in sheet.columns:
-        kept &= [is_number(sheet.with_point(cell)) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
+    if options.contest is not None and _are_rankings(options) and _rank(sheet, options) in sheet.columns:
+        kept &= [is_number(sheet.with_point(cell)) for cell in sheet.texts(_rank(sheet, options))]  # which DNF is not
     elif not _are_several(options) and set(needed) <= sheet.columns.keys():
         items = {cell for name in needed[:2] for cell in sheet.texts(name)}
         for name in needed[2:]:
@@ -96,20 +101,24 @@ def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.b
 def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:
     """Return the columns in which no cell may be empty, the items first."""
     if options.contest is not None:
-        answer = (options.rank or "rank",) if _are_rankings(options) else _choice_columns(options)
+        answer = (_rank(sheet, options),) if _are_rankings(options) else _choice_columns(sheet, options)
         return *options.contest, *_item_columns(sheet, options), *answer
     if options.offered is not None:
-        return _choice_columns(options)
+        return _choice_columns(sheet, options)
     if _are_several(options):
         return ()
     if _has_losers(sheet, options):
-        return options.winner or "winner", options.loser or "loser"
+        return options.winner or sheet.usual("winner"), options.loser or sheet.usual("loser")
     return *side_names(sheet, options), *_answer_columns(sheet, options)
 
 
-def _choice_columns(options: Data) -> tuple[str, ...]:
+def _rank(sheet: Sheet, options: Data) -> str:
+    return options.rank or sheet.usual("rank")
+
+
+def _choice_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
     """Return the columns of the item that was chosen, and of the worst one."""
-    return (options.chosen or "chosen", *filter(None, [options.worst]))
+    return (options.chosen or sheet.usual("chosen"), *filter(None, [options.worst]))
 
 
 def _are_rankings(options: Data) -> bool:
@@ -132,7 +141,7 @@ def read_answers(sheet: Sheet, options: Data) -> Answers:
     if _are_several(options):
         return _several(sheet, options)
     if _has_losers(sheet, options):
-        names: tuple[str, ...] = (options.winner or "winner", options.loser or "loser")
+        names = _needed(sheet, options)
         sheet.require(names, _COLUMNS)
         return Answers(*_ids(sheet, names), None, names, every, ones)
     sides, columns = side_names(sheet, options), _answer_columns(sheet, options)
@@ -142,7 +151,7 @@ def read_answers(sheet: Sheet, options: Data) -> Answers:
     if options.score is not None:
         y = 0.5 + 0.5 * np.sign(_margins(sheet, columns))
     else:
-        y = _labels(sheet, columns[0], left, right, sides, words=columns[0] != (options.label or "label"))
+        y = _labels(sheet, columns[0], left, right, sides, words=columns[0] != (options.label or sheet.usual("label")))
     return Answers(left, right, y, names, every, ones)
 
 
@@ -180,19 +189,19 @@ def _several(sheet: Sheet, options: Data) -> Answers:
         return _rated_items(sheet, options)
     if options.contest is not None:
         return _contests(sheet, options)
-    items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
-    names = items if options.ranking is not None else (*items, *_choice_columns(options))
+    items, answers = options.ranking or options.offered or (), _choice_columns(sheet, options)
+    names = items if options.ranking is not None else (*items, *answers)
     sheet.require(names, "It was asked for by --ranking, --offered or --chosen")
     # The row stands where users do; no column has an empty name.
     columns: dict[str, Any] = {"": range(len(sheet.lines))}
     columns |= {name: [cell or None for cell in sheet.texts(name)] for name in names}
     if options.ranking is None:
-        columns |= {name: _by_position(sheet, name, items, columns) for name in _choice_columns(options)}
+        columns |= {name: _by_position(sheet, name, items, columns) for name in answers}
     try:
         if options.ranking is not None:
             rows = from_rankings(columns, items, user="")
         else:
-            rows = from_choices(columns, items, chosen, worst=options.worst, user="")
+            rows = from_choices(columns, items, answers[0], worst=options.worst, user="")
     except DataError as error:
         raise _of_file(sheet, error) from error
     return _of_several(rows, names)
@@ -260,7 +269,7 @@ def _ranked_items(sheet: Sheet, ranks: dict[str, list[Any]]) -> Answers:
 
 def _rated_items(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of ratings in columns of items, in which the higher rating of a row wins."""
-    users = (options.user or "user") if options.model == "crowd" else None
+    users = (options.user or sheet.usual(*USERS)) if options.model == "crowd" else None
     others = (users, options.weight or "weight", options.group, options.time_split, *(options.groups or ()))
     names = item_columns(sheet, options, others)
     ratings = {
@@ -295,13 +304,13 @@ def _contests(sheet: Sheet, options: Data) -> Answers:
 
 def _item_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
     """Return the column of the item in a row of a contest, or those of its features, which then stand for it."""
-    named = options.item is not None or options.features is None or "item" in sheet.columns
-    return (options.item or "item",) if named else (options.features or ())
+    named = options.item is not None or options.features is None or _has(sheet, "item")
+    return (options.item or sheet.usual("item"),) if named else (options.features or ())
 
 
 def _items_of_rows(sheet: Sheet, options: Data) -> NDArray[Any]:
     """Return the item in each row of a contest, shape (n,)."""
-    columns = [sheet.ids(name, "item" if name == (options.item or "item") else "feature")
+    columns = [sheet.ids(name, "item" if name == (options.item or sheet.usual("item")) else "feature")
                for name in _item_columns(sheet, options)]  # fmt: skip
     return columns[0] if len(columns) == 1 else np.array(list(map(" ".join, zip(*columns, strict=True))), dtype=object)
 
@@ -334,7 +343,7 @@ def read_shown_items(sheet: Sheet, options: Data) -> Table | None:
 def _contest_of_rows(sheet: Sheet, options: Data) -> list[str]:
     """Return the contest of each row; each user of a crowd has contests of the user's own."""
     names = options.contest or ()
-    user = options.user or "user"
+    user = options.user or sheet.usual(*USERS)
     if options.model == "crowd" and user in sheet.columns and user not in names:
         names = (user, *names)
     columns = [sheet.ids(name, name).tolist() for name in names]
@@ -427,8 +436,8 @@ def _has_losers(sheet: Sheet, options: Data) -> bool:
         raise DataError(f"--loser is for rows of winner and loser; leave {' and '.join(named)} out")
     if options.loser is not None or named:
         return options.loser is not None
-    sides = {"left", "right", "label", "model_a", "model_b"} & sheet.columns.keys()
-    return not sides and (options.winner is not None or bool({"winner", "loser"} & sheet.columns.keys()))
+    has_sides = _has(sheet, "left", "right", "label", "model_a", "model_b")
+    return not has_sides and (options.winner is not None or _has(sheet, "winner", "loser"))
 
 
 def _answer_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
@@ -441,8 +450,8 @@ def _answer_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
         if len(options.score) > 2:
             raise DataError(f"--score takes one or two columns; got {len(options.score)}")
         return options.score
-    usual = "winner" if "winner" in sheet.columns and "label" not in sheet.columns else "label"
-    return (options.label or options.winner or usual,)
+    usual = "winner" if _has(sheet, "winner") and not _has(sheet, "label") else "label"
+    return (options.label or options.winner or sheet.usual(usual),)
 
 
 def _margins(sheet: Sheet, columns: tuple[str, ...]) -> Array:

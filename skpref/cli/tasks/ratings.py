@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import complete_rows, write_csv
+from skpref.cli.files import USERS, complete_rows, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
 # What columns are called in files that people have, the first one in the messages.
 _NAMES = {
-    "user": ("user", "user_id", "userid", "user id", "rater", "uid"),
-    "item": ("item", "item_id", "itemid", "item id", "movie", "movie_id", "movieid", "product", "product_id", "iid"),
+    "user": USERS,
+    "item": ("item", "item_id", "movie", "movie_id", "product", "product_id", "iid"),
     "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
@@ -274,7 +274,7 @@ def read_ratings(options: Data) -> Stars:
 def read_rated(options: Data) -> tuple[Sheet, Data]:
     """Return a file whose rows are user, item and rating, also if it is a grid, and options that name its columns."""
     sheet = read_data(options)
-    return (sheet, options) if options.item_ratings is None else stacked(sheet, options, _NAMES["user"])
+    return (sheet, options) if options.item_ratings is None else stacked(sheet, options)
 
 
 def _stars(sheet: Sheet, options: Data) -> Stars:
@@ -303,10 +303,8 @@ def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "
 
 
 def _column(sheet: Sheet, role: str, name: str | None) -> str:
-    """Return the column that was named, or the one with a usual name, in capitals or not."""
-    if name is None:
-        usual = {other.lower(): other for other in reversed(sheet.names)}
-        name = next((usual[other] for other in _NAMES[role] if other in usual), role)
+    """Return the column that was named, or the one with a usual name."""
+    name = name or sheet.usual(*_NAMES[role])
     sheet.require((name,), _PURPOSE)
     return name
 

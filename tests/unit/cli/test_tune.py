@@ -323,7 +323,6 @@ BAD: dict[str, tuple[str, str | None, str]] = {
         None,
         r"there is no column 'right'; did you mean 'rigth'\?.*Found: left, rigth",
     ),
-    "capital": ("Winner,loser\na,b\n", None, "no column 'winner'; did you mean 'Winner'"),
     "nothing alike": ("x,y\na,b\n", None, r"there is no column 'left'\. A file of comparisons has"),
     "no loser": ("winner,second\na,b\n", None, "there is no column 'loser'"),
     "column without name": ("left,,label\na,b,1\n", None, "line 1: column 2 has no name"),

@@ -1,0 +1,67 @@
+"""Usual names of columns, as people write them: in capitals, with spaces, underscores or hyphens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skpref.cli import main
+from skpref.cli.files import USERS, Sheet
+from skpref.cli.options import parse
+from skpref.cli.tasks import comparisons, features, ratings
+
+PAIRS = ["ann,a,b,1,0", "bob,b,c,1,1", "cleo,c,a,0,0"] * 4
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(names: str, *rows: str) -> str:
+    Path("data.csv").write_text("\n".join([names, *rows]) + "\n", "utf-8")
+    return "data.csv"
+
+
+def test_usual_names_have_any_case_and_spaces() -> None:
+    sheet = Sheet(Path("x"), {name: [] for name in ("Respondent ID", "LEFT", "left", "Model-A")}, [], "line")
+    assert sheet.usual(*USERS) == "Respondent ID"
+    assert sheet.usual("left") == "left"
+    assert sheet.usual("model_a") == "Model-A"
+    assert sheet.usual("label") == "label"
+
+
+@pytest.mark.parametrize("name", ["Respondent ID", "respondent_id", "RespondentID", "respondent-id", "User", "Judge"])
+def test_users_of_a_crowd_are_found(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(f"{name},Left,Right,Label,x", *PAIRS)
+    data = comparisons.read(parse(["fit", file, "--model", "crowd"])).data
+    assert (data.user, data.sides, data.n_users) == (name, ("Left", "Right"), 3)
+    assert f"users from {name!r}; --user names another column" in capsys.readouterr().err
+    assert main(["fit", file, "--model", "crowd", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
+    assert main(["predict", "model.skpref", write(f"{name},left,RIGHT", "ann,a,b")]) == 0
+    assert main(["predict", "model.skpref", write("Person ID,left,RIGHT", "ann,a,b")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "options"),
+    [
+        ("Model A,Model B,Winner", ["a,b,Model A", "b,c,model_b"], ()),
+        ("Winner,Loser", ["a,b", "c,a"], ()),
+        ("race,Item,Rank", ["1,a,1", "1,b,2", "2,c,1", "2,a,2"], ("--contest", "race")),
+        ("x,y,Chosen", ["a,b,x", "b,c,c"], ("--offered", "x,y")),
+    ],
+)
+def test_layouts_of_comparisons_are_found(names: str, rows: list[str], options: tuple[str, ...]) -> None:
+    assert comparisons.read(parse(["fit", write(names, *rows), *options])).data.n_items == 3
+
+
+def test_other_files_have_such_names_too() -> None:
+    file = write("User ID,Product-ID,Rating", *(f"u{k % 4},i{k % 3},{k % 5}" for k in range(12)))
+    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).stars.columns
+    assert columns == {"user": "User ID", "item": "Product-ID"}
+    file = write("ID,size,Label", *(f"r{k},{k},{k % 3}" for k in range(12)))
+    assert features.read_ordinal(parse(["fit", file, "--model", "ordinal"])).data.columns == ("size",)
+    Path("items.csv").write_text("ID,size\na,1\nb,2\nc,4\n", "utf-8")
+    assert main(["fit", write("user,left,right,label,x", *PAIRS), "--items", "items.csv"]) == 0
+    assert main(["rank", "model.skpref", "items.csv"]) == 0
