@@ -347,7 +347,12 @@ def _contest_of_rows(sheet: Sheet, options: Data) -> list[str]:
     if options.model == "crowd" and user in sheet.columns and user not in names:
         names = (user, *names)
     columns = [sheet.ids(name, name).tolist() for name in names]
-    return columns[0] if len(columns) == 1 else [", ".join(map(repr, cells)) for cells in zip(*columns, strict=True)]
+    return columns[0] if len(columns) == 1 else [_joined(cells) for cells in zip(*columns, strict=True)]
+
+
+def _joined(cells: tuple[str, ...]) -> str:
+    """Return cells with commas between them; those that hold a comma are quoted, so that the text is of no others."""
+    return ", ".join(repr(cell) if "," in cell else cell for cell in cells)
 
 
 def _check_constant(sheet: Sheet, options: Data, rows_of: dict[str, list[int]]) -> None:
@@ -359,7 +364,7 @@ def _check_constant(sheet: Sheet, options: Data, rows_of: dict[str, list[int]]) 
             for row in rows:
                 if cells[row] != cells[rows[0]]:
                     first = f"{cells[rows[0]][:80]!r} on {sheet.unit} {sheet.lines[rows[0]]}"
-                    why = f"contest {contest[:80]!r} has one value of this column"
+                    why = f"contest {contest[:80]} has one value of this column"
                     raise sheet.fault(f"{cells[row][:80]!r} differs from {first}, but {why}", row, name)
 
 
@@ -401,11 +406,9 @@ def _hit(sheet: Sheet, options: Data, task: str, rows: list[int], answer: str, f
     if len(hits) > 1:
         why = "people may have tasks of the same number: name both columns, --contest PERSON,TASK"
         first = f"{sheet.unit} {sheet.lines[hits[0]]}"
-        raise sheet.fault(f"task {task[:80]!r} has a second 1 (first on {first}); {why}", hits[1], answer)
+        raise sheet.fault(f"task {task[:80]} has a second 1 (first on {first}); {why}", hits[1], answer)
     if not hits and options.missing != "drop":
-        raise sheet.fault(
-            f"no row of task {task[:80]!r} has a 1; --missing drop leaves such tasks out", rows[0], answer
-        )
+        raise sheet.fault(f"no row of task {task[:80]} has a 1; --missing drop leaves such tasks out", rows[0], answer)
     return next(iter(hits), None)
 
 

@@ -285,6 +285,14 @@ def test_choices_of_a_person_stay_together_in_splits() -> None:
     assert "same row" not in task.split_note()
 
 
+def test_tasks_whose_names_hold_commas_stay_apart() -> None:
+    rows = [(f'"{person}"', f'"{task}"', item, int(item == "x")) for person, task in (("a, b", "c"), ("a", "b, c"))
+            for item in "xy"]  # fmt: skip
+    write("person,task,item,chosen", rows, "tasks.csv")
+    options = ("--contest", "person,task", "--chosen", "chosen")
+    assert len(comparisons.read(parse(["fit", "tasks.csv", *options])).data.rows.y) == 2
+
+
 def relabelled(row: int, column: int, cell: Any) -> list[list[Any]]:
     """Return the rows of items with another cell."""
     rows = [list(line) for line in LONG]
@@ -295,9 +303,9 @@ def relabelled(row: int, column: int, cell: Any) -> list[list[Any]]:
 CHOSEN = next(row for row, line in enumerate(LONG[:3]) if line[6])
 OTHER = (CHOSEN + 1) % 3
 BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
-    "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task \"'p0', '1'\" has a second 1 (first on line"),
+    "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task p0, 1 has a second 1 (first on line"),
     "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "name both columns, --contest PERSON,TASK"),
-    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2, column 'best': no row of task \"'p0', '1'\" has a 1;"),
+    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2, column 'best': no row of task p0, 1 has a 1;"),
     "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
     "a rank": (
         relabelled(1, 6, 2),
