@@ -23,8 +23,13 @@ from skpref import GPOrdinalRegressor
 from skpref.metrics import ordinal_mae, ranked_probability_score
 
 answers = [
-    *("strong Democrat", "weak Democrat", "leans Democrat", "independent"),
-    *("leans Republican", "weak Republican", "strong Republican"),
+    "strong Democrat",
+    "weak Democrat",
+    "leans Democrat",
+    "independent",
+    "leans Republican",
+    "weak Republican",
+    "strong Republican",
 ]
 voters = anes96.load_pandas().data
 X = voters[["selfLR", "educ", "income", "age", "TVnews", "logpopul"]]
