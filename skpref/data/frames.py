@@ -241,6 +241,11 @@ def from_choices(
     DataError
         If a column is missing, the choice is none of the items offered, or the worst item is also the best.
 
+    Warns
+    -----
+    DataWarning
+        If choices may be positions: 1 for the first column, and so on. They are read as items.
+
     Examples
     --------
     >>> from skpref.data import from_choices
@@ -500,14 +505,19 @@ class TableReader:
 
     def choices(self, name: str, offered: Sequence[str]) -> list[Any]:
         """Return the item that was chosen in each row; a cell holds its id or the name of its column."""
-        chosen = []
-        for row, (items, cell) in enumerate(zip(self.lists(offered), self.cells(name), strict=True)):
+        chosen, sets, cells = [], self.lists(offered), self.cells(name)
+        advised = f"if it has positions, write the names of the columns, such as {offered[0]!r} for 1"
+        may_be_places = _may_be_places(cells, sets, offered)
+        for row, (items, cell) in enumerate(zip(sets, cells, strict=True)):
             choice = cell if cell in items else dict(zip(offered, items, strict=True)).get(cell)
             if choice is None:
-                advice = f"; {self._leave_out}" if cell is None else ""
+                advice = f"; {self._leave_out}" if cell is None else f"; {advised}" if may_be_places else ""
                 where = f"in row {self.row_of(row)}"
                 raise DataError(f"column {name!r}: {shorten(cell)} {where} is none of the items offered{advice}")
             chosen.append(choice)
+        if may_be_places:
+            note = f"column {name!r} is read as items, not as positions; {advised}"
+            warnings.warn(note, DataWarning, stacklevel=3)
         return chosen
 
     def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
@@ -522,6 +532,9 @@ class TableReader:
         return np.ones(n) if name is None else read_weights(self.numbers(name), n).copy()
 
     def _column(self, name: Column) -> Sequence[Cell]:
+        if not isinstance(name, Hashable):
+            kind = type(name).__name__
+            raise DataError(f"a column is given by its name; got a {kind}: put it into the frame, and give its name")
         if self.names.count(name) != 1:
             near = difflib.get_close_matches(str(name), [str(other) for other in self.names], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -532,6 +545,16 @@ class TableReader:
             return column
         cells = _as_list(column)
         return [cells[row] for row in self._rows]
+
+
+def _may_be_places(cells: list[Cell], sets: list[tuple[Any, ...]], offered: Sequence[str]) -> bool:
+    """Tell whether choices may be positions, from 1, of which at least one is not also the item in that place."""
+    places = {str(place): place for place in range(1, len(offered) + 1)}
+    found = [None if cell is None else places.get(str(cell).removesuffix(".0")) for cell in cells]
+    if any((place is None) != (cell is None) or cell in offered for place, cell in zip(found, cells, strict=True)):
+        return False
+    shown = [(cell, items[place - 1]) for place, items, cell in zip(found, sets, cells, strict=True) if place]
+    return any(item is not None and item != cell for cell, item in shown)
 
 
 def _as_list(column: Cell) -> Sequence[Cell]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref._text import lacks_number
 from skpref.cli.advice import as_options
-from skpref.cli.files import USERS, is_number, say_left_out, say_note
+from skpref.cli.files import USERS, is_number, say_left_out
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
 from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -215,18 +216,9 @@ def _by_position(sheet: Sheet, name: str, offered: tuple[str, ...], columns: dic
     if not set(cells) <= {None, *places}:
         return cells
     if any(map(is_number, items)):
-        _warn_of_positions(sheet, name, offered, columns)
-        return cells
+        return cells  # `from_choices` says that these are read as items
     sheet.notes.append(f"column {name!r} has positions, 1 for {offered[0]!r} to {len(offered)} for {offered[-1]!r}")
     return [None if cell is None else places[cell] for cell in cells]
-
-
-def _warn_of_positions(sheet: Sheet, name: str, offered: tuple[str, ...], columns: dict[str, Any]) -> None:
-    """Tell the user that a column of small numbers is read as items if it may as well have positions."""
-    shown = zip(columns[name], *(columns[column] for column in offered), strict=True)
-    if any(cell is not None and cells[int(cell) - 1] not in {cell, None} for cell, *cells in shown):
-        why = "; if it has positions, write words for the numbers of the items"
-        say_note(f"{sheet.path}: column {name!r} is read as items, not as positions{why}")
 
 
 def _of_file(sheet: Sheet, error: DataError) -> DataError:
@@ -389,7 +381,9 @@ def _choices(
     for rows, hits in kept:
         _check_task(sheet, options, rows, hits, items)
     best, *worst = (f"answer {answer}" for answer in answers)
-    return from_choices(columns, offered, best, worst=next(iter(worst), None), user="")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # answers are items here, and no positions
+        return from_choices(columns, offered, best, worst=next(iter(worst), None), user="")
 
 
 def _flags(sheet: Sheet, name: str) -> Array:

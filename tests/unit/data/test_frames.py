@@ -243,6 +243,27 @@ def test_rankings_of_too_many_items_are_refused_before_they_are_taken_apart(monk
         from_rankings(races, by="race")
 
 
+def test_positions_in_the_place_of_items_are_noticed() -> None:
+    sets: dict[str, list[Any]] = {"a": [3, 1], "b": [1, 3], "c": [2, 2], "best": [1, 2], "worst": ["c", "c"]}
+    advice = "if it has positions, write the names of the columns, such as 'a' for 1"
+    with pytest.warns(DataWarning, match=f"column 'best' is read as items, not as positions; {advice}"):
+        assert from_choices(sets, [*"abc"], "best").X.tolist() == [[1, 3], [1, 2], [2, 1], [2, 3]]
+    assert from_choices(sets | {"best": ["a", "b"]}, [*"abc"], "best", worst="worst").X[0].tolist() == [3, 1]
+    assert from_choices(sets | {"a": [9, 9], "best": [9, 3]}, [*"abc"], "best").X[0].tolist() == [9, 1]
+    words = {"1": ["x", "y"], "2": ["y", "z"], "best": ["2", "1"]}
+    assert from_choices(words, ["1", "2"], "best").X[0].tolist() == ["y", "x"]  # "2" is a name
+    with pytest.raises(DataError, match=f"1 in row 0 is none of the items offered; {advice}"):
+        from_choices(sets | {"a": ["x", "y"], "b": ["y", "z"], "c": ["z", "x"]}, [*"abc"], "best")
+
+
+def test_a_column_is_given_by_its_name() -> None:
+    for column in (BATTLES["judge"], np.array(BATTLES["judge"])):
+        with pytest.raises(
+            DataError, match=r"a column is given by its name; got a (list|ndarray): put it into the frame"
+        ):
+            from_winners(BATTLES, "model_a", "model_b", column)  # type: ignore[arg-type]
+
+
 def test_ranks_in_the_place_of_items_are_noticed() -> None:
     survey = {"x": [1, 3], "y": [2, 1], "z": [3, 2]}
     with pytest.warns(DataWarning, match="are 1 to 3 in every row"):
