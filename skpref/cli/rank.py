@@ -26,6 +26,7 @@ from skpref.cli.files import (
 from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
+from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.data.levels import numbers_of_levels
 from skpref.exceptions import DataError
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.cli.files import Result, Sheet
     from skpref.cli.options import Rank
+    from skpref.data import Table
 
 _MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
@@ -88,7 +90,13 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
             name = type(model).__name__
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
         names, purpose = tuple(model.items.feature_names), items_purpose(options.id or "id")
-        items = _read(options, lambda sheet: read_table(sheet, options.id or sheet.usual("id"), purpose, "item", names))
+
+        def read(sheet: Sheet) -> Table:
+            """Return ids and features."""
+            id_column = options.id or sheet.usual("id")
+            return read_table(with_coded_words(sheet, names), id_column, purpose, "item", names)
+
+        items = _read(options, read)
     if isinstance(model, CrowdGPPL):
         ranking = model.rank(items, user, groups=_groups(model, options))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -330,6 +331,25 @@ def read_shown_items(sheet: Sheet, options: Data) -> Table | None:
             columns |= {f"{name}={level}": (shown == level).astype(np.float64) for level in sorted(set(shown))}
     ids = np.array(list(first), dtype=object)
     return Table(np.column_stack(list(columns.values())), ids, feature_names=tuple(columns))
+
+
+def with_coded_words(sheet: Sheet, names: tuple[str, ...]) -> Sheet:
+    """Return a file of items with the columns that `read_shown_items` makes of words, such as brand=A of brand."""
+    levels: dict[str, dict[str, str]] = {}  # names by level and column
+    for name in names:
+        cuts = [match.start() for match in re.finditer("=", name) if name[: match.start()] in sheet.columns]
+        if cuts and name not in sheet.columns:
+            levels.setdefault(name[: cuts[0]], {})[name[cuts[0] + 1 :]] = name
+    coded: dict[str, list[Any]] = {}
+    for column, name_of in levels.items():
+        sheet.ids(column, "feature")  # refuses empty cells
+        cells = sheet.texts(column)
+        for row, cell in enumerate(cells):
+            if cell not in name_of:
+                seen = ", ".join(name_of)[:200]
+                raise sheet.fault(f"the model was fitted to {seen}, and not to {cell[:80]!r}", row, column)
+        coded |= {name: [float(cell == level) for cell in cells] for level, name in name_of.items()}
+    return replace(sheet, columns={**sheet.columns, **coded})
 
 
 def _contest_of_rows(sheet: Sheet, options: Data) -> list[str]:

@@ -267,8 +267,20 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     model = load("model.skpref")
     assert set(model.item_ids_) == {"hot 3", "cold 5", "cold 4"}
     assert "tasks are without an answer and left out" in capsys.readouterr().err
+    rank = ["rank", "model.skpref", "new.csv", "--json"]
     write("id,kind=cold,kind=hot,size", [("iced", 1, 0, 3), ("soup", 0, 1, 4)], "new.csv")
-    assert main(["rank", "model.skpref", "new.csv"]) == 0
+    capsys.readouterr()
+    assert main(rank) == 0
+    ranking = capsys.readouterr().out
+    write("id,size,kind", [("iced", 3, "cold"), ("soup", 4, "hot")], "new.csv")  # coded as in the fit
+    assert main(rank) == 0
+    assert capsys.readouterr().out == ranking
+    for kind, message in (("warm", "line 2, column 'kind': the model was fitted to cold, hot, and not to 'warm'"),
+                          ("", "line 2, column 'kind': a feature is missing; --missing drop")):  # fmt: skip
+        write("id,size,kind", [("iced", 3, kind), ("soup", 4, "hot")], "new.csv")
+        assert main(rank) == 2
+        assert message in capsys.readouterr().err
+    assert main([*rank, "--missing", "drop"]) == 0
 
 
 def test_choices_of_a_person_stay_together_in_splits() -> None:
