@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
+_TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
 _MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
 
 
-def calibration_text(c: Calibration) -> str:
-    """Return a table of predicted probabilities and observed shares."""
+def calibration_text(c: Calibration, *, ties: bool = False) -> str:
+    """Return a table of predicted probabilities and observed shares; with `ties`, and how they count."""
     rows = [
         (f"{predicted:.3f}", f"{observed:.3f}", str(count))
         for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
     ]
     header = ("predicted", "observed", "comparisons")
-    return "\n".join(
-        ["Calibration on the hold-out (probability that the left item is preferred)", *table(header, rows)]
-    )
+    title = "Calibration on the hold-out (probability that the left item is preferred)"
+    return "\n".join([title, *table(header, rows), *[_TIES] * ties])
 
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:

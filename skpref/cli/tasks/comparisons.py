@@ -274,7 +274,8 @@ class ComparisonTask(Task):
     def sections(self, outcome: Outcome) -> list[str]:
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
-        parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
+        ties = bool((self.rows.y == 0.5).any())
+        parts = [calibration_text(_tuned(outcome).calibration, ties=ties), ranking_text(ranking, _TOP, title)]
         parts += _about(outcome.model, annotators)
         if self.data.profiles is not None:
             profiles = outcome.model.rank(self.data.profiles)

@@ -360,7 +360,9 @@ def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureF
     assert task.space["covariates"] == [True, False]
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
-    assert "Effects of one unit more on the left side" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Effects of one unit more on the left side" in out
+    assert "A tie counts as half a win here and in the log-loss; the accuracy leaves ties out." in out
     assert Path("out/effects.csv").read_text("utf-8").startswith("name,effect,std,effect_low")
 
 
