@@ -453,7 +453,7 @@ def _has_losers(sheet: Sheet, options: Data) -> bool:
         raise DataError(f"--loser is for rows of winner and loser; leave {' and '.join(named)} out")
     if options.loser is not None or named:
         return options.loser is not None
-    has_sides = _has(sheet, "left", "right", "label", "model_a", "model_b")
+    has_sides = _has(sheet, "left", "right", "model_a", "model_b") or "label" in sheet.columns
     return not has_sides and (options.winner is not None or _has(sheet, "winner", "loser"))
 
 
@@ -467,7 +467,7 @@ def _answer_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
         if len(options.score) > 2:
             raise DataError(f"--score takes one or two columns; got {len(options.score)}")
         return options.score
-    usual = "winner" if _has(sheet, "winner") and not _has(sheet, "label") else "label"
+    usual = "winner" if _has(sheet, "winner") and "label" not in sheet.columns else "label"
     return (options.label or options.winner or sheet.usual(usual),)
 
 

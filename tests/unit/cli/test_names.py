@@ -48,6 +48,8 @@ def test_users_of_a_crowd_are_found(name: str, capsys: pytest.CaptureFixture[str
     [
         ("Model A,Model B,Winner", ["a,b,Model A", "b,c,model_b"], ()),
         ("Winner,Loser", ["a,b", "c,a"], ()),
+        ("winner,loser,Label", ["a,b,cup", "c,a,league"], ()),
+        ("Left,Right,Label,winner", ["a,b,cup,a", "c,a,league,tie"], ()),
         ("race,Item,Rank", ["1,a,1", "1,b,2", "2,c,1", "2,a,2"], ("--contest", "race")),
         ("x,y,Chosen", ["a,b,x", "b,c,c"], ("--offered", "x,y")),
     ],
