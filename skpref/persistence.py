@@ -48,7 +48,7 @@ _MAX_INTEGER = 1 << 32  # of a parameter: seeds are the largest
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
 _UNFITTED = {"_sklearn_output_config"}  # what scikit-learn notes before a fit
 _NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # set by a search around the estimator
-_DROPPED = {"checkpoint", "memory"}  # parameters that name files: a loaded model writes nowhere
+_DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file has None for them
 
 
 # --------------------------------------------------------------------------------------------------------------- types
@@ -317,7 +317,7 @@ def _prepared(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, BaseEstimator):
         if id(value) not in memo:
             memo[id(value)] = other = object.__new__(type(value))
-            parts = vars(value) | _tables_read(value)
+            parts = vars(value) | _tables_read(value) | dict.fromkeys(vars(value).keys() & _DROPPED)
             kept = {name: part for name, part in parts.items() if not _NOT_KEPT.fullmatch(name)}
             other.__dict__ = {name: _prepared(part, memo) for name, part in kept.items()}
         return memo[id(value)]

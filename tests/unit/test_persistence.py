@@ -540,5 +540,8 @@ def test_a_loaded_model_writes_nowhere(tmp_path: Path) -> None:
     model = make_pipeline(RIDGE, memory=str(tmp_path / "cache"))
     save(model, tmp_path / "m")
     assert load(tmp_path / "m").memory is None
-    save(GibbsM3F(checkpoint=str(tmp_path / "chain")), tmp_path / "m")
-    assert load(tmp_path / "m").checkpoint is None
+    for path in (tmp_path / "run", str(tmp_path / "run")):
+        for model in (GibbsM3F(checkpoint=path), GPPLClassifier(checkpoint=path), CrowdGPPL(checkpoint=path)):
+            save(model, tmp_path / "m")
+            assert load(tmp_path / "m").checkpoint is None
+            assert model.checkpoint == path

@@ -63,7 +63,7 @@ def opened(content: bytes) -> tuple[Any, list[Any]]:
 def forged(header: Any, arrays: list[Any]) -> bytes:
     """Write parts with the digest that they need."""
     header.pop("digest", None)
-    header["digest"] = checkpoint._digest(header, arrays)
+    header["digest"] = checkpoint.content_digest(header, arrays)
     return rebuilt({"schema.json": json.dumps(header).encode(), **{f"{i}.npy": npy(a) for i, a in enumerate(arrays)}})
 
 
