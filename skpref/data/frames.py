@@ -13,6 +13,7 @@ import numpy as np
 
 from skpref._text import lacks_number
 from skpref._validation import column_names, refuse_collection
+from skpref._warn import warn
 from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
 from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
@@ -517,7 +518,7 @@ class TableReader:
             chosen.append(choice)
         if may_be_places:
             note = f"column {name!r} is read as items, not as positions; {advised}"
-            warnings.warn(note, DataWarning, stacklevel=3)
+            warn(note, DataWarning)
         return chosen
 
     def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
