@@ -158,3 +158,18 @@ def test_a_resumed_fit_may_have_more_passes(monkeypatch, tmp_path):
     interrupted(monkeypatch, model, X, y, 3)
     model.set_params(max_iter=9).fit(X, y)
     same_bits(model, GPPLClassifier(random_state=0, max_iter=9, tol=0.0).fit(X, y))
+
+
+def test_a_fit_to_files_resumes_to_the_same_bits(monkeypatch, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, y = rows()
+    (tmp_path / "rows").mkdir()
+    for number, part in enumerate(np.array_split(np.arange(y.size), 3)):
+        frame = pandas.DataFrame({"left": X[part, 0], "right": X[part, 1], "y": y[part]})
+        frame.to_parquet(tmp_path / "rows" / f"{number}.parquet")
+    options = {"random_state": 0, "tol": 1e-6, "items": FEATURES, "n_inducing": 4}
+    model = GPPLClassifier(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, **options)
+    interrupted(monkeypatch, model, str(tmp_path / "rows"), "y", 2)
+    model.fit(str(tmp_path / "rows"), "y")
+    same_bits(model, GPPLClassifier(**options).fit(str(tmp_path / "rows"), "y"))
