@@ -110,10 +110,7 @@ class PairTerm:
 
     def matvec(self, v: Array) -> Array:
         u = self.utility(v)
-        if u.ndim > 1:
-            z = pair_differences(u, self.left, self.right)
-        else:
-            z = u[self.left] - u[self.right]
+        z = pair_differences(np.atleast_2d(u), self.left, self.right).reshape(*u.shape[:-1], -1)
         return z if self.extra is None else z + v[..., -self.extra.shape[1] :] @ self.extra.T
 
     def rmatvec(self, g: Array) -> Array:
@@ -125,10 +122,8 @@ class PairTerm:
 
     def item_sums(self, g: Array) -> Array:
         """Return D^T g: what the comparisons say of each item, shape (..., N)."""
-        n = self.n_items
-        if g.ndim > 1:
-            return pair_sums(self.left, self.right, g, n)
-        return np.asarray(np.bincount(self.left, g, n) - np.bincount(self.right, g, n), dtype=np.float64)
+        sums = pair_sums(self.left, self.right, np.atleast_2d(g), self.n_items)
+        return sums.reshape(*g.shape[:-1], -1)
 
     def laplacian_times(self, weight: Array, rows: Array) -> Array:
         """Return D^T diag(weight) D rows, shape (N, n)."""
@@ -160,10 +155,8 @@ class PairTerm:
 
     def _degrees(self, weight: Array) -> Array:
         """Total weight of each item's comparisons."""
-        n = self.n_items
-        if weight.ndim > 1:
-            return entity_sums(self.left, weight, n) + entity_sums(self.right, weight, n)
-        return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
+        n, w = self.n_items, np.atleast_2d(weight)
+        return (entity_sums(self.left, w, n) + entity_sums(self.right, w, n)).reshape(*weight.shape[:-1], -1)
 
     def gram_diagonal(self, weight: Array) -> Array:
         if self.basis is None and self.extra is None:
