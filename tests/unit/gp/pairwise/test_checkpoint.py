@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -160,16 +164,50 @@ def test_a_resumed_fit_may_have_more_passes(monkeypatch, tmp_path):
     same_bits(model, GPPLClassifier(random_state=0, max_iter=9, tol=0.0).fit(X, y))
 
 
-def test_a_fit_to_files_resumes_to_the_same_bits(monkeypatch, tmp_path):
+@pytest.mark.parametrize("crowd", [False, True], ids=["pairs", "crowd"])
+def test_a_fit_to_files_resumes_to_the_same_bits(crowd, monkeypatch, tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    X, y = rows()
+    X, y = rows(n_users=8 if crowd else 0)
+    names = ["user", "left", "right"][-X.shape[1] :]
     (tmp_path / "rows").mkdir()
     for number, part in enumerate(np.array_split(np.arange(y.size), 3)):
-        frame = pandas.DataFrame({"left": X[part, 0], "right": X[part, 1], "y": y[part]})
+        frame = pandas.DataFrame(X[part], columns=names).assign(y=y[part])
         frame.to_parquet(tmp_path / "rows" / f"{number}.parquet")
-    options = {"random_state": 0, "tol": 1e-6, "items": FEATURES, "n_inducing": 4}
-    model = GPPLClassifier(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, **options)
+    options = {"random_state": 0, "tol": 1e-6, "items": FEATURES}
+    options |= {"inference": "ep"} if crowd else {"n_inducing": 4}
+    estimator = CrowdGPPL if crowd else GPPLClassifier
+    model = estimator(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, **options)
     interrupted(monkeypatch, model, str(tmp_path / "rows"), "y", 2)
     model.fit(str(tmp_path / "rows"), "y")
-    same_bits(model, GPPLClassifier(**options).fit(str(tmp_path / "rows"), "y"))
+    same_bits(model, estimator(**options).fit(str(tmp_path / "rows"), "y"))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from skpref import GPPLClassifier
+from skpref.gp.pairwise import base
+
+def killed(event):
+    if event.step == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+base.on_iteration = lambda _: killed
+rows = np.load(sys.argv[1])
+model = GPPLClassifier(checkpoint=sys.argv[2], checkpoint_seconds=0.0, random_state=0, tol=1e-6)
+model.fit(rows[:, :2], rows[:, 2])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a system with SIGKILL")
+def test_a_killed_process_leaves_a_checkpoint(monkeypatch, tmp_path):
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    script = [sys.executable, "-c", KILLED, str(tmp_path / "rows.npy"), str(tmp_path / "run")]
+    assert subprocess.run(script, check=False).returncode == -signal.SIGKILL
+    steps = []
+    monkeypatch.setattr("skpref.gp.pairwise.base.on_iteration", lambda _: lambda event: steps.append(event.step))
+    model = GPPLClassifier(checkpoint=tmp_path / "run", random_state=0, tol=1e-6).fit(X, y)
+    assert steps[0] == 3  # the passes that were saved are not repeated
+    same_bits(model, GPPLClassifier(random_state=0, tol=1e-6).fit(X, y))
