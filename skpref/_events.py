@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,19 @@ class Iteration:
     def eta(self) -> float:
         """Estimated remaining seconds if all iterations are needed."""
         return self.seconds / self.step * (self.n_max - self.step)
+
+
+def seconds_since(begin: float, step: int, n_before: int) -> float:
+    """Return the time of a fit since its start; that of iterations before an interruption is estimated.
+
+    Parameters
+    ----------
+    begin : float
+        When this process began, by `time.perf_counter`.
+    step, n_before : int
+        Number of iterations done, and of those that an earlier process did.
+    """
+    return (time.perf_counter() - begin) * step / (step - n_before)
 
 
 # Called after every iteration. If it returns True, the fit stops and keeps its current result.

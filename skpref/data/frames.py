@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -394,11 +393,10 @@ def _listed(reader: TableReader, columns: Sequence[str]) -> list[Group]:
         _check_distinct(items, f"row {reader.row_of(row)}")
     ranks = [{_number(cell) for cell in items} for items in rows]
     if len(set(map(tuple, rows))) > 1 and all(cells == set(range(1, len(columns) + 1)) for cells in ranks):
-        warnings.warn(
+        warn(
             f"The cells of {shorten(list(columns))} are 1 to {len(columns)} in every row. If each column is an item "
             "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
             DataWarning,
-            stacklevel=3,
         )
     return [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
 

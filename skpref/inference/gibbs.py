@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from skpref._checks import check_types, is_count, require
-from skpref._events import Iteration
+from skpref._events import Iteration, seconds_since
 from skpref.exceptions import DataError
 from skpref.inference.checkpoint import Checkpoint, Writer, read_checkpoint, refusal
 
@@ -145,8 +145,7 @@ class _Clock:
         self._done += 1
         if self._plan.on_iteration is None:
             return False
-        # Seconds are of this process; those before an interruption are estimated from them.
-        seconds = (time.perf_counter() - self._start) * self._done / (self._done - self._first)
+        seconds = seconds_since(self._start, self._done, self._first)
         fitted = None if self._plan.fitted is None else partial(self._plan.fitted, chains)
         return bool(self._plan.on_iteration(Iteration(self._done, self._n_max, objective, seconds, fitted)))
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skpref._compiled.factors import stationary_scale
-from skpref._events import Iteration
+from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gaussian import Epoch, has_constant_sites
@@ -462,6 +462,5 @@ def _batches(problem: Problem, size: int, rng: np.random.Generator) -> Iterator[
 def _stops(schedule: Schedule, step: int, bound: float, start: float, n_before: int = 0) -> bool:
     if schedule.on_iteration is None:
         return False
-    # Seconds are of this process; those before an interruption are estimated from them.
-    seconds = (time.perf_counter() - start) * step / (step - n_before)
-    return bool(schedule.on_iteration(Iteration(step, schedule.max_iter, bound, seconds)))
+    event = Iteration(step, schedule.max_iter, bound, seconds_since(start, step, n_before))
+    return bool(schedule.on_iteration(event))

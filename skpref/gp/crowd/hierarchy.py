@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref._compiled.users import integrate_out, marginals, with_covariates
-from skpref._events import Iteration
+from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
 from skpref.gp.crowd.users import UserRows
@@ -295,9 +295,7 @@ def fit_hierarchy(
             radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, _DAMPING)
         n_still = n_still + 1 if len(bounds) > _FULL_RANK and abs(change) < 0.01 * tol * size else 0
         converged = n_still == 2
-        # Seconds are of this process; those before an interruption are estimated from them.
-        seconds = (time.perf_counter() - begin) * len(bounds) / (len(bounds) - n_before)
-        event = Iteration(len(bounds), max_iter, bounds[-1], seconds)
+        event = Iteration(len(bounds), max_iter, bounds[-1], seconds_since(begin, len(bounds), n_before))
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
             passes.finish()
