@@ -28,12 +28,23 @@ def read_times(sheet: Sheet, column: str | None) -> Array | None:
     sheet.require((column,), "It was asked for by --time-split")
     if is_number(sheet.with_point(sheet.columns[column][0])):
         times = sheet.numbers(column, meaning="a time")
+        if _have_year_last(times):
+            what = f"{times[0]:.0f} looks like a date with its year at the end, and numbers are sorted by size"
+            raise sheet.fault(f"{what}; write {_ISO} or 20260131 (--time-split)", 0, column)
     else:
         day_first = _has_day_first(sheet, column)
         times = np.array([_date(sheet, row, column, day_first=day_first) for row in range(len(sheet.lines))])
     if np.unique(times).size == 1:
         raise sheet.fault("--time-split needs different times; this column has one", None, column)
     return times
+
+
+def _have_year_last(numbers: Array) -> bool:
+    """Tell whether numbers are dates such as 31012026 or 1312026, whose order is not that of their sizes."""
+    start, year = np.divmod(numbers, 10_000)
+    first, second = np.divmod(start, 100)
+    either_first = (np.minimum(first, second) <= 12) & (np.maximum(first, second) <= 31)
+    return bool(np.all((first >= 1) & (second >= 1) & either_first & (year >= 1900) & (year <= 2100) & (year % 1 == 0)))
 
 
 def _has_day_first(sheet: Sheet, column: str) -> bool:

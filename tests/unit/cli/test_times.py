@@ -61,9 +61,19 @@ def test_dates_have_times() -> None:
         (("23.08.2024", "NA"), "line 3, column 'day': a date is missing"),
         (("01-02", "03-04"), "expected a number or a date such as 2026-01-31"),  # which NumPy takes for years
         (("2024-01-01", "today"), "got 'today'"),
+        (("31012026", "01022026"), "line 2, column 'day': 31012026 looks like a date with its year at the end"),
+        ((1312026, 12252025), "line 2, column 'day': 1312026 looks like a date with its year at the end"),
     ],
 )
 def test_dates_that_can_be_read_in_two_ways_are_refused(cells: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError) as error:
         days(*cells)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "cells", [("20260131", "20251225"), ("31012026", "99999999"), (2026, 2025), (1.5e7, 1.6e7 + 0.5)]
+)
+def test_other_numbers_are_sorted_by_size(cells: tuple[Any, ...]) -> None:
+    times = read_times(Sheet(Path("games.csv"), {"day": list(cells)}, [2, 3], "line"), "day")
+    np.testing.assert_array_equal(times, [float(cell) for cell in cells])
