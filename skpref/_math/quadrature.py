@@ -38,7 +38,17 @@ __all__ = [
 Rule: TypeAlias = tuple[Array, Array]
 
 # Largest v of each Gauss-Hermite rule and its number of nodes.
-_HERMITE: Final = ((0.1, 9), (0.25, 13), (0.5, 17), (0.75, 22), (1.0, 27))
+_HERMITE: Final = (
+    (0.001, 3),
+    (0.004, 4),
+    (0.015, 5),
+    (0.04, 6),
+    (0.1, 9),
+    (0.25, 13),
+    (0.5, 17),
+    (0.75, 22),
+    (1.0, 27),
+)
 # Beyond v = 1: steps of `_STEP` in z, v_max growing by sqrt(2) up to 1024.
 _STEP: Final = 0.62
 _OCTAVES: Final = 10
