@@ -40,15 +40,7 @@ class Iteration:
 
 
 def seconds_since(begin: float, step: int, n_before: int) -> float:
-    """Return the time of a fit since its start; that of iterations before an interruption is estimated.
-
-    Parameters
-    ----------
-    begin : float
-        When this process began, by `time.perf_counter`.
-    step, n_before : int
-        Number of iterations done, and of those that an earlier process did.
-    """
+    """Return the time of a fit whose process began at `begin`; that of `n_before` earlier steps is estimated."""
     return (time.perf_counter() - begin) * step / (step - n_before)
 
 
