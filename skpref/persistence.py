@@ -120,7 +120,7 @@ _RECORDS = _named(
         "skpref.inference.problem": "State",
         "skpref.inference.scale": "FixedScale GammaScale",
         "skpref.inference.terms.base": "Segment",
-        "skpref.likelihoods.counts": "Poisson",
+        "skpref.likelihoods.counts": "NegativeBinomial Poisson",
         "skpref.likelihoods.gaussian": "Gaussian",
         "skpref.likelihoods.ordinal": "OrdinalProbit",
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",

@@ -1,7 +1,7 @@
 """Likelihoods: log p(y | z), its derivatives and expectations, pointwise."""
 
 from skpref.likelihoods.base import Likelihood
-from skpref.likelihoods.counts import Poisson
+from skpref.likelihoods.counts import NegativeBinomial, Poisson
 from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
@@ -17,6 +17,7 @@ from skpref.likelihoods.ties import PairwiseLogitTies, PairwiseProbitTies, Pairw
 __all__ = [
     "Gaussian",
     "Likelihood",
+    "NegativeBinomial",
     "OrdinalLogit",
     "OrdinalProbit",
     "OrdinalRobust",

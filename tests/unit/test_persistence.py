@@ -196,6 +196,7 @@ CASES: dict[str, Case] = {
     "svgp, sparse": svgp(rows=CSR, learn_inducing=False),
     "svgp, svi": svgp(inference="svi", optimizer=None, batch_size=10),
     "svgp, counts": svgp(COUNTS, likelihood="poisson", optimizer=None),
+    "svgp, counts that vary more": svgp(COUNTS, likelihood="negative-binomial", optimizer=None),
     "svgp, heavy tails": svgp(likelihood="student-t", optimizer=None),
     "classes, two": classes(np.where(Y > 0, "up", "down")),
     "classes, three": classes(COUNTS % 3, likelihood="logit", multi_class="one_vs_rest"),

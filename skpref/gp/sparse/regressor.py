@@ -50,10 +50,11 @@ from skpref.gp.sparse.targets import (
     standardised,
     target_scale,
     variance_rule,
+    warn_of_spread,
 )
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import Moments
-from skpref.likelihoods import Gaussian, Likelihood, StudentT
+from skpref.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -90,10 +91,10 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
         for sparse rows and for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
         products.
-    likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
+    likelihood : {"gaussian", "student-t", "poisson", "negative-binomial"} or Likelihood, default="gaussian"
         Distribution of y given f. "student-t": noise with heavy tails (4 degrees of freedom), robust to outliers.
-        "poisson": counts with mean proportional to exp(f). With a `Likelihood` of `skpref.likelihoods`, y is not
-        standardised.
+        "poisson": counts with mean proportional to exp(f). "negative-binomial": counts that vary more than that. With a
+        `Likelihood` of `skpref.likelihoods`, y is not standardised.
     noise : "learn" or float, default="learn"
         Standard deviation of Gaussian noise, in units of y.
     inference : {"auto", "collapsed", "vb", "svi"}, default="auto"
@@ -196,7 +197,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
         "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "likelihood": [StrOptions({"gaussian", "student-t", "poisson"}), Likelihood],
+        "likelihood": [StrOptions({"gaussian", "student-t", "poisson", "negative-binomial"}), Likelihood],
         "noise": [StrOptions({"learn"}), Interval(Real, 0.0, None, closed="neither")],
         "inference": [StrOptions({"auto", "collapsed", "vb", "svi"})],
     }
@@ -456,6 +457,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         )
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
+        if searches and isinstance(self.likelihood_, Poisson):
+            warn_of_spread(self.likelihood_, self.posterior_, data)
 
     # ------------------------------------------------------------- predicting
 

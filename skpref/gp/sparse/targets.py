@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from skpref._validation import check_numbers
+from skpref._warn import warn
 from skpref.data.tables import unique_rows
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.sparse.evidence import GaussianRows
-from skpref.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+from skpref.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skpref._typing import Array, Features, IntArray
+    from skpref.gp.posterior import SparseLatent
+    from skpref.gp.sparse.fit_general import Observations
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
-_MIN_RATE: Final = 1e-6  # of a Poisson likelihood where all counts are 0
+_MIN_RATE: Final = 1e-6  # of counts that are all 0
+_SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
+_SPREAD_ERRORS: Final = 5.0  # standard errors that it must lie beyond
+_SPREAD_ROWS: Final = 10_000  # that are looked at
 _LARGEST: Final = 1e100  # of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
@@ -96,11 +102,11 @@ def gaussian_rows(targets: DistinctTargets, scale: TargetScale) -> GaussianRows:
 
 
 def check_counts(likelihood: str | Likelihood, y: Array) -> None:
-    """Refuse targets other than counts for a Poisson likelihood."""
+    """Refuse targets other than counts for a likelihood of counts."""
     wrong = (y < 0.0) | (y != np.floor(y))
-    if (likelihood == "poisson" or isinstance(likelihood, Poisson)) and np.any(wrong):
+    if isinstance(initial_likelihood(likelihood, None, 1.0), Poisson | NegativeBinomial) and np.any(wrong):
         msg = (
-            f"y must be counts 0, 1, 2, ... for a Poisson likelihood; got {float(y[wrong][0])!r} "
+            f"y must be counts 0, 1, 2, ... for likelihood={likelihood!r}; got {float(y[wrong][0])!r} "
             f"({int(wrong.sum())} values of this kind). Use likelihood='gaussian' or 'student-t' for other numbers."
         )
         raise DataError(msg)
@@ -145,7 +151,21 @@ def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: 
         return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
     if likelihood == "student-t":
         return StudentT(float(np.sqrt(_INITIAL_NOISE)))
-    return Poisson(max(mean, _MIN_RATE))
+    return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
+
+
+def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations) -> None:
+    """Warn of counts that vary more than a Poisson distribution about their posterior means."""
+    rows = np.linspace(0, data.n - 1, min(data.n, _SPREAD_ROWS)).astype(np.int64)
+    y, weight = data.y[rows], data.weight[rows]
+    mean = np.maximum(likelihood.predict(*latent.latent(data.X[rows], variance=True)), _MIN_RATE)
+    total = float(weight.sum())
+    spread = float(weight @ ((y - mean) ** 2 / mean)) / total
+    error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / total
+    if spread > _SPREAD + _SPREAD_ERRORS * error:
+        what = f"counts vary {spread:.1f} times as much as a Poisson distribution allows, so intervals are too narrow"
+        advice = "set likelihood='negative-binomial', which learns how much they vary (it takes no exposure)"
+        warn(f"{what}: {advice}", DataWarning)
 
 
 def noise_of(likelihood: Likelihood) -> float | None:

@@ -1,6 +1,8 @@
-"""Poisson and Student's t: the conformance kit, and what is their own."""
+"""Poisson, negative binomial and Student's t: the conformance kit, and what is their own."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skpref.exceptions import DataError
-from skpref.likelihoods import Poisson, StudentT
+from skpref.likelihoods import NegativeBinomial, Poisson, StudentT
 
 RNG = np.random.default_rng(4)
 Z = RNG.standard_normal(20)
@@ -23,11 +25,14 @@ def average(function, mu, v):
 def test_log_prob_is_that_of_scipy():
     counts = RNG.poisson(3.0, 20)
     assert_allclose(Poisson(2.5).log_prob(counts, Z), stats.poisson.logpmf(counts, 2.5 * np.exp(Z)), rtol=1e-10)
+    negative = NegativeBinomial(2.5, 0.7)  # of 1/0.7 successes
+    p = 1.0 / (1.0 + 0.7 * 2.5 * np.exp(Z))
+    assert_allclose(negative.log_prob(counts, Z), stats.nbinom.logpmf(counts, 1.0 / 0.7, p), rtol=1e-10)
     y = RNG.standard_normal(20)
     assert_allclose(StudentT(0.7, 3.0).log_prob(y, Z), stats.t.logpdf(y, 3.0, Z, 0.7), rtol=1e-10)
 
 
-@pytest.mark.parametrize("likelihood", [Poisson(2.5), StudentT(0.7, 3.0)], ids=str)
+@pytest.mark.parametrize("likelihood", [Poisson(2.5), NegativeBinomial(2.5, 0.7), StudentT(0.7, 3.0)], ids=str)
 def test_derivatives_are_those_of_differences(likelihood):
     y, v, h = RNG.poisson(3.0, 20).astype(float), RNG.uniform(0.1, 2.0, 20), 1e-5
     _, first, second = likelihood.derivatives(y, Z)
@@ -40,7 +45,7 @@ def test_derivatives_are_those_of_differences(likelihood):
     ends = [likelihood.expectation(y, Z, v + s)[0] for s in (h, -h)]
     assert_allclose(in_v, (ends[0] - ends[1]) / (2 * h), atol=1e-6)
     assert np.all(in_v < 0.0)
-    if isinstance(likelihood, Poisson):
+    if not isinstance(likelihood, StudentT):
         with pytest.raises(DataError, match="expectation propagation"):
             likelihood.tilted(y, Z, v)
         return
@@ -49,15 +54,16 @@ def test_derivatives_are_those_of_differences(likelihood):
     assert_allclose(likelihood.tilted(y, Z, v)[2], (ends[0][1] - ends[1][1]) / (2 * h), atol=1e-5)
 
 
-@pytest.mark.parametrize("likelihood", [Poisson(2.5), StudentT(0.7, 3.0)], ids=str)
+@pytest.mark.parametrize("likelihood", [Poisson(2.5), NegativeBinomial(2.5, 0.7), StudentT(0.7, 3.0)], ids=str)
 def test_moments_are_those_of_a_fine_sum(likelihood):
     for y, mu, v in ((0.0, 0.3, 0.5), (4.0, -1.0, 1.5)):
         value = average(lambda z, y=y: likelihood.log_prob(y, z), mu, v)
-        if isinstance(likelihood, Poisson):
+        if not isinstance(likelihood, StudentT):
             assert_allclose(likelihood.expectation(y, mu, v)[0], value, rtol=1e-9)
             mean = average(lambda z: 2.5 * np.exp(z), mu, v)
             assert_allclose(likelihood.predict(mu, v), mean, rtol=1e-9)
-            square = average(lambda z: 2.5 * np.exp(z) + 6.25 * np.exp(2.0 * z), mu, v)
+            more = 1.0 if isinstance(likelihood, Poisson) else 1.7
+            square = average(lambda z, more=more: 2.5 * np.exp(z) + more * 6.25 * np.exp(2.0 * z), mu, v)
             assert_allclose(likelihood.predictive_variance(np.array(mu), np.array(v)), square - mean**2, rtol=1e-8)
         else:
             assert likelihood.expectation(y, mu, v)[0] < value
@@ -68,23 +74,37 @@ def test_moments_are_those_of_a_fine_sum(likelihood):
 
 def test_what_is_learnt_is_the_best():
     y, mu, v, weight = RNG.poisson(3.0, 50).astype(float), RNG.standard_normal(50), np.full(50, 0.2), np.ones(50)
-    for start, name in ((Poisson(), "rate"), (StudentT(), "scale")):
+    starts = (
+        (Poisson(), "rate"),
+        (StudentT(), "scale"),
+        (NegativeBinomial(), "rate"),
+        (NegativeBinomial(), "dispersion"),
+    )
+    for start, name in starts:
         best = start.learnt(y, mu, v, weight)
         for factor in (0.97, 1.03):
-            other = type(best)(**{name: factor * getattr(best, name)})
+            other = replace(best, **{name: factor * getattr(best, name)})
             assert other.expectation(y, mu, v)[0].sum() < best.expectation(y, mu, v)[0].sum()
 
 
 def test_far_out_all_is_finite():
     far = np.array([-1e6, 1e6, 0.0])
-    for likelihood in (Poisson(), StudentT()):
+    for likelihood in (Poisson(), NegativeBinomial(), StudentT()):
         for part in (*likelihood.derivatives(2.0, far), *likelihood.expectation(2.0, far, 1.0)):
             assert np.all(np.isfinite(part))
     assert_allclose(StudentT(2.0, 4.0).predictive_variance(Z, np.ones(20)), 9.0)
     assert StudentT(2.0, 1.5).predictive_variance(Z, np.ones(20))[0] == np.inf
 
 
-@pytest.mark.parametrize("call", [lambda: Poisson(0.0), lambda: StudentT(scale=-1.0), lambda: StudentT(df=np.nan)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Poisson(0.0),
+        lambda: NegativeBinomial(dispersion=0.0),
+        lambda: StudentT(scale=-1.0),
+        lambda: StudentT(df=np.nan),
+    ],
+)
 def test_parameters_must_be_positive(call):
     with pytest.raises(DataError, match="positive finite"):
         call()

@@ -9,6 +9,7 @@ import pytest
 
 from skpref.likelihoods import (
     Gaussian,
+    NegativeBinomial,
     OrdinalLogit,
     OrdinalProbit,
     OrdinalRobust,
@@ -31,6 +32,8 @@ LIKELIHOODS = [
     (OrdinalLogit((-1.0, 1.0), 0.7), LEVELS),
     (OrdinalRobust((-1.0, 1.0), 0.7), LEVELS),
     (Poisson(), COUNTS),
+    (NegativeBinomial(), COUNTS),
+    (NegativeBinomial(0.1, 20.0), COUNTS),
     (StudentT(), NUMBERS),
     (StudentT(scale=20.0), NUMBERS),
     (StudentT(scale=0.01), NUMBERS),

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import SVGPClassifier, SVGPRegressor
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
@@ -200,6 +200,27 @@ def test_counts():
             regressor(likelihood="poisson").fit(X, np.append(COUNTS[1:], wrong))
     none = regressor(likelihood="poisson").fit(X, np.zeros(200))
     assert np.all(none.predict(X) < 0.1)
+
+
+def test_counts_that_vary_more_than_poisson_are_told_and_learnt():
+    truth = 20.0 * np.exp(F)
+    counts = np.random.default_rng(5).negative_binomial(4.0, 4.0 / (4.0 + truth)).astype(float)
+    with pytest.warns(DataWarning, match=r"counts vary [2-9]\.\d times as much .* likelihood='negative-binomial'"):
+        regressor(likelihood="poisson", tol=1e-3).fit(X, counts)
+    model = regressor(likelihood="negative-binomial").fit(X, counts)
+    assert 0.15 < model.likelihood_.dispersion < 0.4  # 1/4
+    mean, std = model.predict(X, return_std=True)
+    inside = np.mean(np.abs(counts - mean) < 1.96 * std)
+    assert 0.9 < inside < 0.99
+    assert error(model, truth) < 0.25 * truth.mean()
+    with pytest.raises(DataError, match="must be counts"):
+        model.fit(X, counts + 0.5)
+    with pytest.raises(DataError, match="exposure needs likelihood='poisson'"):
+        model.fit(X, counts, exposure=np.ones(200))
+    # Where counts are Poisson, the dispersion is small and predictions are those of the Poisson.
+    plain = regressor(likelihood="negative-binomial").fit(X, COUNTS)
+    assert plain.likelihood_.dispersion < 0.01
+    assert_allclose(plain.predict(X), regressor(likelihood="poisson").fit(X, COUNTS).predict(X), rtol=0.1)
 
 
 def test_any_likelihood_of_the_package_sees_targets_as_they_are():

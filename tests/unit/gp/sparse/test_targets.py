@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref.exceptions import DataError
 from skpref.gp.sparse import targets as module
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, standardised, target_scale
-from skpref.likelihoods import Gaussian, OrdinalProbit, Poisson, StudentT
+from skpref.likelihoods import Gaussian, NegativeBinomial, OrdinalProbit, Poisson, StudentT
 
 
 def made(y: Any, weight: Any = None, X: Any = None) -> module.DistinctTargets:
@@ -68,7 +68,7 @@ def test_rows_have_the_means_of_their_targets_and_the_scatter_about_them() -> No
 
 @pytest.mark.parametrize("y", [[-1.0], [0.5], [np.inf - np.inf]])
 def test_poisson_targets_are_counts(y: list[float]) -> None:
-    for likelihood in ("poisson", Poisson()):
+    for likelihood in ("poisson", Poisson(), "negative-binomial", NegativeBinomial()):
         with pytest.raises(DataError, match="y must be counts 0, 1, 2"):
             module.check_counts(likelihood, np.array(y))
         module.check_counts(likelihood, np.array([0.0, 1.0, 7.0]))
@@ -92,6 +92,7 @@ def test_first_likelihoods_and_their_noise() -> None:
     assert student.scale == pytest.approx(np.sqrt(0.1))
     assert module.initial_likelihood("poisson", None, 2.0) == Poisson(2.0)
     assert module.initial_likelihood("poisson", None, 0.0) == Poisson(1e-6)
+    assert module.initial_likelihood("negative-binomial", None, 2.0) == NegativeBinomial(2.0, 1.0)
     assert module.initial_likelihood(student, None, 2.0) is student
     assert module.noise_of(Gaussian(4.0)) == 0.5
     assert module.noise_of(StudentT(0.3)) == 0.3
