@@ -24,6 +24,7 @@ _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
 _MIN_RATE: Final = 1e-6  # of counts that are all 0
 _SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
 _SPREAD_ERRORS: Final = 5.0  # standard errors that it must lie beyond
+_LEAST_FREEDOM: Final = 0.05  # of the rows
 _SPREAD_ROWS: Final = 10_000  # that are looked at
 _LARGEST: Final = 1e100  # of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
@@ -158,10 +159,13 @@ def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations
     """Warn of counts that vary more than a Poisson distribution about their posterior means."""
     rows = np.linspace(0, data.n - 1, min(data.n, _SPREAD_ROWS)).astype(np.int64)
     y, weight = data.y[rows], data.weight[rows]
-    mean = np.maximum(likelihood.predict(*latent.latent(data.X[rows], variance=True)), _MIN_RATE)
+    f, variance = latent.latent(data.X[rows], variance=True)
+    mean = np.maximum(likelihood.predict(f, variance), _MIN_RATE)
     total = float(weight.sum())
-    spread = float(weight @ ((y - mean) ** 2 / mean)) / total
-    error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / total
+    # A flexible f follows part of the noise: rows less their leverages are left.
+    freedom = max(total - float(weight @ (mean * variance)), _LEAST_FREEDOM * total)
+    spread = float(weight @ ((y - mean) ** 2 / mean)) / freedom
+    error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / freedom
     if spread > _SPREAD + _SPREAD_ERRORS * error:
         what = f"counts vary {spread:.1f} times as much as a Poisson distribution allows, so intervals are too narrow"
         advice = "set likelihood='negative-binomial', which learns how much they vary (it takes no exposure)"
