@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import nbinom, norm
 from scipy.stats import t as student_t
 from sklearn.gaussian_process.kernels import RBF
 
@@ -292,16 +292,25 @@ def regression(
     return simulate
 
 
-def counts(n: int = 300, rate: float = 3.0) -> Callable[..., FloatArray]:
-    """Counts whose log rate is a smooth function of two features: log rates of new rows."""
+def counts(n: int = 300, rate: float = 3.0, dispersion: float = 0.0, quantity: str = "log rate") -> Callable[..., Any]:
+    """Counts whose log rate is a smooth function of two features: log rates of new rows, or their counts."""
+    likelihood = "negative-binomial" if dispersion else "poisson"
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         X = rng.uniform(-2.0, 2.0, (n + 200, 2))
         f = 0.7 * np.linalg.cholesky(RBF(1.0)(X) + 1e-8 * np.eye(len(X))) @ rng.standard_normal(len(X))
-        y = rng.poisson(rate * np.exp(f))
-        model = SVGPRegressor(likelihood="poisson", random_state=0).fit(X[:n], y[:n])
+        extra = rng.gamma(1.0 / dispersion, dispersion, len(X)) if dispersion else 1.0
+        y = rng.poisson(rate * np.exp(f) * extra)
+        model = SVGPRegressor(likelihood=likelihood, random_state=0).fit(X[:n], y[:n])
         mean, std = model.predict_latent(X[n:], return_std=True)
-        return normal_ranks(np.log(rate) + f[n:], np.log(model.likelihood_.rate) + mean, std)
+        mean += np.log(model.likelihood_.rate)
+        if quantity == "log rate":
+            return normal_ranks(np.log(rate) + f[n:], mean, std)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+        size = 1.0 / getattr(model.likelihood_, "dispersion", 1e-9)
+        chance = size / (size + np.exp(mean[:, None] + std[:, None] * nodes))
+        below, above = (nbinom.cdf(y[n:, None] - k, size, chance) @ weights / weights.sum() for k in (1, 0))
+        return below + rng.random(len(below)) * (above - below)
 
     return simulate
 
@@ -427,6 +436,8 @@ def rows() -> list[Row]:
         Row("SVGPRegressor, 5 % outliers, student-t", "f", regression("f", outliers=0.05, likelihood="student-t"), 30),
         Row("SVGPRegressor, 5 % outliers, student-t", "y", regression("y", outliers=0.05, likelihood="student-t"), 30),
         Row("SVGPRegressor, poisson", "log rate", counts(), 30),
+        Row("SVGPRegressor, negative-binomial", "log rate", counts(dispersion=0.5), 30),
+        Row("SVGPRegressor, negative-binomial", "y", counts(dispersion=0.5, quantity="y"), 30),
         Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 30),
         Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
         Row("SVGPClassifier", "class", classes(), 30),

@@ -29,6 +29,7 @@ _DISPERSION: Final = (1e-5, 1e4)  # range of what is learnt
 _ROUNDS: Final = 3  # in which rate and dispersion of a negative binomial are learnt; each hardly depends on the other
 _LARGEST_STEP: Final = 2.0  # of the log of the rate in one of Newton's steps
 _LOG_DISPERSION_TOL: Final = 1e-3
+_LEAST_GAIN: Final = 1e-7  # of the bound, relative, below which rounds end
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,9 @@ class NegativeBinomial(_Counts):
                 method="bounded",
                 options={"xatol": _LOG_DISPERSION_TOL},
             )
-            if -found.fun <= value:
+            gain = float(-found.fun) - value
+            if gain > 0.0:
+                best, value = replace(self, rate=rate, dispersion=float(np.exp(found.x))), value + gain
+            if gain < _LEAST_GAIN * (1.0 + abs(value)):
                 break
-            best, value = replace(self, rate=rate, dispersion=float(np.exp(found.x))), float(-found.fun)
         return best
