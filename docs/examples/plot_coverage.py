@@ -62,6 +62,7 @@ draw(
             ("CrowdGPPL: a user's next answer", "CrowdGPPL", "answer"),
             ("GPOrdinalRegressor: a grade", "GPOrdinalRegressor", "level"),
             ("SVGPRegressor: y", "SVGPRegressor", "y"),
+            ("SVGPRegressor: negative binomial counts", "SVGPRegressor, negative-binomial", "y"),
             ("SVGPClassifier: a class", "SVGPClassifier", "class"),
             ("GibbsM3F: a rating", "GibbsM3F", "rating"),
             ("GibbsIPM3F: a rating", "GibbsIPM3F", "rating"),
