@@ -232,6 +232,8 @@ class NegativeBinomial(_Counts):
             step = float(weight @ first) / max(-2.0 * float(weight @ half), _LEAST)
             log_rate = np.log(best.rate) + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
             rate = float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF)))
+            if fit_of(replace(best, rate=rate)) < value:
+                rate = best.rate  # the step went too far; it is another one at another dispersion
             found = minimize_scalar(
                 lambda log_dispersion, rate=rate: -fit_of(replace(self, rate=rate, dispersion=np.exp(log_dispersion))),
                 bounds=np.log(_DISPERSION),

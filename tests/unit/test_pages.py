@@ -118,7 +118,7 @@ survey.assign(person=np.arange(20), age=30).to_csv("survey.csv", index=False)
     "latent": "",
     "regression": f"""
 {NUMBERS}
-y = np.digitize(latent, [-0.5, 0.5])
+y, prices = np.digitize(latent, [-0.5, 0.5]), np.exp(latent)
 parts = [(X[:30], y[:30]), (X[30:], y[30:])]
 """,
     "ordinal": f"""

@@ -566,7 +566,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     @overload
     def predict_latent(self, X: MatrixLike, return_std: bool) -> Array | tuple[Array, Array]: ...
     def predict_latent(self, X: MatrixLike, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Predict f on the scale of the likelihood: standardised targets, or the log of counts.
+        """Predict f on the scale of the likelihood: standardised targets, or the log of counts over `likelihood_.rate`.
 
         Parameters
         ----------

@@ -146,3 +146,13 @@ def test_the_rate_of_a_poisson_is_finite_and_right_however_far_q_is(shift: float
     rate = Poisson().learnt(y, mu + shift, v, weight).rate
     assert_allclose(np.log(rate), np.clip(expected, np.log(2.0) - 10.0, np.log(2.0) + 10.0), rtol=1e-12)
     assert 0.0 < Poisson().learnt(np.zeros(3), mu + shift, v, weight).rate < np.inf
+
+
+@pytest.mark.parametrize("shift", [-6.0, 0.0, 6.0])
+def test_a_negative_binomial_is_learnt_from_a_bad_start(shift: float) -> None:
+    y, mu = RNG.negative_binomial(2.0, 0.3, 400).astype(float), np.full(400, shift)
+    likelihood = NegativeBinomial(1.0, 1e-4)
+    for _ in range(10):
+        likelihood = likelihood.learnt(y, mu, np.full(400, 0.01), np.ones(400))
+    assert_allclose(likelihood.rate * np.exp(shift), y.mean(), rtol=0.02)
+    assert 0.3 < likelihood.dispersion < 0.8  # 1/2

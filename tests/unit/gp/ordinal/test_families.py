@@ -136,8 +136,8 @@ def test_the_prior_of_a_level_that_does_not_occur_has_its_width_at_the_start() -
     assert prior.mean == pytest.approx(np.log(0.7))
 
 
-@pytest.mark.parametrize(("n_features", "single"), [(1, False), (2, True), (64, True), (65, False)])
-def test_single_length_scales_are_tried_for_2_to_64_features(n_features: int, single: bool) -> None:
+@pytest.mark.parametrize(("n_features", "single"), [(1, False), (2, True), (256, True), (257, False)])
+def test_single_length_scales_are_tried_for_2_to_256_features(n_features: int, single: bool) -> None:
     def no_information(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
         return EvidenceValue(0.0, np.zeros(kernel.theta.size), np.zeros(4), converged=True)
 
