@@ -118,10 +118,7 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     if exposure is None:
         return None
     if likelihood != "poisson" and not isinstance(likelihood, Poisson):
-        msg = (
-            f"exposure needs likelihood='poisson'; got likelihood={likelihood!r}. For other targets use sample_weight."
-        )
-        raise DataError(msg)
+        raise DataError(f"exposure needs likelihood='poisson'; got likelihood={likelihood!r}, which takes no exposure")
     check_numbers(exposure, "exposure")
     if getattr(getattr(exposure, "dtype", None), "kind", None) == "c":  # NumPy would drop the imaginary part
         raise DataError(f"exposure must be numbers, one per row of {n_rows}: they are complex")
