@@ -58,26 +58,31 @@ def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tu
 def classifier_priors(X: Features) -> tuple[NormalPrior, ...]:
     """Return the priors of a variance times an RBF kernel with one length-scale per feature."""
     size = 1 + X.shape[1]
-    return NormalPrior(one_hot(size, 0), *_VARIANCE), *length_scale_priors(feature_scales(X), size, first=1)
+    return NormalPrior(one_hot(size, 0), *_VARIANCE), *length_scale_priors(_means(X), size, first=1)
 
 
 def regression_priors(X: Features) -> Priors:
     """Return the priors of the length-scales of a variance times an RBF kernel with one length-scale per feature."""
-    shared, *single = length_scale_priors(feature_scales(X), 1 + X.shape[1], first=1)
+    shared, *single = length_scale_priors(_means(X), 1 + X.shape[1], first=1)
     return shared, *(CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
 
 
-def length_scale_priors(scale: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:
+def length_scale_priors(mean: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:
     """Return the priors of one length-scale per feature, which stand from `first` on among `size` hyper-parameters.
 
-    The first prior is of the average of their logarithms, the others are of each about that average; `scale` has the
-    units of the features, shape (d,).
+    The first prior is of the average of their logarithms, the others are of each about that average; `mean` has their
+    prior means, shape (d,).
     """
-    d, mean, average = scale.size, mean_log_scales(scale), np.zeros(size)
+    d, average = mean.size, np.zeros(size)
     average[first : first + d] = 1.0 / d
     shared = float(mean.mean())
     single = (NormalPrior(one_hot(size, first + k) - average, float(mean[k]) - shared, _SINGLE_SD) for k in range(d))
     return NormalPrior(average, shared, SHARED_SD), *single
+
+
+def _means(X: Features) -> Array:
+    """Return the prior means of the log length-scales of the features, shape (d,)."""
+    return mean_log_scales(feature_scales(X))
 
 
 def mean_log_scales(scale: Array) -> Array:

@@ -72,8 +72,8 @@ class CrowdGPPL(ShardedCrowd):
         left out. 0: only the consensus.
     kernel : Kernel, default=None
         Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. It is also that of the v_d
-        unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) whose length-scales are multiples of the
-        median distances of the features (see `length_scale_factor`).
+        unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) with a length-scale for each
+        feature (see `length_scale_factor`).
     factor_kernel : Kernel, default=None
         Covariance of personal parts over the features of the items. None: the kernel of the consensus, but with
         length-scales and a share of independent items chosen by the evidence, because tastes may depend on other
@@ -165,8 +165,9 @@ class CrowdGPPL(ShardedCrowd):
     rate_sw0 : float, default=0.2
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel of the items are multiplied. "auto": the best one
-        for the consensus.
+        Number by which the median length-scales of the default kernel of the items are multiplied. "auto": a
+        length-scale for each feature is learnt from the consensus, under a weak prior about the medians (with more than
+        256 features, one factor).
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn the hyperparameters of all kernels by maximising the bound.
     n_restarts_optimizer : int, default=0

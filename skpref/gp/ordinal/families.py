@@ -170,7 +170,7 @@ def _single_scales_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
     """Return the space of one length-scale per feature."""
     d = scale.size
     size = d + fit.likelihood.n_levels
-    priors = *length_scale_priors(scale, size), _noise_prior(fit.likelihood, size, d)
+    priors = *length_scale_priors(mean_log_scales(scale), size), _noise_prior(fit.likelihood, size, d)
     return HyperparameterSpace(fit.kernel, fit.likelihood, None, priors)
 
 

@@ -17,6 +17,7 @@ from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
+from skpref.gp.hyperpriors import length_scale_priors, log_density
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
@@ -41,12 +42,12 @@ RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised"
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
 HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes through parts, and of a part
-# Passes over the data of all fits of the search for one factor on the length-scales. Ordinary data need 100 to 200;
+# Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
 _NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
-_FACTOR_SD = 1.0  # of the prior of the log factor: a weak one, since few comparisons leave the factor open
+_MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
 # strong as that of f keeps offsets at the size of the answer noise, where they fit noise: in simulations without
 # offsets the slope of the truth on predicted logits was .80, and is .91 now. Where offsets are that large, log loss and
@@ -237,23 +238,14 @@ def _length_scale(kernel: Kernel) -> Any:
 
 
 def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
-    """Maximise the bound over one factor on all length-scales, then, with an optimizer, over all hyperparameters."""
+    """Maximise the density of the default kernel's length-scales, or the bound over all hyperparameters if asked."""
     config = model.config
     if kernel.theta.size == 0:
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
     small = replace(subsample(model, rng), joint_size=0, passes=[])
     if config.length_scale_factor == "auto":
-        theta, bounds = kernel.theta, np.log(np.array([_FACTOR_BOUNDS])) - 0.5 * np.log(model.data.X.shape[1])
-
-        def bound_of_shift(shift: Array) -> tuple[float, Array]:
-            if sum(small.passes) >= _SEARCH_PASSES:
-                raise hyper.BudgetSpentError
-            value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta + shift[0]))
-            return value - 0.5 * (shift[0] / _FACTOR_SD) ** 2, np.array([gradient.sum() - shift[0] / _FACTOR_SD**2])
-
-        best = hyper.maximise(bound_of_shift, np.zeros(1), bounds, max_iter=10, tol=0.01)
-        kernel = kernel.clone_with_theta(theta + best.theta[0])
+        kernel = _default_length_scales(small, kernel)
     if config.optimizer is None:
         return kernel
 
@@ -262,6 +254,31 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
     best = hyper.maximise(bound_of_theta, kernel.theta, kernel.bounds, n_restarts=config.n_restarts, rng=rng)
     return kernel.clone_with_theta(best.theta)
+
+
+def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
+    """Maximise the posterior density over one factor on all length-scales, then over each of them."""
+    d, bounds = kernel.theta.size, kernel.bounds
+    # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
+    priors = length_scale_priors(bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(d), d)
+
+    def density(theta: Array) -> tuple[float, Array]:
+        if sum(small.passes) >= _SEARCH_PASSES:
+            raise hyper.BudgetSpentError
+        value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta))
+        prior, prior_gradient = log_density(priors, theta)
+        return value + prior, gradient + prior_gradient
+
+    def density_of_shift(shift: Array) -> tuple[float, Array]:
+        value, gradient = density(kernel.theta + shift[0])
+        return value, np.array([gradient.sum()])
+
+    limits = np.array([[np.max(bounds[:, 0] - kernel.theta), np.min(bounds[:, 1] - kernel.theta)]])
+    shift = hyper.maximise(density_of_shift, np.zeros(1), limits, max_iter=10, tol=0.01).theta[0]
+    kernel = kernel.clone_with_theta(kernel.theta + shift)
+    if not 1 < d <= _MAX_SINGLE_SCALES or sum(small.passes) >= _SEARCH_PASSES:
+        return kernel
+    return kernel.clone_with_theta(hyper.maximise(density, kernel.theta, bounds, tol=1e-3).theta)
 
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:

@@ -54,8 +54,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     ----------
     kernel : Kernel, default=None
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
-        `ProductMatern` (nu = 3/2) whose length-scales are multiples of the median distances of the features (see
-        `length_scale_factor`).
+        `ProductMatern` (nu = 3/2) with a length-scale for each feature (see `length_scale_factor`).
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer (which only `GPPLClassifier` can observe).
@@ -84,10 +83,12 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     rate_s0 : float, default=1.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel are multiplied. "auto": the one with the highest
-        bound. Ignored if `kernel` is given.
+        Number by which the median length-scales of the default kernel are multiplied. "auto": a length-scale for each
+        feature is learnt, under a weak prior about the medians (with more than 256 features, one factor). Ignored if
+        `kernel` is given.
     optimizer : {"l-bfgs-b"} or None, default=None
-        Whether to learn all hyperparameters of the kernel (the relevance of each feature) by maximising the bound.
+        Whether to learn all hyperparameters of `kernel` by maximising the bound. Unlike the default length-scales,
+        which have a prior, they may overfit a few dozen items.
     n_restarts_optimizer : int, default=0
         Additional random starts of the optimizer, within the bounds of the kernel.
     pairs_per_item : int, default=10

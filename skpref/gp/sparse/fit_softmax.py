@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
 from skpref.gp.default_kernels import feature_scales, stationary
-from skpref.gp.hyperpriors import length_scale_priors, log_density
+from skpref.gp.hyperpriors import length_scale_priors, log_density, mean_log_scales
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.evidence import GaussianRows
 from skpref.gp.sparse.fit import SUBSET_ROWS, choose_points
@@ -99,7 +99,8 @@ def fit_softmax(
     """Fit kernel, inducing points and functions; from an earlier fit, and without `search` the functions alone."""
     if start is not None and not search:
         return _posterior(data, start.basis, config, start.mean)
-    priors = length_scale_priors(feature_scales(data.X), 1 + data.X.shape[1], first=1) if kernel is None else ()
+    mean = mean_log_scales(feature_scales(data.X))
+    priors = length_scale_priors(mean, 1 + mean.size, first=1) if kernel is None else ()
     if start is not None:
         kernel = start.basis.kernel
     elif kernel is None:

@@ -17,6 +17,7 @@ from skpref.gp.hyperpriors import (
     classifier_priors,
     length_scale_priors,
     log_density,
+    mean_log_scales,
     regression_priors,
 )
 from skpref.gp.sparse import fit as sparse_fit
@@ -63,7 +64,7 @@ def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
     off = theta[1:] - centre
     wanted = ((theta[0] - 1.0) / 1.5) ** 2 + off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
     assert log_density(classifier_priors(X), theta)[0] == pytest.approx(-0.5 * wanted)
-    first = length_scale_priors(X.std(axis=0), 4)
+    first = length_scale_priors(mean_log_scales(X.std(axis=0)), 4)
     wanted = off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
     assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)
 

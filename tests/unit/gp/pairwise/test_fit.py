@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skpref import GPPLClassifier
@@ -78,14 +79,12 @@ def test_fixed_hyper_parameters_stay():
     assert fit.kernel.k2.length_scale != 1.0
 
 
-def test_one_factor_on_the_median_heuristic():
+def test_a_number_multiplies_the_median_heuristic():
     data = draw(2)
     half = run(data, length_scale_factor=0.5).kernel.length_scale
     double = run(data, length_scale_factor=2.0).kernel.length_scale
     assert_allclose(double, 4.0 * half)
     best = run(data, length_scale_factor="auto")
-    ratio = best.kernel.length_scale / half
-    assert_allclose(ratio, ratio[0])
     for factor in (0.1, 0.5, 1.0, 3.0, 10.0):
         assert best.bound > run(data, length_scale_factor=factor).bound - 0.5
 
@@ -245,7 +244,7 @@ def test_inducing_points_are_exact_only_where_they_are_the_items():
         assert pair_model(data, kernel, CONFIG, rng, np.ascontiguousarray(points)).exact is exact
 
 
-def test_the_factor_on_length_scales_has_a_normal_prior_about_the_median_heuristic(monkeypatch):
+def test_length_scales_have_normal_priors_about_the_median_heuristic(monkeypatch):
     data, searches = draw(7), []
 
     def maximise(objective, theta, bounds, **options):
@@ -253,17 +252,19 @@ def test_the_factor_on_length_scales_has_a_normal_prior_about_the_median_heurist
         return SimpleNamespace(theta=theta + 0.25)
 
     monkeypatch.setattr(pair_fit.hyper, "maximise", maximise)
-    kernel = ProductMatern([0.7, 1.3])
     config = replace(CONFIG, length_scale_factor="auto", optimizer="l-bfgs-b", n_restarts=2)
+    kernel = pair_fit.start_kernel(data.X, None, config, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     model = pair_model(data, kernel, config, rng, None)
     chosen = pair_fit.choose_kernel(model, kernel, rng)
-    assert_allclose(chosen.theta, kernel.theta + 0.5)
-    (of_shift, start, bounds, _), (of_theta, all_start, all_bounds, options) = searches
+    assert_allclose(chosen.theta, kernel.theta + 0.75)
+    (of_shift, start, bounds, _), (density, *single), (of_theta, all_start, all_bounds, options) = searches
     assert_array_equal(start, [0.0])
-    # The kernel starts at the median distances times the root of d.
-    assert_allclose(np.exp(bounds), np.array([[0.1, 1000.0]]) / np.sqrt(2.0))
-    assert_allclose(all_start, kernel.theta + 0.25)
+    assert_allclose(kernel.theta + bounds[0, 0], kernel.bounds[:, 0])
+    assert_allclose(kernel.theta + bounds[0, 1], kernel.bounds[:, 1])
+    assert_allclose(single[0], kernel.theta + 0.25)
+    assert_array_equal(single[1], kernel.bounds)
+    assert_allclose(all_start, kernel.theta + 0.5)
     assert_array_equal(all_bounds, kernel.bounds)
     assert (options["n_restarts"], options["rng"]) == (2, rng)
     small, h = replace(model, joint_size=0), 1e-4
@@ -277,7 +278,15 @@ def test_the_factor_on_length_scales_has_a_normal_prior_about_the_median_heurist
         ends = [of_shift(np.array([shift + side * h]))[0] for side in (1.0, -1.0)]
         assert slope[0] == pytest.approx((ends[0] - ends[1]) / (2.0 * h), abs=0.05)
     assert pair_fit.choose_kernel(model, RBF(1.0, "fixed"), rng).theta.size == 0
-    assert len(searches) == 2
+    assert len(searches) == 3
+    # The prior is of the average and of each about it, about the median heuristic that the bounds know.
+    for theta in (kernel.theta + np.array(off) for off in ((0.4, -0.2), (1.3, 0.1))):
+        value, slope = density(theta)
+        bound, gradient = pair_fit.bound_and_gradient(small, kernel.clone_with_theta(theta))
+        off = theta - kernel.theta
+        prior = -0.5 * (off.mean() ** 2 + np.sum((off - off.mean()) ** 2) / 0.25)
+        assert value == pytest.approx(bound + prior, abs=1e-3)
+        assert_allclose(slope - gradient, -off.mean() / 2.0 - (off - off.mean()) / 0.25, atol=0.02)
     plain = replace(model, config=replace(config, length_scale_factor=2.0, optimizer=None))
     assert pair_fit.choose_kernel(plain, kernel, rng) is kernel
 
@@ -369,3 +378,22 @@ def test_covariates_and_likelihoods_with_parameters_are_fitted_whole(monkeypatch
     effects = GPPLClassifier(covariates=["length"]).fit(frame, y)
     monkeypatch.setattr(pair_fit, "_MANY_PAIRS", len(y))
     assert_array_equal(effects.utility(), GPPLClassifier(covariates=["length"]).fit(frame, y).utility())
+
+
+def test_the_default_kernel_finds_the_feature_that_matters():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 10))
+    u = 2.0 * np.sin(2.0 * X[:, 4])
+    left = rng.integers(60, size=600)
+    right = (left + rng.integers(1, 60, size=600)) % 60
+    y = (rng.random(600) < expit(u[left] - u[right])).astype(float)
+    data = PairData(X, Comparisons(left, right, y, np.ones(600), 60))
+    scale = run(data, length_scale_factor="auto").kernel.length_scale
+    assert scale[4] < 0.2 * np.delete(scale, 4).min()
+
+
+def test_many_features_share_one_factor(monkeypatch):
+    monkeypatch.setattr(pair_fit, "_MAX_SINGLE_SCALES", 1)
+    data = draw(2)
+    ratio = run(data, length_scale_factor="auto").kernel.length_scale / run(data).kernel.length_scale
+    assert_allclose(ratio, ratio[0])
