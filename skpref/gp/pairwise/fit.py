@@ -275,10 +275,10 @@ def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
 
     limits = np.array([[np.max(bounds[:, 0] - kernel.theta), np.min(bounds[:, 1] - kernel.theta)]])
     shift = hyper.maximise(density_of_shift, np.zeros(1), limits, max_iter=10, tol=0.01).theta[0]
-    kernel = kernel.clone_with_theta(kernel.theta + shift)
-    if not 1 < d <= _MAX_SINGLE_SCALES or sum(small.passes) >= _SEARCH_PASSES:
-        return kernel
-    return kernel.clone_with_theta(hyper.maximise(density, kernel.theta, bounds, tol=1e-3).theta)
+    theta = kernel.theta + shift
+    if 1 < d <= _MAX_SINGLE_SCALES and sum(small.passes) < _SEARCH_PASSES:
+        theta = hyper.maximise(density, theta, bounds, tol=1e-3).theta
+    return kernel.clone_with_theta(theta)
 
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
