@@ -44,6 +44,8 @@ class Likelihood(ABC):
     ties_are_answers: ClassVar[bool] = False
     # Whether `learnt` fits any parameters.
     has_parameters: ClassVar[bool] = False
+    # Whether one of them is a level, which is added to z.
+    has_level: ClassVar[bool] = False
 
     @property
     def share_of_information(self) -> float:
@@ -186,6 +188,24 @@ class Likelihood(ABC):
             A likelihood of the same class; the same object if it has no parameters.
         """
         del y, mu, v, weight
+        return self
+
+    def with_level(self, step: float, y: Array, weight: Array) -> Self:
+        """Return the likelihood whose p(y | z) is that of z + step, within its limits, if it `has_level`.
+
+        Parameters
+        ----------
+        step : float
+            Change of z.
+        y, weight : ndarray of shape (n,)
+            Observations and their weights, which the limits depend on.
+
+        Returns
+        -------
+        Likelihood
+            A likelihood of the same class.
+        """
+        del step, y, weight
         return self
 
     def guess(self, y: Array) -> Array | None:

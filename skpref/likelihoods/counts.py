@@ -37,6 +37,7 @@ class _Counts(Likelihood):
     """Counts whose mean is a rate times exp(z)."""
 
     has_parameters: ClassVar[bool] = True
+    has_level: ClassVar[bool] = True
     rate: float = 1.0
 
     def __post_init__(self) -> None:
@@ -52,6 +53,28 @@ class _Counts(Likelihood):
 
     def _predict(self, mu: Array, v: Array) -> Array:
         return self._mean(mu + 0.5 * v)
+
+    def with_level(self, step: float, y: Array, weight: Array) -> Self:
+        """Return the likelihood with a rate exp(step) times this one, within the limits of `learnt`.
+
+        Parameters
+        ----------
+        step : float
+            Change of the log of the rate.
+        y, weight : ndarray of shape (n,)
+            Counts and their weights.
+
+        Returns
+        -------
+        Likelihood
+            A new object.
+        """
+        return self._with_log_rate(float(np.log(self.rate)) + step, y, weight)
+
+    def _with_log_rate(self, log_rate: float, y: Array, weight: Array) -> Self:
+        """Return the likelihood with a rate within a factor of e^10 of the mean count."""
+        log_mean = np.log(max(float(weight @ y), _LEAST)) - np.log(float(weight.sum()))
+        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF))))
 
     def guess(self, y: Array) -> Array:
         """Return log((y + 1/2) / rate): from the prior, Newton's steps of a huge count overshoot.
@@ -131,8 +154,7 @@ class Poisson(_Counts):
         """
         log_total = np.log(max(float(weight @ y), _LEAST))
         log_rate = log_total - float(logsumexp(mu + 0.5 * v, b=weight))  # in logarithms: all means may underflow
-        log_mean = log_total - np.log(float(weight.sum()))
-        return replace(self, rate=float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF))))
+        return self._with_log_rate(log_rate, y, weight)
 
 
 @dataclass(frozen=True)
@@ -225,13 +247,11 @@ class NegativeBinomial(_Counts):
         def fit_of(trial: Self) -> float:
             return float(weight @ trial.expectation(y, mu, v)[0])
 
-        log_mean = float(np.log(max(float(weight @ y), _LEAST)) - np.log(float(weight.sum())))
         best, value = self, fit_of(self)
         for _ in range(_ROUNDS):
             _, first, half = best.expectation(y, mu, v)
             step = float(weight @ first) / max(-2.0 * float(weight @ half), _LEAST)
-            log_rate = np.log(best.rate) + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
-            rate = float(np.exp(np.clip(log_rate, log_mean - _MOST_OFF, log_mean + _MOST_OFF)))
+            rate = best.with_level(float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)), y, weight).rate
             if fit_of(replace(best, rate=rate)) < value:
                 rate = best.rate  # the step went too far; it is another one at another dispersion
             found = minimize_scalar(

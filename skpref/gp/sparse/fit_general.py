@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from sklearn.gaussian_process.kernels import Kernel
 
+    from skpref._events import Iteration
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.hyperpriors import Priors
     from skpref.gp.sparse.search import SparseConfig
@@ -49,6 +50,10 @@ __all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit
 # search that sees them half-way ends early.
 _SEARCH_TOL: Final = 1e-2
 _SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
+# An inference of so many passes ends where it is so many nats per row below the best: where a kernel has a large
+# variance between few points, means of counts overflow, and each of hundreds of passes is halved many times.
+_HOPELESS_PASSES: Final = 5
+_HOPELESS_NATS: Final = 1.0
 # Adam between the steps of mini-batches
 _ADAM_BATCHES: Final = 10  # of a pass at least, so that few rows have many steps
 _ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
@@ -131,9 +136,10 @@ class GeneralFit:
 # --------------------------------------------------------------------------------------------------------------- search
 @dataclass(eq=False)
 class _OptimalBound:
-    """The bound at its optimal q as a function of kernel and points; each inference starts at the end of the last.
+    """The bound at its optimal q as a function of kernel and points; each inference starts at the end of the best.
 
-    It starts in one of two ways, by the higher bound: with the same q of the whitened variables, or with the same
+    The last one may have been a step of a search that went too far, from whose q others are far. A start is made in one
+    of two ways, by the higher bound: with the same q of the whitened variables, or with the same
     sites, to which q is conjugate in the new basis ([ACKS21]_). Where noise is large the sites hardly depend on the
     kernel, and the latter saves half of the steps.
 
@@ -145,9 +151,9 @@ class _OptimalBound:
     max_iter: int
     state: svi.State | None = None
     evaluation: svi.Evaluation | None = None
-    lost: float = 0.0  # nats that the inducing points lose
     priors: Priors = ()  # of the kernel's theta
-    best: tuple[float, Likelihood, svi.State] | None = None  # the highest value so far, and where it was
+    best: float = -np.inf  # the highest value so far; likelihood, state, evaluation and the rest are those of it
+    lost: float = 0.0  # nats that the inducing points lose
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
@@ -155,18 +161,23 @@ class _OptimalBound:
         problem = svi.Problem({"f": row_term(basis, self.data.X, "f")}, self.likelihood, self.data.y, self.data.weight)
         start = self._start(problem)
         tol = _SEARCH_TOL_OF_PARAMETERS if self.likelihood.has_parameters else _SEARCH_TOL
-        result = svi.fit(problem, start, svi.Schedule(self.max_iter, tol), np.random.default_rng(0))
+        schedule = svi.Schedule(self.max_iter, tol, on_iteration=self._is_hopeless)
+        result = svi.fit(problem, start, schedule, np.random.default_rng(0))
         evaluation, term = result.evaluation, problem.terms["f"]
         assert evaluation is not None  # noqa: S101 - full data
-        self.state, self.likelihood, self.evaluation = result.state, result.likelihood, evaluation
         theta, points = inducing_gradient(basis, self.data.X, problem, result.state, evaluation)
-        if term.residual is not None:
-            self.lost = 0.5 * float(evaluation.sites.weight @ term.residual)
         prior, slope = log_density(self.priors, parameters.kernel.theta)
         value = evaluation.bound + prior
-        if self.best is None or value > self.best[0]:
-            self.best = value, result.likelihood, result.state
+        if value > self.best:
+            self.best, self.likelihood, self.state, self.evaluation = value, result.likelihood, result.state, evaluation
+            self.lost = 0.0 if term.residual is None else 0.5 * float(evaluation.sites.weight @ term.residual)
         return ObjectiveValue(value, theta + slope, 0.0, points), float(self.data.weight.sum())
+
+    def _is_hopeless(self, event: Iteration) -> bool:
+        """Tell whether an inference is long, and so far below the best that the search will reject its kernel."""
+        return event.step >= _HOPELESS_PASSES and event.bound < self.best - _HOPELESS_NATS * float(
+            self.data.weight.sum()
+        )
 
     def _start(self, problem: svi.Problem) -> svi.State:
         """Return the best start: q or the sites of the last evaluation, the likelihood's guess or the prior."""
@@ -265,9 +276,7 @@ def _learn(
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     search, objective = _search(first_objective, starts, sparse)
     _move_points(search, objective, distinct)
-    if objective.best is not None:  # the last evaluation of a search need not be the best
-        _, likelihood, state = objective.best
-    return search, likelihood, state
+    return search, objective.likelihood, objective.state
 
 
 def _search(

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref.inference import svi
+from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
+from skpref.inference.terms.inducing import row_term
 from skpref.inference.terms.pairs import PairTerm
-from skpref.likelihoods import PairwiseProbit
+from skpref.likelihoods import NegativeBinomial, PairwiseProbit, Poisson
 
 LAYOUTS = ["features", "joint", "mean-field", "offsets"]
 seeds = st.integers(0, 2**32 - 1)
@@ -400,3 +403,37 @@ def test_scales_of_independent_variables_are_stationary_together_with_them():
     # Sites whose curvature is lost in rounding pull without end.
     lost = DiagonalBlock(np.full(10, scale.mean), np.full(10, 1e9))
     assert svi._stationary_scale(state, "offset", lost, place) is None
+
+
+def counts_problem(likelihood, seed=0, variance=50.0):
+    """Counts whose f has a variance so large that it takes the place of the level."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 2))
+    y = rng.poisson(np.exp(3.0 + np.sin(2.0 * X[:, 0]))).astype(float)
+    basis = InducingBasis.at(ConstantKernel(variance) * RBF(3.0), X)
+    problem = svi.Problem({"f": row_term(basis, X, "f")}, likelihood, y, rng.uniform(0.5, 2.0, 60))
+    return problem, svi.initial_state(problem, {"f": FixedScale(1.0)})
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(0.01), NegativeBinomial(0.01, 0.2)])
+def test_the_level_of_counts_moves_with_the_means(likelihood, monkeypatch):
+    problem, start = counts_problem(likelihood)
+    schedule, rng = svi.Schedule(3000, 1e-7), np.random.default_rng(0)
+    joint = svi.fit(problem, start, schedule, rng)
+    assert joint.converged
+    assert (np.diff(joint.bounds) >= -1e-9 * abs(joint.bounds[-1])).all()
+    monkeypatch.setattr(svi, "_move_level", lambda *parts: parts)
+    apart = svi.fit(problem, start, schedule, rng)
+    assert len(joint.bounds) < 0.2 * len(apart.bounds)
+    assert joint.bounds[-1] >= apart.bounds[-1] - 1e-9 * abs(apart.bounds[-1])
+    # It is the optimum of the level: no level with its own best q is better.
+    for shift in (-0.3, 0.3):
+        other = replace(joint.likelihood, rate=joint.likelihood.rate * np.exp(shift))
+        fixed = replace(problem, likelihood=other, learns=False)
+        assert svi.fit(fixed, joint.state, schedule, rng).bounds[-1] < joint.bounds[-1]
+
+
+def test_the_level_stays_where_it_is_not_learnt():
+    problem, start = counts_problem(Poisson(0.01))
+    fit = svi.fit(replace(problem, learns=False), start, svi.Schedule(50), np.random.default_rng(0))
+    assert fit.likelihood == Poisson(0.01)

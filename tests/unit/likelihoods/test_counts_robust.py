@@ -156,3 +156,13 @@ def test_a_negative_binomial_is_learnt_from_a_bad_start(shift: float) -> None:
         likelihood = likelihood.learnt(y, mu, np.full(400, 0.01), np.ones(400))
     assert_allclose(likelihood.rate * np.exp(shift), y.mean(), rtol=0.02)
     assert 0.3 < likelihood.dispersion < 0.8  # 1/2
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(1.5), NegativeBinomial(1.5, 0.7)])
+def test_a_level_is_added_to_z(likelihood):
+    y, z, weight = np.array([0.0, 2.0, 7.0]), np.array([-1.0, 0.3, 1.2]), np.ones(3)
+    moved = likelihood.with_level(0.8, y, weight)
+    assert_allclose(moved.log_prob(y, z), likelihood.log_prob(y, z + 0.8))
+    # Within a factor of e^10 of the mean count, as `learnt`.
+    assert_allclose(likelihood.with_level(50.0, y, weight).rate, 3.0 * np.exp(10.0))
+    assert StudentT().with_level(0.8, y, weight) == StudentT()
