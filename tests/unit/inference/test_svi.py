@@ -418,14 +418,15 @@ def counts_problem(likelihood, seed=0, variance=50.0):
 @pytest.mark.parametrize("likelihood", [Poisson(0.01), NegativeBinomial(0.01, 0.2)])
 def test_the_level_of_counts_moves_with_the_means(likelihood, monkeypatch):
     problem, start = counts_problem(likelihood)
-    schedule, rng = svi.Schedule(3000, 1e-7), np.random.default_rng(0)
+    schedule, rng = svi.Schedule(200, 1e-7), np.random.default_rng(0)
     joint = svi.fit(problem, start, schedule, rng)
     assert joint.converged
+    assert len(joint.bounds) < 100
     assert (np.diff(joint.bounds) >= -1e-9 * abs(joint.bounds[-1])).all()
     monkeypatch.setattr(svi, "_move_level", lambda *parts: parts)
     apart = svi.fit(problem, start, schedule, rng)
-    assert len(joint.bounds) < 0.2 * len(apart.bounds)
-    assert joint.bounds[-1] >= apart.bounds[-1] - 1e-9 * abs(apart.bounds[-1])
+    assert not apart.converged
+    assert joint.bounds[-1] > apart.bounds[-1]
     # It is the optimum of the level: no level with its own best q is better.
     for shift in (-0.3, 0.3):
         other = replace(joint.likelihood, rate=joint.likelihood.rate * np.exp(shift))
