@@ -82,6 +82,7 @@ _ALONE = "index installation quickstart benchmarks glossary maths bibliography c
 html_sidebars = {page: [] for page in _ALONE.split()}  # pages without a section to navigate in
 html_theme_options = {
     "header_links_before_dropdown": 6,
+    "navbar_persistent": ["search-button"],  # an icon: a field makes a second line of the header on small laptops
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
