@@ -41,7 +41,7 @@ print("advantage of the left side, shared: {:.2f} +- {:.2f}".format(*model.order
 
 # %%
 # Position bias of every judge, with its 90 % credible interval. The last line prints how many of these intervals
-# contain the truth: here they are somewhat too narrow.
+# contain the truth.
 judges = model.annotators(random_state=0)
 order = np.argsort(judges["bias"].to_numpy())
 bias, low, high = (judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high"))

@@ -372,7 +372,7 @@ def _choose_shape(
         if state is not None:
             first = replace(state, S=first.S)
         fit = _fit(candidate, first)
-        state, size = fit.state, np.trace(fit.state.S) / np.trace(shape.matrix)
+        state, size = fit.state, candidate.item_scale(fit.state.S)
         evidence.append(fit.evidence)
     return candidates[int(np.argmax(np.nan_to_num(evidence, nan=-np.inf)))]
 
@@ -390,7 +390,7 @@ def _regularise(
 
     Each S is the average over the folds.
     """
-    scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
+    scale, n_items = model.item_scale(isotropic.state.S), len(model.shape)
     if not model.max_rank:
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
@@ -404,7 +404,7 @@ def _regularise(
         fit = _fit(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
         learnt[0].append(fit.state.S)
-        part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
+        part_scale = model.item_scale(fit.state.S)
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = Regularisation.candidate(number, part_scale, n_items).of(part)
             of_candidate = _fit(candidate, fit.state)
@@ -418,7 +418,7 @@ def _regularise(
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
     parts = (replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
     # A fold leaves out answers, and S = scale * shape tells how much less taste they show.
-    unit = scale * np.trace(model.shape) / np.trace(np.mean(learnt[0], axis=0))
+    unit = scale / model.item_scale(np.mean(learnt[0], axis=0))
     return tuple(parts), [unit * np.mean(learnt[k], axis=0) for k in kept]
 
 
@@ -442,15 +442,14 @@ def _averaged(
     """
     if len(chosen) == 1 and chosen[0].penalty is None:
         return model, state
-    isotropic = np.trace(state.S) / np.trace(model.shape) * model.shape
-    state = _fit(replace(model, penalty=None), replace(state, S=isotropic)).state
-    log_size, shape = _OF_ISOTROPIC * np.log(np.trace(state.S)), np.zeros_like(state.S)
+    state = _fit(replace(model, penalty=None), replace(state, S=model.isotropic(state.S))).state
+    log_size, shape = _OF_ISOTROPIC * np.log(model.item_scale(state.S)), np.zeros_like(state.S)
     for number, part in enumerate(chosen):
         if part.penalty is None:
             S = state.S
         else:
             S = _fit(part.of(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
-        size = float(np.trace(S))
+        size = model.item_scale(S)
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
         shape += part.share / size * S
     return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
@@ -625,7 +624,7 @@ def _posterior(
         shape_rows=shape.rows,
         extension=np.ascontiguousarray(extension),
         own_share=float(shape.share),
-        rest_scale=float(np.trace(state.S) / np.trace(shape.matrix)),
+        rest_scale=model.item_scale(state.S),
         covariates=covariates,
         B=state.B,
         effect_rows=state.effect_bases[0],

@@ -149,7 +149,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     pairs = (users, held.users.user), Items(None, np.arange(5)), held.users.left, held.users.right
     log_p = fit.state.likelihood.tilted(held.y, *posterior.pairs(*pairs))[0]
     assert_allclose(fit_hierarchy._log_likelihood(part, fit, held), held.weight @ log_p, rtol=1e-9)
-    assert posterior.rest_scale == np.trace(fit.state.S) / np.trace(model.shape)
+    assert posterior.rest_scale == np.trace(fit.state.S[:5, :5]) / np.trace(model.shape[:5, :5])
 
 
 def ordered_model(*, order: bool) -> tuple[Any, Any]:

@@ -201,7 +201,7 @@ def test_huge_weights_and_features_are_used_or_refused_without_a_warning_of_nump
     rows = np.column_stack([rng.integers(0, 5, 120), left, (left + rng.integers(1, 8, 120)) % 8])
     y = rng.random(120) < 0.5
     with pytest.warns(ConvergenceWarning, match="did not converge"):
-        sure = CrowdGPPL(random_state=0).fit(rows, y, np.full(120, 1e8))
+        sure = CrowdGPPL(random_state=0).fit(rows, y, np.full(120, 1e7))
     assert np.isfinite(sure.predict_proba(rows)).all()
     feature = np.arange(5.0)[:, None]
     fits = [CrowdGPPL(users=Table(unit * feature, ids=range(5)), random_state=0).fit(rows, y) for unit in (1.0, 1e200)]
@@ -313,6 +313,39 @@ def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: 
         M = rng.standard_normal((n, n))
         M = 0.5 * (M + M.T)
         assert slope(lambda h, M=M: covariance(L @ (np.eye(n) + h * M) @ L.T)) == pytest.approx(0.0, abs=2e-3)
+
+
+@pytest.mark.parametrize("learn_S", [False, True])
+def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S: bool) -> None:
+    rng = np.random.default_rng(5)
+    b, n = rng.normal(0.3, 0.6, 40), 1200
+    user, left = np.sort(rng.integers(0, 40, n)), rng.integers(0, 5, n)
+    right = (left + rng.integers(1, 5, n)) % 5
+    y = (rng.random(n) < ndtr(0.5 * (left - right) + b[user])).astype(float)
+    users, S = UserRows.of(user, left, right, (40, 5), order=True), np.diag([0.3] * 5 + [0.01])
+    S[0, -1] = S[-1, 0] = 0.0 if learn_S else 0.02
+    parts, scales = (("offset", 5), ("order", 1)), {name: GammaScale.prior(2.0, 3.0) for name in ("offset", "order")}
+    penalty = None if learn_S else 0.7  # S = scale * shape, or an S that stays
+    model = Hierarchy(
+        users, y, np.ones(n), False, np.eye(6), parts, np.eye(6), None, 0.4, 3.0, penalty, 20, learn_S=learn_S
+    )
+    start = replace(start_state(model, scales, PairwiseProbit(), 0.3), S=S)
+    fit = fit_hierarchy(model, start, max_iter=300, tol=1e-9)
+
+    def bound(left: float, items: float) -> float:
+        factor = np.exp([items] * 5 + [left])
+        return fit_hierarchy(
+            model, replace(fit.state, S=factor[:, None] * fit.state.S * factor), max_iter=1, tol=0.0
+        ).bounds[0]
+
+    assert fit.converged
+    assert bound(1e-3, 0.0) - bound(-1e-3, 0.0) == pytest.approx(0.0, abs=5e-6)
+    if learn_S:
+        assert bound(0.0, 1e-3) - bound(0.0, -1e-3) == pytest.approx(0.0, abs=5e-6)
+    else:
+        assert_allclose(fit.state.S[:-1, :-1], S[:-1, :-1])
+        assert_allclose(fit.state.S[0, -1] / np.sqrt(fit.state.S[-1, -1]), S[0, -1] / 0.1)
+    assert 0.15 < fit.state.S[-1, -1] < 0.8
 
 
 def test_directions_beyond_the_rank_stay_at_the_floor() -> None:
