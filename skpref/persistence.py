@@ -335,6 +335,8 @@ def _prepared(value: Any, memo: dict[int, Any]) -> Any:
         return {
             key: item.item() if isinstance(item, np.integer) else _prepared(item, memo) for key, item in value.items()
         }
+    if not isinstance(value, np.ndarray) and hasattr(value, "__array__") and getattr(value, "ndim", 0) == 1:
+        return np.asarray(value)  # a column of a data frame
     return value
 
 

@@ -273,7 +273,7 @@ def _vocabulary(ids: IdColumn, *, positional: bool) -> Vocabulary:
 
 
 def _freeze(ids: IdColumn) -> IdColumn:
-    ids = ids.copy() if ids.flags.writeable else ids
+    ids = np.array(ids) if ids.flags.writeable else np.asarray(ids)  # a plain array: a model file holds no subclass
     ids.flags.writeable = False
     return ids
 

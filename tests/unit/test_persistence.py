@@ -353,6 +353,24 @@ def test_tables_are_shared_and_read_as_at_the_fit(tmp_path: Path) -> None:
     assert not after._users.features.flags.writeable
 
 
+@pytest.mark.parametrize("kind", ["index", "series", "string", "category", "list"])
+def test_ids_of_a_data_frame_are_saved(kind: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    names = ["a", "b", "c", "d"]
+    kinds = {"index": pandas.Index, "series": pandas.Series, "list": list}
+    ids = kinds[kind](names) if kind in kinds else pandas.Series(names, dtype=kind)
+    model = GPPLClassifier(Table(X[:4], ids=ids), random_state=0).fit([("a", "b"), ("b", "c"), ("c", "d")])
+    save(model, tmp_path / "m")
+    after = load(tmp_path / "m")
+    assert type(after.item_ids_) is type(model.item_ids_) is np.ndarray
+    assert after.item_ids_.tolist() == names
+    assert_equal(after.predict_proba([("a", "d")]), model.predict_proba([("a", "d")]))
+    design = OneHotDesign(users=ids, items=ids).fit([("a", "b")])
+    save(design, tmp_path / "d")
+    rows = [("a", "d"), ("c", "a")]
+    assert_equal(load(tmp_path / "d").transform(rows).toarray(), design.transform(rows).toarray())
+
+
 UNFITTED = [
     GPPLClassifier(Table(X[:12], NAMES), kernel=RBF(length_scale_bounds="fixed"), inducing=X[:3], n_inducing=7),
     GPOrdinalRegressor(RBF(2.0, "fixed"), class_order=["a", "b"], inducing=X[:3], inference="vb"),
