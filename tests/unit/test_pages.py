@@ -152,6 +152,7 @@ LESS = {
     'Client("scheduler:8786")': "Client(processes=False, dashboard_address=None)",
     "Client(n_workers=2, threads_per_worker=1)": "Client(processes=False, dashboard_address=None)",
     "s3://bucket/": "",
+    "n_startup_trials=5)": "n_startup_trials=5), n_jobs=None",
 }
 NEEDED = {
     "tracking": ["mlflow.pyfunc"],
