@@ -252,6 +252,26 @@ def judges(column: str, *, tastes: bool) -> Callable[..., FloatArray]:
     return simulate
 
 
+def biases(n_users: int, n_answers: int) -> Callable[..., FloatArray]:
+    """Users with tastes who favour the left side by 0.4 on average, with a standard deviation of 0.5."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        data = make_crowd(
+            n_users,
+            25,
+            n_answers * n_users,
+            n_factors=1,
+            n_features=0,
+            n_user_features=0,
+            order_effect=(0.4, 0.5),
+            random_state=int(rng.integers(2**31)),
+        )
+        model = CrowdGPPL(order_effect=True, random_state=0).fit(data.comparisons, data.y)
+        return _report_ranks(model, "bias", data.position_bias[model.user_ids_])
+
+    return simulate
+
+
 # --------------------------------------------------------------------------------------------- grades, numbers, classes
 def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: object) -> Callable[..., FloatArray]:
     """Four levels of a function of two features, with probit noise."""
@@ -414,6 +434,8 @@ def rows() -> list[Row]:
         Row("CrowdGPPL, careless users", "reliability of users", judges("reliability", tastes=False), 30),
         Row("CrowdGPPL, careless users with tastes", "accuracy of users", judges("accuracy", tastes=True), 30),
         Row("CrowdGPPL, careless users with tastes", "reliability of users", judges("reliability", tastes=True), 30),
+        Row("CrowdGPPL, 40 users, 60 answers each", "position bias", biases(40, 60), 30),
+        Row("CrowdGPPL, 200 users, 12 answers each", "position bias", biases(200, 12), 30),
         Row("CrowdGPPL", "answer", crowd("answer"), 30),
         Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
         Row("CrowdGPPL, 200 users, 3 answers each", "consensus", crowd("consensus", sizes=(200, 20, 3)), 30),
