@@ -134,7 +134,7 @@ class OnDask:
                 try:
                     parcels = self._client.gather(batch)
                 except Exception:
-                    # Of several errors the first in order is told, not that of the quickest worker.
+                    # Of several errors the first in order is raised, not that of the quickest worker.
                     for future in batch:
                         future.result()
                     raise

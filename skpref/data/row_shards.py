@@ -176,7 +176,7 @@ class RowSummary(NamedTuple):
     orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
 
     def sharing(self, known: Sequence[dict[Any, Any]]) -> RowSummary:
-        """Return a summary whose strings are those that are known of each column, to which new ones are added."""
+        """Return a summary that keeps the known strings of each column and adds new ones."""
         columns = [None if ids is None else shared_ids(ids, own) for ids, own in zip(self.ids, known, strict=True)]
         return self._replace(ids=columns)
 

@@ -28,6 +28,17 @@ def _blocks(page: Path, language: str) -> list[str]:
     return [inspect.cleandoc(f"\n{block}") for block in found]
 
 
+# --------------------------------------------------------------------------------------------------------------- links
+TEXTS = [path for path in [*ROOT.glob("*.md"), *ROOT.glob(".github/*.md"), *ROOT.glob("*/README.md")] if path.is_file()]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))
+    files = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in files if not (page.parent / target).exists()] == []
+
+
 # ------------------------------------------------------------------------------------------------------------ commands
 COMMANDS = [
     line
