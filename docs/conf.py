@@ -68,6 +68,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backreferences",
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # those pages load scripts from other servers
     "show_signature": False,
     "matplotlib_animations": False,
     "reset_modules": ("matplotlib",),
@@ -114,13 +115,19 @@ PACKAGES = [f"skpref{name}" for name in ("", ".data", ".kernels", ".metrics", ".
 
 
 def _open_with_picture(_app: Any, page: str, source: list[str]) -> None:
-    """Show the first figure of an example above its code, unless the first blocks draw it."""
-    head, figure, rest = source[0].partition(".. image-sg:: ")
-    if not (page.startswith("auto_examples/plot_") and figure and head.count(".. code-block:: Python") > 2):
+    """Show a figure of an example above its code: that of its thumbnail, by default the first."""
+    figures = re.findall(r"\.\. image-sg:: (\S+)\n +:alt: (.+)", source[0])
+    if not (page.startswith("auto_examples/plot_") and figures):
         return
-    before, mark, after = head.partition("\n.. GENERATED FROM PYTHON")
-    path = rest.split("\n", 1)[0]
-    source[0] = f"{before}\n.. image:: {path}\n   :alt: The figure of this example\n{mark}{after}{figure}{rest}"
+    script = (ROOT / "docs" / "examples" / Path(page).name).with_suffix(".py").read_text("utf-8")
+    number = re.search(r"^# sphinx_gallery_thumbnail_number = (\d+)", script, re.MULTILINE)
+    path, text = figures[int(number[1]) - 1 if number else 0]
+    if text == Path(page).name.replace("_", " "):  # sphinx-gallery found no title in the figure
+        text = script.split("\n")[1]
+    figure = f".. figure:: {path}\n   :alt: {text}\n   :align: center\n   :figclass: mb-4\n"
+    source[0] = source[0].replace("\n.. GENERATED FROM PYTHON", f"\n{figure}\n.. GENERATED FROM PYTHON", 1)
+    # mb-4 is the theme's class for space below.
+    source[0] = source[0].replace(":class: sphx-glr-single-img\n", ":class: sphx-glr-single-img mb-4\n")
 
 
 def _link_names(_app: Any, doctree: nodes.document) -> None:
