@@ -19,13 +19,15 @@ import pandas as pd
 from skpref.datasets import make_arena
 
 folder = Path(tempfile.mkdtemp())
-pd.DataFrame(make_arena(n_battles=4_000, random_state=2).battles).to_csv(folder / "battles.csv", index=False)
+battles = make_arena(n_battles=4_000, random_state=2).battles
+pd.DataFrame(battles).to_csv(folder / "battles.csv", index=False)
 
 
 def shell(command):
     """Run a command in the folder of the file and print what it prints."""
     program = [sys.executable, "-m", "skpref.cli", *command.split()[1:]]
-    done = subprocess.run(program, cwd=folder, check=True, capture_output=True, text=True)  # noqa: S603
+    options = {"cwd": folder, "capture_output": True, "text": True}
+    done = subprocess.run(program, check=True, **options)  # noqa: S603
     print(f"$ {command}\n{done.stdout}")
 
 

@@ -36,16 +36,27 @@ figure, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
 for axis, (vary, title) in zip(axes.flat, TITLES.items(), strict=True):
     values = sorted({row["value"] for row in measured if row["vary"] == vary})
     for model, (label, colour, line) in STYLES.items():
-        rows = {row["value"]: row for row in measured if row["vary"] == vary and row["model"] == model}
-        excess, error = ([rows[value][name] for value in values] for name in ("excess", "error"))
-        axis.errorbar(range(len(values)), excess, yerr=error, color=colour, linestyle=line, marker="o", markersize=4,
-                      elinewidth=0.7, label=label)  # fmt: skip
+        rows = {
+            row["value"]: row
+            for row in measured
+            if row["vary"] == vary and row["model"] == model
+        }
+        excess, error = (
+            [rows[value][name] for value in values] for name in ("excess", "error")
+        )
+        axis.errorbar(range(len(values)), excess, yerr=error, color=colour, linestyle=line, marker="o",
+                      markersize=4, elinewidth=0.7, label=label)  # fmt: skip
     axis.set_xticks(range(len(values)), [f"{value:g}" for value in values])
     axis.set(xlabel=title, ylim=(0, None))
     axis.spines[["top", "right"]].set_visible(False)
 for axis in axes[:, 0]:
     axis.set_ylabel("loss above the truth's, nats / 1000")
-figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+figure.legend(
+    *axes[0, 0].get_legend_handles_labels(),
+    loc="outside upper center",
+    ncols=2,
+    frameon=False,
+)
 plt.show()
 
 # %%

@@ -19,10 +19,14 @@ from skpref.elicitation import STRATEGIES, Session, replay
 
 rng = np.random.default_rng(1)
 tastes, films = rng.normal(size=(120, 2)), 1.5 * rng.normal(size=(2, 30))
-likes = (rng.normal(size=(120, 1)) + tastes @ films + rng.normal(size=(120, 30)) > 0.0).astype(int)
+likes = (
+    rng.normal(size=(120, 1)) + tastes @ films + rng.normal(size=(120, 30)) > 0.0
+).astype(int)
 pairs = np.argwhere(np.ones((100, 30)))
 design = OneHotDesign()
-machine = VariationalFMClassifier(n_factors=2, groups=design.fit(pairs).groups_, random_state=0)
+machine = VariationalFMClassifier(
+    n_factors=2, groups=design.fit(pairs).groups_, random_state=0
+)
 model = make_pipeline(design, machine).fit(pairs, likes[:100].ravel())
 
 # %%
@@ -41,9 +45,18 @@ rest = [film for film in np.argsort(-found.value) if film not in session.answers
 fig, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
 axes.vlines(range(12), found.low[rest], found.high[rest], color="lightgray", lw=6)
 axes.scatter(
-    range(12), found.value[rest], c=["tab:green" if likes[100, film] else "tab:red" for film in rest], zorder=2
+    range(12),
+    found.value[rest],
+    c=["tab:green" if likes[100, film] else "tab:red" for film in rest],
+    zorder=2,
 )
-axes.set(xlabel="film", ylabel="probability of a like", xticks=range(12), xticklabels=rest, title="green: liked")
+axes.set(
+    xlabel="film",
+    ylabel="probability of a like",
+    xticks=range(12),
+    xticklabels=rest,
+    title="green: liked",
+)
 plt.show()
 
 

@@ -30,7 +30,9 @@ for part in range(3):
     left = rng.integers(names.size, size=100_000)
     right = (left + rng.integers(1, names.size, size=left.size)) % names.size
     won = truth[left] - truth[right] + rng.normal(size=left.size) > 0.0
-    pd.DataFrame({"left": names[left], "right": names[right], "y": won}).to_parquet(folder / f"part-{part}.parquet")
+    pd.DataFrame({"left": names[left], "right": names[right], "y": won}).to_parquet(
+        folder / f"part-{part}.parquet"
+    )
 sorted(path.name for path in folder.iterdir())
 
 # %%
@@ -48,7 +50,7 @@ print(f"largest difference of the utilities: {difference:.1e}")
 # %%
 # On a cluster, use the class of the same name with Dask in front: it has the same parameters and results. The cluster
 # of this example is two threads of one machine. ``Client("scheduler:8786")`` connects to a real one.
-with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
+with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
     rows = dask.dataframe.read_parquet(folder)
     model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"])
 difference = np.abs(model.utility(names) - in_memory.utility(names)).max()
@@ -63,7 +65,11 @@ fig, ax = plt.subplots(figsize=(5, 4.6), layout="constrained")
 ax.errorbar(true, utility, yerr=1.645 * std, fmt=".", color="#1f6fb4", ecolor="#9dc3e6")
 ax.axline((0.0, 0.0), slope=1.0, color="grey", linewidth=0.8)
 inside = np.mean(np.abs(utility - true) <= 1.645 * std)
-ax.set(xlabel="true utility", ylabel="learnt utility", title=f"{inside:.0%} of the intervals contain the truth")
+ax.set(
+    xlabel="true utility",
+    ylabel="learnt utility",
+    title=f"{inside:.0%} of the intervals contain the truth",
+)
 plt.show()
 
 # %%

@@ -25,7 +25,7 @@ TRUE = {0, 1, 2}  # columns of the genes that matter
 
 
 def simulate(seed):
-    """52 patients to learn from and 1,000 new ones; about half have the lowest grade, an eighth the highest."""
+    """52 patients to learn from, 1,000 new ones. About half have the lowest grade."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N_PATIENTS + 1000, N_GENES))
     severity = X[:, 0] - X[:, 1] + X[:, 2] + 0.2 * rng.standard_normal(len(X))
@@ -35,7 +35,9 @@ def simulate(seed):
 
 def wrong_grades(genes, X, y, X_new, y_new):
     """Share of new patients who get a wrong grade from a linear model of some genes."""
-    model = GPOrdinalRegressor(Linear(), n_restarts_optimizer=0, random_state=0).fit(X[:, genes], y)
+    model = GPOrdinalRegressor(Linear(), n_restarts_optimizer=0, random_state=0).fit(
+        X[:, genes], y
+    )
     return np.mean(model.predict(X_new[:, genes]) != y_new)
 
 
@@ -45,7 +47,9 @@ def halve(X, y):
     while genes.size > 3:
         yield genes
         relevance = GPOrdinalRegressor("linear-ard", n_restarts_optimizer=0, random_state=0)
-        select = RFE(relevance, n_features_to_select=max(genes.size // 2, 3), step=0.5).fit(X[:, genes], y)
+        select = RFE(relevance, n_features_to_select=max(genes.size // 2, 3), step=0.5).fit(
+            X[:, genes], y
+        )
         genes = genes[select.support_]
     yield genes
 
@@ -56,14 +60,33 @@ figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
 for seed in range(N_SIMULATIONS):
     data = simulate(seed)
     path = list(halve(*data[:2]))
-    tests = [SelectKBest(f_regression, k=genes.size).fit(*data[:2]).get_support(indices=True) for genes in path]
+    tests = [
+        SelectKBest(f_regression, k=genes.size).fit(*data[:2]).get_support(indices=True)
+        for genes in path
+    ]
     sizes = [genes.size for genes in path]
-    for sets, colour, label in ((path, "#d62728", "relevance of all genes together"), (tests, "0.6", "one by one")):
+    for sets, colour, label in (
+        (path, "#d62728", "relevance of all genes together"),
+        (tests, "0.6", "one by one"),
+    ):
         errors = [wrong_grades(genes, *data) for genes in sets]
-        axis.plot(sizes, errors, "o-", color=colour, markersize=4, alpha=0.8, label=None if seed else label)
+        axis.plot(
+            sizes,
+            errors,
+            "o-",
+            color=colour,
+            markersize=4,
+            alpha=0.8,
+            label=None if seed else label,
+        )
     found.append(TRUE & set(path[-1].tolist()))
     one_by_one.append(TRUE & set(tests[-1].tolist()))
-axis.set(xscale="log", xlabel="genes that are left", ylabel="new patients with a wrong grade", ylim=(0, None))
+axis.set(
+    xscale="log",
+    xlabel="genes that are left",
+    ylabel="new patients with a wrong grade",
+    ylim=(0, None),
+)
 axis.set_xticks(ticks := [3, 10, 30, 100, 300, 1000, 3000, 12_600], ticks)
 axis.invert_xaxis()
 axis.legend(title="genes are ranked by")

@@ -10,7 +10,7 @@ domain. They come with the package statsmodels.
 """
 
 # %%
-# Six things are known of each voter. ``selfLR`` is where they place themselves between left (1) and right (7).
+# The table has six columns about each voter. ``selfLR`` is where they place themselves between left (1) and right (7).
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -34,7 +34,9 @@ answers = [
 voters = anes96.load_pandas().data
 X = voters[["selfLR", "educ", "income", "age", "TVnews", "logpopul"]]
 y = np.array(answers)[voters["PID"].astype(int)]
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
+X_train, X_test, y_train, y_test = train_test_split(
+    X, y, test_size=0.3, random_state=0, stratify=y
+)
 X_train.describe().loc[["mean", "std", "min", "max"]].round(1)
 
 # %%
@@ -49,15 +51,17 @@ for name, relevance in zip(X.columns, model.relevance_, strict=True):
 # Probabilities of the answers by the place between left and right, for a voter who is average otherwise. At both ends
 # one answer stands out. In the middle all seven are possible, and the model says so.
 places = np.linspace(1.0, 7.0, 61)
-line = X_train.median().to_frame().T.loc[np.zeros(61, dtype=int)].reset_index(drop=True).assign(selfLR=places)
-fig, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7, 6.5), constrained_layout=True)
+line = X_train.iloc[[0] * 61].assign(**X_train.median()).assign(selfLR=places)
+fig, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7, 6.5), layout="constrained")
 colors = plt.get_cmap("coolwarm")(np.linspace(0.0, 1.0, 7))
 top.stackplot(places, model.predict_proba(line).T, labels=answers, colors=colors)
 top.set(ylabel="probability", ylim=(0, 1))
 top.legend(bbox_to_anchor=(1.0, 1.0), fontsize="small")
 mean, std = model.predict_latent(line, return_std=True)
 bottom.plot(places, mean)
-bottom.fill_between(places, mean - 1.64 * std, mean + 1.64 * std, alpha=0.3, label="90 % interval")
+bottom.fill_between(
+    places, mean - 1.64 * std, mean + 1.64 * std, alpha=0.3, label="90 % interval"
+)
 for threshold in model.thresholds_:
     bottom.axhline(threshold, linestyle=":", color="black", linewidth=1)
 bottom.set(xlabel="left (1) to right (7)", ylabel="latent function, with thresholds")
@@ -81,7 +85,8 @@ for name, p in predicted.items():
     middle = np.array(answers)[np.argmax(np.cumsum(p, axis=1) >= 0.5, axis=1)]
     rps = ranked_probability_score(y_test, p, labels=answers)
     error = ordinal_mae(y_test, middle, labels=answers)
-    print(f"{name:22s} log loss {log_loss:.3f}  ranked probability score {rps:.3f}  error {error:.2f}")
+    print(f"{name:22s} log loss {log_loss:.3f}", end="  ")
+    print(f"ranked probability score {rps:.3f}  error {error:.2f}")
 
 # %%
 # **Next:** :ref:`ordinal` is the guide, and :doc:`/user_guide/choosing` says when boosting is better.

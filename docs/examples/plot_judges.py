@@ -35,7 +35,9 @@ print(data.comparisons[:3], data.y[:3])  # judge, left, right; 1 = left is bette
 # %%
 # Five factors are more than needed. ``factor_scales_`` is the variance that each adds to the utilities: two are in use.
 # One is the taste. The other is nearly parallel to the consensus, and describes judges who do not follow it.
-model = CrowdGPPL(n_factors=5, order_effect=True, random_state=0).fit(data.comparisons, data.y)
+model = CrowdGPPL(n_factors=5, order_effect=True, random_state=0).fit(
+    data.comparisons, data.y
+)
 print("variance by factor", model.factor_scales_.round(3))
 print("advantage of the left side, shared: {:.2f} +- {:.2f}".format(*model.order_effect_))
 
@@ -44,18 +46,30 @@ print("advantage of the left side, shared: {:.2f} +- {:.2f}".format(*model.order
 # contain the truth.
 judges = model.annotators(random_state=0)
 order = np.argsort(judges["bias"].to_numpy())
-bias, low, high = (judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high"))
+bias, low, high = (
+    judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high")
+)
 truth = data.position_bias[judges["user"].to_numpy()[order]]
 at_random = data.random_users[judges["user"].to_numpy()[order]]
 place = np.arange(len(order))
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-ax.errorbar(place, bias, yerr=[bias - low, high - bias], fmt="o", markersize=4, label="posterior mean, 90 % interval")
+ax.errorbar(
+    place,
+    bias,
+    yerr=[bias - low, high - bias],
+    fmt="o",
+    markersize=4,
+    label="posterior mean, 90 % interval",
+)
 ax.plot(place[~at_random], truth[~at_random], "k_", markersize=9, label="truth")
 ax.axhline(0.0, color="grey", linewidth=0.8)
-ax.set(xlabel="judges, sorted", ylabel="advantage of the left answer", title="Position bias")
+ax.set(
+    xlabel="judges, sorted", ylabel="advantage of the left answer", title="Position bias"
+)
 ax.legend()
 plt.show()
-print(f"{np.mean(((low < truth) & (truth < high))[~at_random]):.0%} of the intervals contain the truth")
+inside = ((low < truth) & (truth < high))[~at_random]
+print(f"{np.mean(inside):.0%} of the intervals contain the truth")
 
 # %%
 # Accuracy: the probability that an answer of the judge agrees with the consensus, without the effect of position. With
@@ -63,12 +77,25 @@ print(f"{np.mean(((low < truth) & (truth < high))[~at_random]):.0%} of the inter
 # of similar quality, they cannot be distinguished from judges with another taste. Look at what such judges prefer
 # before you leave them out.
 order = np.argsort(judges["accuracy"].to_numpy())
-accuracy, low, high = (judges[name].to_numpy()[order] for name in ("accuracy", "accuracy_low", "accuracy_high"))
+accuracy, low, high = (
+    judges[name].to_numpy()[order] for name in ("accuracy", "accuracy_low", "accuracy_high")
+)
 at_random = data.random_users[judges["user"].to_numpy()[order]]
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-for group, colour, label in ((~at_random, "C0", "judges"), (at_random, "C3", "judges who answer at random")):
+for group, colour, label in (
+    (~at_random, "C0", "judges"),
+    (at_random, "C3", "judges who answer at random"),
+):
     reach = [(accuracy - low)[group], (high - accuracy)[group]]
-    ax.errorbar(place[group], accuracy[group], yerr=reach, fmt="o", markersize=4, color=colour, label=label)
+    ax.errorbar(
+        place[group],
+        accuracy[group],
+        yerr=reach,
+        fmt="o",
+        markersize=4,
+        color=colour,
+        label=label,
+    )
 ax.axhline(0.5, color="grey", linewidth=0.8)
 ax.set(xlabel="judges, sorted", ylabel="agreement with the consensus", title="Reliability")
 ax.legend(loc="lower right")

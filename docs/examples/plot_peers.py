@@ -14,9 +14,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-measured = {name: part["rows"] for name, part in json.loads(Path("peers.json").read_text("utf-8")).items()}
+measured = {
+    name: part["rows"]
+    for name, part in json.loads(Path("peers.json").read_text("utf-8")).items()
+}
 OURS, OTHERS, THIRD, FOURTH = "#1f6fb4", "#9a9a9a", "#e0a030", "#123f66"
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True})
+plt.rcParams.update(
+    {"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True}
+)
 
 # %%
 # Leaderboards (``python benchmarks/arena.py``): five simulated arenas of 40 models, 50,000 battles each, judges who
@@ -44,14 +49,23 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True, layout="constra
 names = [f"{row['set']} ({row['n']:,})" for row in rows]
 for model, colour in (("SVGPRegressor", OURS), ("GPyTorch", OTHERS), ("exact", THIRD)):
     places = [place for place, row in enumerate(rows) if model in row]
-    relative = [rows[place][model]["error"] / rows[place]["SVGPRegressor"]["error"] for place in places]
-    axes[0].scatter([min(value, 1.5) for value in relative], places, color=colour, label=model, zorder=3)
-    axes[1].scatter([rows[place][model]["seconds"] for place in places], places, color=colour, zorder=3)
+    relative = [
+        rows[place][model]["error"] / rows[place]["SVGPRegressor"]["error"]
+        for place in places
+    ]
+    axes[0].scatter(
+        [min(value, 1.5) for value in relative], places, color=colour, label=model, zorder=3
+    )
+    axes[1].scatter(
+        [rows[place][model]["seconds"] for place in places], places, color=colour, zorder=3
+    )
     for value, place in zip(relative, places, strict=True):
         if value > 1.5:
             error = rows[place][model]["error"], rows[place]["SVGPRegressor"]["error"]
             label = "{} against {}".format(*error)
-            axes[0].annotate(label, (1.5, place), (-90, -3), textcoords="offset points", fontsize=8)
+            axes[0].annotate(
+                label, (1.5, place), (-90, -3), textcoords="offset points", fontsize=8
+            )
 axes[0].set_yticks(range(len(names)), names)
 axes[0].set(xlabel="error / error of SVGPRegressor", xlim=(0.75, 1.55))
 axes[1].set(xscale="log", xlabel="CPU seconds (log scale)")
@@ -66,12 +80,21 @@ plt.show()
 # that of a baseline that predicts the shares of the levels for everybody. Lower is better.
 rows = measured["ratings"]
 sets = list(dict.fromkeys(row["set"] for row in rows))
-shares = {row["set"]: row["log_loss"] for row in rows if row["model"] == "shares of the levels"}
+shares = {
+    row["set"]: row["log_loss"] for row in rows if row["model"] == "shares of the levels"
+}
 figure, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 models = "VariationalFMOrdinal", "GibbsM3F", "GibbsIPM3F", "myFM, ordered probit"
 for model, colour in zip(models, (OURS, FOURTH, THIRD, OTHERS), strict=True):
     losses = {row["set"]: row["log_loss"] for row in rows if row["model"] == model}
-    ax.scatter([losses[name] / shares[name] for name in sets], sets, color=colour, label=model, zorder=3, s=50)
+    ax.scatter(
+        [losses[name] / shares[name] for name in sets],
+        sets,
+        color=colour,
+        label=model,
+        zorder=3,
+        s=50,
+    )
 ax.grid(color="0.92")
 ax.set(xlabel="log-loss / log-loss of the shares of the levels")
 ax.invert_yaxis()
@@ -83,9 +106,20 @@ plt.show()
 # normalised mean absolute error, mean of three partitions; the standard errors of one partition are 0.006 and 0.013.
 rows = measured["movielens"]
 figure, axes = plt.subplots(1, 2, figsize=(8, 2.6), sharey=True, layout="constrained")
-for ax, part, title in zip(axes, ("weak", "strong"), ("users in training", "new users, folded in"), strict=True):
-    colours = [OTHERS if "paper" in row["model"] or "myFM" in row["model"] else OURS for row in rows]
-    ax.scatter([row[part] for row in rows], [row["model"] for row in rows], color=colours, zorder=3, s=50)
+for ax, part, title in zip(
+    axes, ("weak", "strong"), ("users in training", "new users, folded in"), strict=True
+):
+    colours = [
+        OTHERS if "paper" in row["model"] or "myFM" in row["model"] else OURS
+        for row in rows
+    ]
+    ax.scatter(
+        [row[part] for row in rows],
+        [row["model"] for row in rows],
+        color=colours,
+        zorder=3,
+        s=50,
+    )
     ax.set(title=title, xlabel="NMAE, lower is better", xlim=(0.385, 0.425))
     ax.grid(color="0.92")
 axes[0].invert_yaxis()
@@ -97,8 +131,12 @@ plt.show()
 rows = measured["search"]
 figure, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 for sampler, colour in (("default", OURS), ("TPE", OTHERS), ("random", THIRD)):
-    above = [100 * (row["trials"][sampler] / min(row["trials"].values()) - 1) for row in rows]
-    ax.scatter(above, [row["task"] for row in rows], color=colour, label=sampler, zorder=3, s=50)
+    above = [
+        100 * (row["trials"][sampler] / min(row["trials"].values()) - 1) for row in rows
+    ]
+    ax.scatter(
+        above, [row["task"] for row in rows], color=colour, label=sampler, zorder=3, s=50
+    )
 ax.set(xlabel="loss above the best, % (square root scale)")
 ax.set_xscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
 ax.set_xticks([0, 0.1, 1, 5, 15])

@@ -30,9 +30,14 @@ from skpref.tracking import MLflowCallback
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
 model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=40, random_state=0))
-rivals = {"ridge regression": RidgeCV(), "gradient boosting": HistGradientBoostingRegressor(random_state=0)}
+rivals = {
+    "ridge regression": RidgeCV(),
+    "gradient boosting": HistGradientBoostingRegressor(random_state=0),
+}
 for name, estimator in {**rivals, "SVGPRegressor": model}.items():
-    error = -cross_val_score(estimator, X_train, y_train, scoring="neg_root_mean_squared_error", cv=5)
+    error = -cross_val_score(
+        estimator, X_train, y_train, scoring="neg_root_mean_squared_error", cv=5
+    )
     print(f"{name:18s} RMSE {error.mean():.1f} ± {error.std() / np.sqrt(error.size):.1f}")
 
 # %%
@@ -48,13 +53,18 @@ search.best_params_
 # %%
 # `OptunaSearch` has a default search space: see :func:`skpref.search.default_space`. Poor trials are stopped early.
 # Length-scales are learnt in each fit, by gradients, so they are not in the space.
-search = OptunaSearch(model, n_trials=8, cv=3, random_state=0).set_callbacks(track).fit(X_train, y_train)
+search = (
+    OptunaSearch(model, n_trials=8, cv=3, random_state=0)
+    .set_callbacks(track)
+    .fit(X_train, y_train)
+)
 search.best_params_
 
 # %%
 # The searches, their trials and the fits of the folds are all in the store. ``mlflow ui`` shows them in a browser.
 runs = mlflow.MlflowClient(f"sqlite:///{store}").search_runs(["1"], max_results=1000)
-print(f"{len(runs)} runs; look at them with: mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db")
+print(f"{len(runs)} runs; look at yours with:")
+print("mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db")
 
 # %%
 # Predictions of the best model for patients of the test set, with 90 % intervals.
@@ -62,13 +72,38 @@ mean, std = search.best_estimator_.predict(X_test, return_std=True)
 low, high = mean - 1.645 * std, mean + 1.645 * std
 order, inside = np.argsort(mean), (low <= y_test) & (y_test <= high)
 fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
-ax.fill_between(np.arange(order.size), low[order], high[order], color="#1f6fb4", alpha=0.25, label="90 % interval")
+ax.fill_between(
+    np.arange(order.size),
+    low[order],
+    high[order],
+    color="#1f6fb4",
+    alpha=0.25,
+    label="90 % interval",
+)
 ax.plot(mean[order], color="#1f6fb4", label="prediction")
-ax.scatter(np.arange(order.size), y_test.iloc[order], s=10, c=np.where(inside.iloc[order], "black", "#d1495b"))
-ax.set(xlabel="patients, by prediction", ylabel="progression", title=f"{inside.mean():.0%} of the answers are inside")
+ax.scatter(
+    np.arange(order.size),
+    y_test.iloc[order],
+    s=10,
+    c=np.where(inside.iloc[order], "black", "#d1495b"),
+)
+ax.set(
+    xlabel="patients, by prediction",
+    ylabel="progression",
+    title=f"{inside.mean():.0%} of the answers are inside",
+)
 ax.legend(loc="upper left", frameon=False)
 plt.show()
 
 # %%
+# This is how ``mlflow ui`` shows a search: its trials, the fits of each fold, and trials that were pruned. The picture
+# is of another search, for :class:`~skpref.GibbsM3F`.
+#
+# .. figure:: /_static/mlflow_runs.png
+#    :alt: MLflow's table of runs, with scores and hyperparameters
+#    :align: center
+#    :width: 100%
+
+# %%
 # **Next:** :ref:`searching` on folds of users, stopping and resuming; :ref:`tracking` on what is in a run;
-# :ref:`sphx_glr_auto_examples_plot_regression.py` on counts and outliers.
+# :ref:`sphx_glr_auto_examples_plot_regression.py` on intervals and outliers.

@@ -23,15 +23,28 @@ STYLES = {"ours": ("#d62728", "skpref"), "logistic regression": ("#4c78a8", "log
           "random forest": ("#54a24b", "random forest")}  # fmt: skip
 
 models = list(dict.fromkeys(row["model"] for row in measured))
-figure, axes = plt.subplots(len(models), 3, figsize=(8, 2.6 * len(models)), sharex=True, sharey=True)
+figure, axes = plt.subplots(
+    len(models), 3, figsize=(8, 2.6 * len(models)), sharex=True, sharey=True
+)
 for line, model in zip(axes, models, strict=True):
-    for axis, row in zip(line, [row for row in measured if row["model"] == model], strict=False):
+    for axis, row in zip(
+        line, [row for row in measured if row["model"] == model], strict=False
+    ):
         axis.plot([0, 1], [0, 1], color="0.5", linestyle=":", linewidth=1)
         for name, (colour, label) in STYLES.items():
             curve = row["models"][name]
             area = 60 * np.sqrt(np.array(curve["count"]) / np.sum(curve["count"]))
-            axis.plot(curve["predicted"], curve["observed"], color=colour, linewidth=1, alpha=0.7)
-            axis.scatter(curve["predicted"], curve["observed"], s=area, color=colour, alpha=0.7, label=label)
+            axis.plot(
+                curve["predicted"], curve["observed"], color=colour, linewidth=1, alpha=0.7
+            )
+            axis.scatter(
+                curve["predicted"],
+                curve["observed"],
+                s=area,
+                color=colour,
+                alpha=0.7,
+                label=label,
+            )
         axis.set_title(f"{model}, {row['set']}", fontsize=8)
         axis.set_aspect("equal")
 axes[0, 0].legend(fontsize=7, loc="upper left")
@@ -46,14 +59,19 @@ plt.show()
 # the other model. Bars are two standard errors.
 figure, axis = plt.subplots(figsize=(8, 0.3 * len(measured) + 1), layout="constrained")
 for place, row in enumerate(measured):
-    for shift, (name, (colour, label)) in zip((-0.15, 0.15), list(STYLES.items())[1:], strict=True):
+    for shift, (name, (colour, label)) in zip(
+        (-0.15, 0.15), list(STYLES.items())[1:], strict=True
+    ):
         rival = row["models"][name]
         gap, error = rival["ours_minus_this"], 2 * rival["standard_error"]
         axis.errorbar(gap, place + shift, xerr=error, fmt="o", markersize=4, color=colour,
                       label=f"to {label}" if place == 0 else None)  # fmt: skip
 axis.axvline(0, color="0.5", linestyle=":", linewidth=1)
 axis.set_yticks(range(len(measured)), [f"{row['model']}, {row['set']}" for row in measured])
-axis.set(ylim=(len(measured) - 0.4, -0.6), xlabel="log-loss of skpref minus that of the other model")
+axis.set(
+    ylim=(len(measured) - 0.4, -0.6),
+    xlabel="log-loss of skpref minus that of the other model",
+)
 axis.spines[["top", "right"]].set_visible(False)
 axis.legend(fontsize=8)
 plt.show()
@@ -63,7 +81,8 @@ plt.show()
 for row in measured:
     for name, rival in row["models"].items():
         if name != "ours" and rival["ours_minus_this"] > 2 * rival["standard_error"]:
-            print(f"{row['model']}, {row['set']}: {name} is better by {rival['ours_minus_this']:.3f} nats a row")
+            gap = rival["ours_minus_this"]
+            print(f"{row['model']}, {row['set']}: {name} is better by {gap:.3f} nats a row")
 
 # %%
 # **Next:** :ref:`trust` says how to check your own model.

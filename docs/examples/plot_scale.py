@@ -30,8 +30,20 @@ for axis, (name, title) in zip(axes, LIMITS.items(), strict=True):
     for where, (label, colour, line) in STYLES.items():
         rows = [row for row in measured if row["where"] == where]
         values = [row[name] / (1000 if name == "peak MB" else 1) for row in rows]
-        axis.plot([row["rows"] for row in rows], values, color=colour, linestyle=line, marker="o", label=label)
-    axis.set(xlabel="comparisons", ylabel=title, xscale="log", yscale="log" if name == "CPU s" else "linear")
+        axis.plot(
+            [row["rows"] for row in rows],
+            values,
+            color=colour,
+            linestyle=line,
+            marker="o",
+            label=label,
+        )
+    axis.set(
+        xlabel="comparisons",
+        ylabel=title,
+        xscale="log",
+        yscale="log" if name == "CPU s" else "linear",
+    )
     axis.set_ylim(bottom=1 if name == "CPU s" else 0)
     axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_formatter("")

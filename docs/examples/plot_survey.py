@@ -22,16 +22,31 @@ from skpref.plots import RankingDisplay
 rng = np.random.default_rng(0)
 schools = np.array(["London", "Paris", "Milano", "St. Gallen", "Barcelona", "Stockholm"])
 worth = np.array([0.9, 0.3, -0.1, 0.0, -0.3, -0.8])
-students = pd.DataFrame({"french": rng.random(300) < 0.4, "finance": rng.random(300) < 0.5}).astype(float)
+students = pd.DataFrame(
+    {"french": rng.random(300) < 0.4, "finance": rng.random(300) < 0.5}
+).astype(float)
 effect = np.array([[0.0, 1.2, 0.0, 0.0, 0.0, 0.0], [0.8, 0.0, 0.0, 0.5, -0.3, 0.0]])
 utility = worth + students.to_numpy() @ effect + 0.4 * rng.normal(size=(300, 6))
 
 pairs = np.array(np.triu_indices(6, 1)).T
-rows = [(student, *pair) for student in range(300) for pair in pairs[rng.choice(15, 8, replace=False)]]
+rows = [
+    (student, *pair)
+    for student in range(300)
+    for pair in pairs[rng.choice(15, 8, replace=False)]
+]
 student, first, second = np.array(rows).T
 z = utility[student, first] - utility[student, second] + rng.logistic(size=len(rows))
-answer = np.where(np.abs(z) < 0.3, "undecided", np.where(z > 0.0, schools[first], schools[second]))
-survey = pd.DataFrame({"student": student, "school_1": schools[first], "school_2": schools[second], "answer": answer})
+answer = np.where(
+    np.abs(z) < 0.3, "undecided", np.where(z > 0.0, schools[first], schools[second])
+)
+survey = pd.DataFrame(
+    {
+        "student": student,
+        "school_1": schools[first],
+        "school_2": schools[second],
+        "answer": answer,
+    }
+)
 survey.head()
 
 # %%
@@ -53,7 +68,10 @@ model.rank().to_frame().round(2)
 # Predictions for students who are not in the survey, from their features. Paris is worth 1.2 more to those who speak
 # French, and London 0.8 more to those in finance, as simulated. (The average over the schools is zero, so the other
 # schools move a little in the opposite direction.)
-kinds = pd.DataFrame({"french": [0.0, 1.0, 0.0], "finance": [0.0, 0.0, 1.0]}, index=["neither", "French", "finance"])
+kinds = pd.DataFrame(
+    {"french": [0.0, 1.0, 0.0], "finance": [0.0, 0.0, 1.0]},
+    index=["neither", "French", "finance"],
+)
 mean, std = model.utility(schools, users=kinds.to_numpy(), return_std=True)
 true = worth + kinds.to_numpy() @ effect
 fig, axes = plt.subplots(1, 3, sharey=True, figsize=(10.0, 3.2), layout="constrained")

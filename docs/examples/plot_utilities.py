@@ -40,7 +40,9 @@ print(f"kernel {model.kernel_}, lower bound {model.lower_bound_:.2f}")
 # A constant added to all utilities changes no answer, so the true curve is shown shifted to the same mean.
 truth = utility(grid[:, 0])
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-ax.fill_between(grid[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.2, label="two standard deviations")
+ax.fill_between(
+    grid[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.2, label="two standard deviations"
+)
 ax.plot(grid[:, 0], mean, label="posterior mean")
 ax.plot(grid[:, 0], truth - truth.mean() + mean.mean(), "k--", label="truth, shifted")
 ax.plot(X[:, 0], np.full(30, ax.get_ylim()[0]), "k|", label="items")
