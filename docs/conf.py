@@ -13,6 +13,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx_gallery.directives import imgsgnode
 
 # Before numpy is imported by autodoc and by the examples, so that timings do not depend on the number of cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -126,8 +127,12 @@ def _open_with_picture(_app: Any, page: str, source: list[str]) -> None:
         text = script.split("\n")[1]
     figure = f".. figure:: {path}\n   :alt: {text}\n   :align: center\n   :figclass: mb-4\n"
     source[0] = source[0].replace("\n.. GENERATED FROM PYTHON", f"\n{figure}\n.. GENERATED FROM PYTHON", 1)
-    # mb-4 is the theme's class for space below.
-    source[0] = source[0].replace(":class: sphx-glr-single-img\n", ":class: sphx-glr-single-img mb-4\n")
+
+
+def _space_figures(_app: Any, doctree: nodes.document) -> None:
+    """Put space below the figures of examples: mb-4 is a class of the theme; the directive takes one class only."""
+    for figure in doctree.findall(imgsgnode):
+        figure["class"] = ["sphx-glr-single-img mb-4"]
 
 
 def _link_names(_app: Any, doctree: nodes.document) -> None:
@@ -171,5 +176,6 @@ def setup(app: Any) -> None:
     app.connect("source-read", _read_changelog)
     app.connect("source-read", _open_with_picture)
     app.connect("missing-reference", _resolve)
+    app.connect("doctree-read", _space_figures)
     app.connect("doctree-read", _link_names)
     app.connect("doctree-read", _keep_units)

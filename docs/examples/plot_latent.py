@@ -65,8 +65,8 @@ for name, method in {
 
 # %%
 # New images get coordinates with a standard deviation: how exactly a coordinate is known, near the best place. It does
-# not say that the image could be somewhere else. ``score_samples`` does: it is low for images unlike those of the fit,
-# and these are the ones that get wrong labels.
+# not say that the image could be somewhere else. ``score_samples`` is low for images unlike those of the fit. Most of
+# the wrong labels are among these.
 mean, std = model.transform(X_new, return_std=True)
 for k in range(3):
     print(f"a {new[k]} is at {mean[k].round(2)}, standard deviations {std[k].round(2)}")
