@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-FIRST = ["leaderboard", "arena", "league", "judges", "survey", "grades", "ratings", "regression", "pipeline"]
+FIRST = ["leaderboard", "arena", "league", "judges", "survey", "grades", "ratings", "regression", "latent", "pipeline"]
 LAST = ["crowd_sizes", "coverage", "reliability", "peers", "scale"]
 
 
