@@ -20,7 +20,6 @@ from skpref.kernels.checks import check_kernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
@@ -154,12 +153,13 @@ def check_blocks(estimator: object, state: State, sizes: Mapping[str, int]) -> N
     require(held == wanted, estimator, "_state", f"must have {wanted} variables, has {held}")
 
 
-def check_kept_rows(estimator: object, rows: tuple[Features, NDArray[Any], Array], width: int | None) -> int:
+def check_kept_rows(estimator: object, rows: tuple[Any, ...], width: int | None) -> int:
     """Raise DataError unless the rows that a fit has kept fit together; return their number, `width` None = equal."""
-    require(isinstance(rows, tuple) and len(rows) == 3, estimator, "_rows", "must be rows, targets and weights")
-    X, target, weight = rows
-    vectors = all(isinstance(column, np.ndarray) and column.ndim == 1 for column in (target, weight))
-    sound = vectors and target.size == weight.size and bool((weight > 0.0).all())
+    whole = isinstance(rows, tuple) and len(rows) in {3, 4}
+    require(whole, estimator, "_rows", "must be rows, targets and weights, and offsets if any")
+    X, target, weight, *_ = rows
+    vectors = all(isinstance(column, np.ndarray) and column.shape == (len(target),) for column in rows[1:])
+    sound = vectors and bool((weight > 0.0).all())
     require(sound, estimator, "_rows", "must have a target and a positive weight each")
     wanted = weight.size if width is None else width
     require(

@@ -43,6 +43,7 @@ class Problem:
     cluster: IntArray | None = None  # (P,): cluster of each observation; needed when there are local blocks
     n_clusters: int = 0  # number of all clusters
     learns: bool = True  # whether the loop fits the likelihood's own parameters, where it has some
+    offset: Array | None = None  # (P,): known part of z, such as log exposures; None: 0
 
     @property
     def n_observations(self) -> int:
@@ -138,6 +139,7 @@ class Problem:
             None if self.cluster is None else self.cluster[index],
             self.n_clusters,
             self.learns,
+            None if self.offset is None else self.offset[index],
             inflation,
             members,
         )
@@ -307,6 +309,8 @@ def moments(
 ) -> tuple[Array, Array]:
     """Return means and variances of z, shape (P,)."""
     mean, variance = np.zeros(problem.n_observations), np.zeros(problem.n_observations)
+    if problem.offset is not None:
+        mean += problem.offset
     for name, term in problem.terms.items():
         mean += projections[name].mean
         variance += projections[name].spread

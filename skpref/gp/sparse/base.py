@@ -62,7 +62,7 @@ class SparseGP(CallbackMixin, BaseEstimator, ABC):
     tol: float
     window: int | None
     verbose: int
-    _rows: Any  # rows, targets or numbers of classes, weights: those that a later fit needs
+    _rows: Any  # rows, targets or numbers of classes, weights, and offsets if any: those that a later fit needs
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -70,17 +70,16 @@ class SparseGP(CallbackMixin, BaseEstimator, ABC):
         return tags
 
     # ------------------------------------------------------------- rows
-    def _add_rows(self, rows: tuple[Features, Any, Array]) -> None:
-        """Add rows to those of earlier calls, as far as they are in the window."""
-        X, y, weight = self._rows
-        self._rows = self._in_window((stack(X, rows[0]), np.append(y, rows[1]), np.append(weight, rows[2])))
+    def _add_rows(self, rows: tuple[Any, ...]) -> None:
+        """Add rows to those of earlier calls, as far as they are in the window; without offsets these are 0."""
+        width = max(len(self._rows), len(rows))
+        old, new = (part + (np.zeros(len(part[1])),) * (width - len(part)) for part in (self._rows, rows))
+        columns = (np.append(first, second) for first, second in zip(old[1:], new[1:], strict=True))
+        self._rows = self._in_window((stack(old[0], new[0]), *columns))
 
-    def _in_window(self, rows: tuple[Features, Any, Array]) -> tuple[Features, Any, Array]:
+    def _in_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the latest rows, `window` of them."""
-        if self.window is None:
-            return rows
-        X, y, weight = rows
-        return X[-self.window :], y[-self.window :], weight[-self.window :]
+        return rows if self.window is None else tuple(part[-self.window :] for part in rows)
 
     def _check_new_rows(self, X: ArrayLike) -> Features:
         """Return rows to predict."""

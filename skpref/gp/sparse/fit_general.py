@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.search import SparseConfig
     from skpref.inference.sites import Sites
     from skpref.inference.summed import Sums
+    from skpref.inference.terms.base import LinearTerm
     from skpref.likelihoods import Likelihood
 
 __all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
@@ -68,6 +69,7 @@ class Observations:
     X: Features  # (n, d): rows
     y: Array  # (n,): observations
     weight: Array  # (n,): their weights, > 0
+    offset: Array | None = None  # (n,): what is added to f, such as log exposures; None: 0
 
     @property
     def n(self) -> int:
@@ -96,7 +98,12 @@ class Observations:
 
     def _take(self, index: IntArray, factor: Array | float) -> Observations:
         """Return some observations, with their weights times a factor."""
-        return Observations(self.X[index], self.y[index], self.weight[index] * factor)
+        offset = None if self.offset is None else self.offset[index]
+        return Observations(self.X[index], self.y[index], self.weight[index] * factor, offset)
+
+    def problem(self, term: LinearTerm, likelihood: Likelihood, *, learns: bool = True) -> svi.Problem:
+        """Return the inference of f, given the term that projects its variables to the rows."""
+        return svi.Problem({"f": term}, likelihood, self.y, self.weight, learns=learns, offset=self.offset)
 
 
 def balanced_sizes(counts: IntArray, size: int) -> tuple[IntArray, Array]:
@@ -158,7 +165,7 @@ class _OptimalBound:
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
         basis = InducingBasis.at(parameters.kernel, parameters.points)
-        problem = svi.Problem({"f": row_term(basis, self.data.X, "f")}, self.likelihood, self.data.y, self.data.weight)
+        problem = self.data.problem(row_term(basis, self.data.X, "f"), self.likelihood)
         start = self._start(problem)
         tol = _SEARCH_TOL_OF_PARAMETERS if self.likelihood.has_parameters else _SEARCH_TOL
         schedule = svi.Schedule(self.max_iter, tol, on_iteration=self._is_hopeless)
@@ -199,8 +206,9 @@ def _initial_state(problem: svi.Problem) -> svi.State:
 
 
 def _conjugate(problem: svi.Problem, state: svi.State, sites: Sites, mu: Array) -> svi.State:
-    """Return the state whose q(f) is conjugate to sites that were formed at mu."""
+    """Return the state whose q(f) is conjugate to sites that were formed at mu, the offset included."""
     term = problem.terms["f"]
+    mu = mu if problem.offset is None else mu - problem.offset
     precision = term.gram(sites.weight)
     precision[np.diag_indices_from(precision)] += 1.0
     return state.with_blocks({"f": DenseBlock(precision, term.rmatvec(sites.pseudo_linear(mu)))})
@@ -320,7 +328,7 @@ def _infer(
     in_batches = inference == "svi"
     term = row_term(basis, data.X, "f") if rows_fit and not in_batches else InducingTerm(basis, data.X)
     learns = config.sparse.optimizer is not None
-    problem = svi.Problem({"f": term}, likelihood, data.y, data.weight, learns=learns)
+    problem = data.problem(term, likelihood, learns=learns)
     state = _initial_state(problem) if state is None else svi.State(state.blocks, state.scales)
     full_passes = replace(config.schedule, batch_size=None)
     schedule = config.schedule if in_batches else full_passes

@@ -40,6 +40,7 @@ from skpref.gp.sparse.scoring import ScoredCounts
 from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
+    at_exposures,
     check_counts,
     distinct_targets,
     draw_noise,
@@ -158,7 +159,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     converged_ : bool
         Whether searches and inference met their tolerance.
     n_samples_seen_ : float
-        Sum of the weights of the rows in the posterior, times their exposures over `exposure_scale_`.
+        Sum of the weights of the rows in the posterior ("poisson": times exposures over `exposure_scale_`).
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -265,8 +266,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         sample_weight : array-like of shape (n,) or str, default=None
             Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
         exposure : array-like of shape (n,), default=None
-            Time, area or population > 0 that a count was taken over, with "poisson": its mean is this times the rate
-            that f describes. None: 1.
+            Time, area or population > 0 of a count: its mean is this times the rate that f describes. None: 1.
 
         Returns
         -------
@@ -363,11 +363,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         exposure: ArrayLike | None,
         *,
         reset: bool = True,
-    ) -> tuple[Features, Array, Array]:
-        """Return rows of positive weight, targets and weights.
-
-        A count y of exposure e is a count y / e of weight e: the log likelihoods differ by a constant.
-        """
+    ) -> tuple[Any, ...]:
+        """Return rows of positive weight, targets, weights, and offsets of f if there are any."""
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, reset=reset
         )
@@ -381,10 +378,12 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         exposures = read_exposure(exposure, rows.shape[0], self.likelihood)
         if reset:
             self.exposure_scale_ = 1.0 if exposures is None else float(exposures[used].mean())
-        relative = (1.0 if exposures is None else exposures) / self.exposure_scale_
-        targets, weight = targets / relative, weight * relative
+        columns: tuple[Array, ...] = (targets, weight)
+        if exposures is not None or self.exposure_scale_ != 1.0:
+            relative = (np.ones_like(targets) if exposures is None else exposures) / self.exposure_scale_
+            columns = at_exposures(targets, weight, relative, self.likelihood)
         # A copy: the rows are kept, and the caller may change the table later.
-        return canonical(rows[used]), targets[used], weight[used]
+        return canonical(rows[used]), *(column[used] for column in columns)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -442,14 +441,15 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         """Fit by natural-gradient steps, for any likelihood and for mini-batches."""
         config = self._config(scale, targets.X.shape[0])
         y = standardised(targets, scale)
-        data = Observations(targets.rows, y, targets.weight)
+        data = Observations(targets.rows, y, targets.weight, targets.offset)
         searches = start is None or start.search != "skip"
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
             # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.
             sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
             end = fit_collapsed(sample, self.kernel, config, rng, start).parameters
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
-        mean = float(data.weight @ data.y) / float(data.weight.sum())
+        exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)
+        mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else self.inference
         general = GeneralConfig(

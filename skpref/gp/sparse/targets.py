@@ -51,6 +51,7 @@ class DistinctTargets(NamedTuple):
     row: IntArray  # (m,): row of each pair
     y: Array  # (m,): its target
     weight: Array  # (m,): sum of its weights
+    offset: Array | None = None  # (m,): what is added to f; pairs of other offsets are others
 
     @property
     def rows(self) -> Features:
@@ -58,15 +59,19 @@ class DistinctTargets(NamedTuple):
         return self.X if self.row.size == self.X.shape[0] else self.X[self.row]
 
 
-def distinct_targets(X: Features, y: Array, weight: Array) -> DistinctTargets:
-    """Merge equal pairs of row and target."""
+def distinct_targets(X: Features, y: Array, weight: Array, offset: Array | None = None) -> DistinctTargets:
+    """Merge equal pairs of row and target, with their offsets if there are any."""
     if not np.all(weight > 0.0):
         X, y, weight = X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
     first, row = unique_rows(X)
     values, place = np.unique(y, return_inverse=True)
-    cell, inverse = np.unique(row * values.size + place, return_inverse=True)
-    total = np.bincount(inverse, weight).astype(np.float64)
-    return DistinctTargets(X[first], cell // values.size, values[cell % values.size], total)
+    if offset is not None:
+        values, place = np.unique(np.column_stack([y, offset]), axis=0, return_inverse=True)
+    n_values = len(values)
+    cell, inverse = np.unique(row * n_values + place.ravel(), return_inverse=True)
+    total, kept = np.bincount(inverse, weight).astype(np.float64), values[cell % n_values]
+    columns = (kept, total) if offset is None else (kept[:, 0], total, kept[:, 1])
+    return DistinctTargets(X[first], cell // n_values, *columns)
 
 
 def target_scale(targets: DistinctTargets) -> TargetScale:
@@ -117,8 +122,11 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     """Return the exposures of the rows, finite and positive, shape (n_rows,), or None if there are none."""
     if exposure is None:
         return None
-    if likelihood != "poisson" and not isinstance(likelihood, Poisson):
-        raise DataError(f"exposure needs likelihood='poisson'; got likelihood={likelihood!r}, which takes no exposure")
+    if likelihood not in ("poisson", "negative-binomial") and not isinstance(likelihood, Poisson | NegativeBinomial):
+        raise DataError(
+            f"exposure needs likelihood='poisson' or 'negative-binomial'; got likelihood={likelihood!r}, which takes "
+            "no exposure"
+        )
     check_numbers(exposure, "exposure")
     if getattr(getattr(exposure, "dtype", None), "kind", None) == "c":  # NumPy would drop the imaginary part
         raise DataError(f"exposure must be numbers, one per row of {n_rows}: they are complex")
@@ -139,6 +147,17 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
             f"{values.max():g}. Use another unit"
         )
     return values
+
+
+def at_exposures(y: Array, weight: Array, exposure: Array, likelihood: str | Likelihood) -> tuple[Array, ...]:
+    """Return targets, weights and, for a negative binomial, offsets of counts with these exposures.
+
+    A Poisson count y of exposure e is a count y / e of weight e: the log likelihoods differ by a constant. A negative
+    binomial has no such rule: its f is log e larger.
+    """
+    if likelihood == "poisson" or isinstance(likelihood, Poisson):
+        return y / exposure, weight * exposure
+    return y, weight, np.log(exposure)
 
 
 def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: float) -> Likelihood:
@@ -165,7 +184,7 @@ def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations
     error = float(np.sqrt(weight @ (2.0 + 1.0 / mean))) / freedom
     if spread > _SPREAD + _SPREAD_ERRORS * error:
         what = f"counts vary {spread:.1f} times as much as a Poisson distribution allows, so intervals are too narrow"
-        advice = "set likelihood='negative-binomial', which learns how much they vary (it takes no exposure)"
+        advice = "set likelihood='negative-binomial', which learns how much they vary"
         warn(f"{what}: {advice}", DataWarning)
 
 

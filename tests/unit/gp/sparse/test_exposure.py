@@ -14,6 +14,9 @@ from sklearn.model_selection import cross_validate
 
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError
+from skpref.gp.sparse.fit_general import Observations, _OptimalBound
+from skpref.gp.sparse.search import SparseParameters
+from skpref.likelihoods import NegativeBinomial, Poisson
 
 _rng = np.random.default_rng(0)
 X = _rng.uniform(-3.0, 3.0, (60, 1))
@@ -25,7 +28,8 @@ NEW = np.linspace(-2.5, 2.5, 5)[:, None]
 
 def model(**options: Any) -> SVGPRegressor:
     kernel = ConstantKernel(0.7, "fixed") * RBF(1.3, "fixed")
-    return SVGPRegressor(kernel, likelihood="poisson", n_inducing=15, **{"random_state": 0, "tol": 1e-3} | options)
+    settings: dict[str, Any] = {"likelihood": "poisson", "n_inducing": 15, "random_state": 0, "tol": 1e-3}
+    return SVGPRegressor(kernel, **settings | options)
 
 
 def test_rates_do_not_depend_on_the_unit_of_exposure() -> None:
@@ -74,6 +78,53 @@ def test_exposures_are_routed_in_cross_validation() -> None:
     assert np.all(scores > cross_validate(model(), X, Y, cv=3)["test_score"].mean())
 
 
+def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures() -> None:
+    rng = np.random.default_rng(1)
+    X, exposure = rng.uniform(-3.0, 3.0, (400, 1)), np.exp(rng.normal(size=400))
+    mean = exposure * np.exp(1.5 + np.sin(X[:, 0]))
+    y = rng.negative_binomial(4.0, 4.0 / (4.0 + mean))
+    options = {"likelihood": "negative-binomial", "n_inducing": 20, "tol": 1e-3, "random_state": 0}
+    fitted, in_days = (SVGPRegressor(**options).fit(X, y, exposure=unit * exposure) for unit in (1.0, 365.0))
+    assert 0.15 < fitted.likelihood_.dispersion < 0.4  # 1/4
+    assert SVGPRegressor(**options).fit(X, y).likelihood_.dispersion > 0.6  # exposures look like dispersion
+    assert_allclose(fitted.predict(NEW), np.exp(1.5 + np.sin(NEW[:, 0])), rtol=0.25)
+    assert_allclose(in_days.predict(NEW, exposure=365.0), fitted.predict(NEW), rtol=1e-3)
+    inside = np.abs(y - mean) < 1.96 * fitted.predict(X, return_std=True, exposure=exposure)[1]
+    assert 0.9 < inside.mean() < 0.99
+    weighted = SVGPRegressor(**options).fit(X, y, np.full(400, 2.0), exposure)
+    doubled = SVGPRegressor(**options).fit(np.vstack([X, X]), np.append(y, y), None, np.append(exposure, exposure))
+    assert_allclose(weighted.predict(NEW), doubled.predict(NEW), rtol=1e-6)
+
+
+def test_a_negative_binomial_without_dispersion_is_the_poisson() -> None:
+    known = [model(likelihood=p, optimizer=None, tol=1e-6) for p in (Poisson(2.0), NegativeBinomial(2.0, 1e-5))]
+    first, second = (fixed.fit(X, Y, exposure=EXPOSURE).predict(NEW, return_std=True, exposure=3.0) for fixed in known)
+    assert_allclose(second, first, rtol=1e-3)
+    poisson = model().fit(X, Y, exposure=EXPOSURE)
+    stream = model(likelihood="negative-binomial").partial_fit(X[:30], Y[:30], exposure=EXPOSURE[:30])
+    stream.partial_fit(X[30:], Y[30:], None, EXPOSURE[30:])
+    assert_allclose(stream.predict(NEW), poisson.predict(NEW), rtol=0.1)
+    again = pickle.loads(pickle.dumps(stream)).partial_fit(X[:1], Y[:1])  # of exposure 1
+    assert again._rows[3][-1] == -np.log(stream.exposure_scale_)
+    late = model(likelihood="negative-binomial", window=50).partial_fit(X[:30], Y[:30])
+    late.partial_fit(X[30:], Y[30:], exposure=EXPOSURE[30:])
+    assert_allclose(late._rows[3], np.append(np.zeros(20), np.log(EXPOSURE[30:])))
+
+
+def test_the_gradient_of_the_bound_knows_the_offset() -> None:
+    data = Observations(X, Y.astype(float), np.ones(60), np.log(EXPOSURE))
+    kernel = ConstantKernel(0.7) * RBF(1.3)
+
+    def value(theta: np.ndarray) -> Any:
+        objective = _OptimalBound(data, NegativeBinomial(1.0, 0.2), 2000)
+        return objective(SparseParameters(kernel.clone_with_theta(theta), 1.0, X[:12]))[0]
+
+    for k in range(2):
+        step = 1e-4 * np.eye(2)[k]
+        ends = [value(kernel.theta + sign * step).value for sign in (-1.0, 1.0)]
+        assert_allclose(value(kernel.theta).theta[k], (ends[1] - ends[0]) / 2e-4, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("exposure", "message"),
     [
@@ -95,7 +146,9 @@ def test_bad_exposures_are_refused(exposure: Any, message: str) -> None:
 
 
 def test_exposures_are_of_counts() -> None:
-    with pytest.raises(DataError, match="exposure needs likelihood='poisson'; got likelihood='gaussian'"):
+    with pytest.raises(
+        DataError, match="exposure needs likelihood='poisson' or 'negative-binomial'; got likelihood='gaussian'"
+    ):
         SVGPRegressor().fit(X, Y, exposure=EXPOSURE)
     with pytest.raises(DataError, match="exposure needs likelihood='poisson'"):
         SVGPRegressor(n_inducing=5).fit(X, Y).predict(NEW, exposure=2.0)

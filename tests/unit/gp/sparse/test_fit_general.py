@@ -215,8 +215,8 @@ def test_counts_that_vary_more_than_poisson_are_told_and_learnt():
     assert error(model, truth) < 0.25 * truth.mean()
     with pytest.raises(DataError, match="must be counts"):
         model.fit(X, counts + 0.5)
-    with pytest.raises(DataError, match="exposure needs likelihood='poisson'"):
-        model.fit(X, counts, exposure=np.ones(200))
+    with pytest.raises(DataError, match="exposure needs likelihood='poisson' or 'negative-binomial'"):
+        regressor(likelihood="student-t").fit(X, counts, exposure=np.ones(200))
     # Where counts are Poisson, the dispersion is small and predictions are those of the Poisson.
     plain = regressor(likelihood="negative-binomial").fit(X, COUNTS)
     assert plain.likelihood_.dispersion < 0.01
