@@ -25,18 +25,25 @@ if TYPE_CHECKING:
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
+_NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
 _MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
 
 
-def calibration_text(c: Calibration, *, ties: bool = False) -> str:
-    """Return a table of predicted probabilities and observed shares; with `ties`, and how they count."""
+def calibration_text(c: Calibration) -> str:
+    """Return a table of predicted probabilities and observed shares."""
     rows = [
         (f"{predicted:.3f}", f"{observed:.3f}", str(count))
         for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
     ]
     header = ("predicted", "observed", "comparisons")
     title = "Calibration on the hold-out (probability that the left item is preferred)"
-    return "\n".join([title, *table(header, rows), *[_TIES] * ties])
+    return "\n".join([title, *table(header, rows)])
+
+
+def ties_text(answers: float | None) -> str:
+    """Return how ties are scored; `answers` is the log-loss of left, tie and right, if P(tie) is predicted."""
+    more = _NO_TIES if answers is None else f"Log-loss of the three answers left, tie and right: {answers:.4f}"
+    return f"{_TIES}\n  {more}"
 
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:

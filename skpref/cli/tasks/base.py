@@ -71,9 +71,13 @@ class Metric(NamedTuple):
     loss: Callable[[Any, Rows], float]  # of a fitted estimator on held-out rows
 
 
-def _log_loss(model: Any, test: Rows) -> float:
-    """Return the mean log-loss, in nats a row."""
-    return float(cross_entropy(test.y, model.predict_proba(test.X)[:, 1], test.weight))
+def log_loss_of(predict: Callable[[Any, NDArray[Any]], Array]) -> Metric:
+    """Return the mean log-loss, in nats a row, of what a function predicts with a model for rows."""
+    return Metric(
+        "log_loss",
+        "log-loss",
+        lambda model, test: float(cross_entropy(test.y, predict(model, test.X), test.weight)),
+    )
 
 
 def _absolute_error(model: Any, test: Rows) -> float:
@@ -86,7 +90,7 @@ def _squared_error(model: Any, test: Rows) -> float:
     return float(np.sqrt(np.average((model.predict(test.X) - test.y) ** 2, weights=test.weight)))
 
 
-LOG_LOSS = Metric("log_loss", "log-loss", _log_loss)
+LOG_LOSS = log_loss_of(lambda model, X: model.predict_proba(X)[:, 1])
 ABSOLUTE_ERROR = Metric("mae", "MAE", _absolute_error)
 SQUARED_ERROR = Metric("rmse", "RMSE", _squared_error)
 

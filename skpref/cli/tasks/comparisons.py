@@ -32,28 +32,29 @@ from skpref.cli.rankings import (
     factors_text,
     plots,
     ranking_text,
+    ties_text,
     write_annotators,
     write_effects,
     write_factors,
     write_ranking,
 )
 from skpref.cli.tasks.base import (
-    LOG_LOSS,
     Files,
     Rows,
     Task,
     check_size,
     format_of_others,
+    log_loss_of,
     read_data,
     read_groups,
     read_weights,
 )
 from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, read_shown_items, usable_rows
-from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
+from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError
-from skpref.metrics import calibration, cross_entropy, pair_accuracy
+from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
@@ -83,20 +84,23 @@ class PairFigures:
     accuracy: float  # share predicted right, ties left out
     log_loss: float  # nats per comparison
     calibration: Calibration  # with the expected calibration error
+    answers: float | None = None  # nats per comparison of left, tie and right; None: P(tie) is not predicted
 
     @classmethod
-    def of(cls, rows: Rows, p: Array) -> PairFigures:
-        """Score probabilities."""
+    def of(cls, rows: Rows, p: Array, answers: Array | None = None) -> PairFigures:
+        """Score probabilities of left, and those of left, tie and right."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # accuracy is undefined, NaN, when all labels are ties
             accuracy = pair_accuracy(rows.y, p, rows.weight)
         loss = cross_entropy(rows.y, p, rows.weight)
-        return cls(accuracy, loss, calibration(rows.y, p, _BINS, rows.weight))
+        of_three = None if answers is None else answers_log_loss(rows.y, answers, sample_weight=rows.weight)
+        return cls(accuracy, loss, calibration(rows.y, p, _BINS, rows.weight), of_three)
 
     def metrics(self, prefix: str) -> dict[str, float]:
         """Return the figures by name."""
         error = self.calibration.expected_calibration_error
-        return {f"{prefix}accuracy": self.accuracy, f"{prefix}log_loss": self.log_loss, f"{prefix}ece": error}
+        more = {} if self.answers is None else {f"{prefix}answers_log_loss": self.answers}
+        return {f"{prefix}accuracy": self.accuracy, f"{prefix}log_loss": self.log_loss, f"{prefix}ece": error, **more}
 
     def cells(self) -> dict[str, str]:
         """Return what the table shows."""
@@ -189,14 +193,14 @@ class ComparisonTask(Task):
     """Comparisons of items, by nobody in particular or by known users."""
 
     noun: ClassVar[str] = "comparisons"
-    metric = LOG_LOSS
+    metric = log_loss_of(shares_of_left)
 
     def __init__(self, data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> None:
         self.data = data
         self.rows = data.rows
         self._max_inducing = max_inducing
-        has_ties = bool((data.rows.y == 0.5).any())
-        traits = has_ties, data.has_sides, data.covariates
+        self._has_ties = bool((data.rows.y == 0.5).any())
+        traits = self._has_ties, data.has_sides, data.covariates
         if data.user is None:
             self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
         else:
@@ -261,7 +265,9 @@ class ComparisonTask(Task):
         return note
 
     def figures(self, model: Any, test: Rows) -> PairFigures:
-        return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
+        predicts_ties = getattr(model, "model_", model).likelihood_.ties_are_answers
+        answers = answers_of(model, test.X) if predicts_ties else None
+        return PairFigures.of(test, shares_of_left(model, test.X), answers)
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
         del train
@@ -274,8 +280,10 @@ class ComparisonTask(Task):
     def sections(self, outcome: Outcome) -> list[str]:
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
-        ties = bool((self.rows.y == 0.5).any())
-        parts = [calibration_text(_tuned(outcome).calibration, ties=ties), ranking_text(ranking, _TOP, title)]
+        tuned = _tuned(outcome)
+        parts = [calibration_text(tuned.calibration), ranking_text(ranking, _TOP, title)]
+        if self._has_ties:
+            parts[0] += f"\n{ties_text(tuned.answers)}"
         parts += _about(outcome.model, annotators)
         if self.data.profiles is not None:
             profiles = outcome.model.rank(self.data.profiles)

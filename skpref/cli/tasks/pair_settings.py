@@ -70,6 +70,19 @@ class PairEstimator(BaseEstimator):
         return list(self.model_.lower_bounds_)
 
 
+def shares_of_left(model: Any, X: Any) -> Array:
+    """Return the probability that left is preferred plus half of that of a tie, shape (n,), by any likelihood."""
+    if getattr(model, "model_", model).likelihood_.ties_are_answers:
+        left, tie, _ = answers_of(model, X).T
+        return np.asarray(left + 0.5 * tie)
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
+def answers_of(model: Any, X: Any) -> Array:
+    """Return the probabilities of left, tie and right, shape (n, 3), by a likelihood with ties."""
+    return np.asarray(getattr(model, "model_", model).predict_proba(X, ties=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """One view for all: `GPPLClassifier`."""

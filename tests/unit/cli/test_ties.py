@@ -1,0 +1,80 @@
+"""Likelihoods with and without ties are scored on the same loss, in which a tie is half a win."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skpref.cli import main
+from skpref.cli.options import parse
+from skpref.cli.tasks.comparisons import read
+from skpref.metrics import answers_log_loss, cross_entropy
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_league(n: int = 120, *, user: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["left,right,label" + (",user" if user else "")]
+    for k in range(n):
+        a, b = rng.choice(6, 2, replace=False)
+        label = 0.5 if rng.random() < 0.4 else float(rng.random() < 1 / (1 + np.exp(b - a)))
+        lines.append(f"t{a},t{b},{label}" + (f",u{k % 5}" if user else ""))
+    Path("league.csv").write_text("\n".join(lines), "utf-8")
+
+
+@pytest.mark.parametrize("model", ["gppl", "crowd"])
+@pytest.mark.parametrize("likelihood", ["logit-ties", "probit-ties", "logit"])
+def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, likelihood: str) -> None:
+    write_league(user=model == "crowd")
+    task = read(parse(["tune", "league.csv", "--model", model]))
+    wrapped = task.template.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
+    for fitted in (wrapped, wrapped.model_):  # a look into a running fit has the estimator itself
+        p = fitted.predict_proba(task.rows.X)[:, 1]
+        figures = task.figures(fitted, task.rows)
+        if likelihood == "logit":
+            assert figures.answers is None
+        else:
+            answers = wrapped.model_.predict_proba(task.rows.X, ties=True)
+            assert figures.answers == pytest.approx(answers_log_loss(task.rows.y, answers))
+            conditional, p = p, answers[:, 0] + answers[:, 1] / 2
+            assert cross_entropy(task.rows.y, p) < cross_entropy(task.rows.y, conditional) - 0.001
+        assert task.metric.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
+        assert figures.log_loss == task.metric.loss(fitted, task.rows)
+
+
+@pytest.mark.parametrize("likelihood", ["logit-ties", "logit"])
+def test_the_report_says_who_predicts_ties(likelihood: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_league()
+    Path("league.toml").write_text(
+        f'[data]\nfile = "league.csv"\n[search]\ntrials = 2\nfolds = 2\n[space]\nlikelihood = "{likelihood}"\n'
+        "[tracking]\nmlflow = false\n",
+        "utf-8",
+    )
+    assert main(["run", "league.toml", "--json"]) == 0
+    tuned = json.loads(capsys.readouterr().out)["holdout"]["tuned"]
+    assert main(["run", "league.toml"]) == 0
+    out = capsys.readouterr().out
+    if likelihood == "logit":
+        assert "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=" in out
+        assert "answers_log_loss" not in tuned
+    else:
+        assert f"Log-loss of the three answers left, tie and right: {tuned['answers_log_loss']:.4f}" in out
+        assert "P(tie) is predicted only" not in out
+
+
+def test_nothing_is_said_of_ties_where_there_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    write_league()
+    text = Path("league.csv").read_text("utf-8").splitlines()
+    Path("league.csv").write_text("\n".join(line for line in text if "0.5" not in line), "utf-8")
+    assert main(["tune", "league.csv", "--trials", "1", "--folds", "2", "--no-mlflow"]) == 0
+    assert "tie" not in capsys.readouterr().out
