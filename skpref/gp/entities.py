@@ -9,14 +9,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
+from skpref._warn import warn
 from skpref.data import Table, Vocabulary, as_ids
 from skpref.data.ids import shorten
 from skpref.data.tables import stack
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
 
 if TYPE_CHECKING:
     from skpref._typing import Features, IntArray
     from skpref.data import IdColumn
+
+
+def _warn_of_spaces(ids: IdColumn, kind: str) -> None:
+    """Warn of ids that are others without the spaces at their ends, or blank."""
+    words = [i for i in ids.tolist() if isinstance(i, str)] if ids.dtype == object else []
+    padded = [i for i in words if i != i.strip() or not i]
+    known = {"", *words} if padded else set()
+    twins = [i for i in padded if i.strip() in known]
+    if twins:
+        other = f"the {kind} {shorten(twins[0].strip())}" if twins[0].strip() else "a missing id"
+        warn(
+            f"{len(twins)} {kind} ids differ from others only in spaces at their ends, or are blank: "
+            f"{shorten(twins[0])} is not {other}. Clean the column first, such as by table[column].str.strip().",
+            DataWarning,
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +62,7 @@ class Entities:
         """Read the features that a caller gave; without any, the ids are those of the columns."""
         if table is None:
             vocabulary, features, names = Vocabulary.from_columns(*columns), None, None
+            _warn_of_spaces(vocabulary.ids, kind)
         else:
             table = read_table(table, f"{kind}s")
             vocabulary, features, names = table.vocabulary, table.features, table.feature_names

@@ -33,7 +33,7 @@ from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import CHECKPOINT_CONSTRAINTS, GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
-from skpref.gp.pairwise.sides import warn_never_left
+from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
 
 if TYPE_CHECKING:
     import os
@@ -420,7 +420,8 @@ class CrowdGPPL(ShardedCrowd):
         Warns
         -----
         DataWarning
-            If `y` has booleans and all are False. If a covariate is the same in all comparisons.
+            If `y` has booleans and all are False. If `y` is None, and X has a column such as "winner". If a covariate
+            is the same in all comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -434,6 +435,7 @@ class CrowdGPPL(ShardedCrowd):
                 self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
             warn_never_left(comparisons, self.classes_)
+            warn_unlabelled(X, y)
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)

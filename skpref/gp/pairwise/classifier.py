@@ -33,7 +33,7 @@ from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
-from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides
+from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import PairwiseTies
 
@@ -307,7 +307,8 @@ class GPPLClassifier(ShardedClassifier):
         -----
         DataWarning
             If one side wins more often than the items explain, and `order_effect` is False. If `y` has booleans and all
-            are False. If a covariate is the same in all comparisons.
+            are False. If `y` is None, and X has a column such as "winner". If a covariate is the same in all
+            comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -318,6 +319,7 @@ class GPPLClassifier(ShardedClassifier):
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
+            warn_unlabelled(X, y)
             data, config = self._prepare(items, comparisons)
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)

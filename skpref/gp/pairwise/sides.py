@@ -1,4 +1,4 @@
-"""Whether one side of comparisons wins more often than its items explain."""
+"""Warnings of comparisons that were probably read otherwise than they were meant."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.exceptions import DataWarning
 
@@ -21,6 +22,11 @@ _NEVER_LEFT = (
     "words for sides, such as 'model_a', and not ids: skpref.data.from_winners reads both. If rows are (loser, "
     "winner), exchange the columns and leave y out."
 )
+_LABELS = {"winner", "label", "y", "won", "outcome", "result", "preferred", "preference", "verdict", "chosen"}
+_UNLABELLED = (
+    "y is None, so the left item wins in every row, but X has the column {!r}. Give labels as y, such as "
+    "skpref.data.from_winners(X).y; or pass the columns of ids alone."
+)
 _FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
@@ -31,6 +37,14 @@ def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
         warn(_NEVER_LEFT.format(used.size), DataWarning)
 
 
+def warn_unlabelled(X: Any, y: Any) -> None:
+    """Warn if there are no labels, but rows come with a column that looks like them."""
+    columns = [] if y is not None else [str(name) for name in column_names(X) or []]
+    named = [name for name in columns if name.lower() in _LABELS]
+    if named and not {name.lower() for name in columns} & {"loser", "worse", "rejected"}:
+        warn(_UNLABELLED.format(named[0]), DataWarning)
+
+
 def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
     """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order."""
     used = comparisons.take(comparisons.weight > 0.0)
@@ -39,9 +53,9 @@ def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
     z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
     if abs(z) <= _FAR:
         return
-    side = "left" if z > 0 else "right"
+    side, others = "left" if z > 0 else "right", "" if comparisons.covariates is None else " and covariates"
     msg = (
-        f"The {side} side wins more often than the items explain ({abs(z):.1f} standard errors; it wins "
+        f"The {side} side wins more often than the items{others} explain ({abs(z):.1f} standard errors; it wins "
         f"{np.mean(used.y if z > 0 else 1.0 - used.y):.1%} of all). Learn the advantage by order_effect=True. If the "
         "sides were chosen after the answer, such as winners first, swap the sides of random rows instead."
     )

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.data import Vocabulary
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.entities import Entities, holds_features, read_table
 
 FEATURES = np.arange(8.0).reshape(4, 2)
@@ -174,3 +174,11 @@ def test_vocabularies_name_what_they_hold() -> None:
         }.items():
             with pytest.raises(DataError, match=text):
                 rows.encode(column, kind=kind)
+
+
+@pytest.mark.parametrize(("odd", "other"), [("b ", "the item 'b'"), ("", "a missing id"), ("\t", "a missing id")])
+def test_ids_that_differ_in_spaces_alone_are_noticed(odd: str, other: str) -> None:
+    pairs = [("a", "b"), ("b", odd), (odd, "a")]
+    with pytest.warns(DataWarning, match=f"1 item ids differ from others only in spaces.* is not {other}"):
+        GPPLClassifier(random_state=0).fit(pairs)
+    GPPLClassifier(random_state=0).fit([("a", "b "), ("b ", "c d"), ("c d", "a")])  # no warning: there is no "b"

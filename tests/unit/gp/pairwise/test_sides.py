@@ -142,3 +142,13 @@ def test_soft_answers_that_agree_in_both_orders_are_no_advantage(seed):
     items = 2 * np.arange(200)
     c = Comparisons(np.append(items, items + 1), np.append(items + 1, items), np.append(p, 1 - p), np.ones(400), 400)
     assert side_advantage(c, c.y - np.append(expected, 1 - expected)) == 0.0
+
+
+@pytest.mark.parametrize("model", [GPPLClassifier(left="a", right="b"), CrowdGPPL(user="judge", left="a", right="b")])
+def test_labels_that_were_forgotten_are_noticed(model):
+    frame = pytest.importorskip("pandas").DataFrame
+    table = frame({"judge": [1, 2, 1], "a": ["x", "y", "z"], "b": ["y", "z", "x"], "Winner": ["x", "z", "x"]})
+    with pytest.warns(DataWarning, match="left item wins in every row, but X has the column 'Winner'"):
+        model.fit(table)
+    model.fit(table, [1, 0, 0])
+    model.fit(table[["judge", "a", "b"]])
