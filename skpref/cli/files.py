@@ -177,6 +177,8 @@ class Sheet:
                 advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
             elif self.decimal != "," and is_number(_with_point(cell)):
                 advice = "; a comma before the decimals is read by --decimal ,"
+            elif self._is_odd_word(index, name):
+                advice = "; empty such cells, then --missing drop leaves their rows out"
             raise self.fault(f"expected a number{more}, got {_short(cell)}{advice}", index, name) from None
         if not math.isfinite(value):
             raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
@@ -184,6 +186,16 @@ class Sheet:
             bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
             raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
         return value
+
+    def _is_odd_word(self, index: int, name: str) -> bool:
+        """Tell whether most cells of the column of a word are numbers."""
+        cells = self.cells_like(index, name)
+        return 2 * sum(is_number(self.with_point(cell)) for cell in cells) > len(cells)
+
+    def cells_like(self, index: int, name: str) -> list[Any]:
+        """Return the cells of the column of a cell, as the file has it."""
+        del index
+        return self.columns[name]
 
 
 def _plain(name: str) -> str:

@@ -289,12 +289,21 @@ def format_of_others(options: Data) -> Format:
     return Format(encoding=options.encoding, decimal=options.decimal)
 
 
-def read_weights(sheet: Sheet, name: str | None = None) -> Array:
-    """Return a column of weights, by default that of this name; 1 where there is none, shape (n,)."""
-    if name is None and "weight" not in sheet.columns:
+def weight_column(sheet: Sheet, options: Data) -> str | None:
+    """Return the column of weights: the named one, or one with the usual name that is no feature; None without any."""
+    name = options.weight or sheet.usual("weight")
+    is_found = name in sheet.columns and name not in (options.features or ())
+    return name if is_found or options.weight is not None else None
+
+
+def read_weights(sheet: Sheet, options: Data) -> Array:
+    """Return the column of weights, or 1 where there is none, shape (n,)."""
+    name = weight_column(sheet, options)
+    if name is None:
         return np.ones(len(sheet.lines))
-    name = name or "weight"
     sheet.require((name,), "It was asked for by --weight")
+    if name != (options.weight or "weight"):
+        sheet.notes.append(f"weights from column {name!r}; --weight names another column")
     weight = sheet.numbers(name, low=0.0, meaning="weight")
     if not (weight > 0.0).any():
         raise sheet.fault("all weights are zero", column=name)

@@ -48,7 +48,9 @@ from skpref.cli.tasks.base import (
     read_data,
     read_groups,
     read_weights,
+    weight_column,
 )
+from skpref.cli.tasks.doubts import notes_on_ids, notes_on_sides
 from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, read_shown_items, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
@@ -74,7 +76,9 @@ _BINS = 10
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
-_USERS = "A file of users has the column {name} or id, and numeric features"
+_USERS_FILE = (
+    "A file of users has numeric features and a column of ids: {name}, as in the data, or one such as user or person"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,6 +354,7 @@ def read_comparisons(options: Data) -> Comparisons:
     sheet = usable_rows(sheet, options, user_name)
     with _how_to_leave_out():
         answers = read_answers(sheet, options)
+        weight = read_weights(sheet, options)
     items = read_shown_items(sheet, options)
     for note in sheet.notes:
         say_note(f"{sheet.path}: {note}")
@@ -364,11 +369,13 @@ def read_comparisons(options: Data) -> Comparisons:
     if user is not None:
         answers = _without(answers, incomplete, "user", user[answers.origin])
     with _how_to_leave_out():
-        rows = _rows(sheet, user, answers, options)
+        rows = _rows(sheet, user, answers, weight, options)
         if options.groups is not None:
             rows = _with_groups(sheet, rows, answers, options)
         if options.covariates is not None:
             rows = _with_covariates(sheet, rows, answers, options.covariates)
+    for note in _doubts(rows, user, answers, options):
+        say_note(f"{sheet.path}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
     has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
@@ -397,7 +404,10 @@ def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Da
     """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
     sheet = read_sheet(path, format_of_others(options))
     if id_column not in sheet.columns and (noun == "user" or options.id is None):
-        id_column = sheet.usual("id")
+        names = (id_column, "id", *USERS) if noun == "user" else ("id",)
+        id_column = sheet.usual(*names)
+        if id_column in sheet.columns and id_column not in names[:2]:
+            say_note(f"{path}: {noun}s from {id_column!r}")
     table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
     named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
     return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
@@ -423,17 +433,29 @@ def _read_users(
         return None, None, set()
     purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
     sheet.require((name,), purpose)
-    if name in {*others, options.weight or "weight"}:
+    if name in {*others, weight_column(sheet, options)}:
         raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
     user = sheet.ids(name, "user")
     if name != (options.user or "user"):
         say_note(f"{sheet.path}: users from {name!r}; --user names another column")
     if options.users is None:
         return user, None, set()
-    users, incomplete = _read_table(options.users, name, _USERS.format(name=name), "user", options)
+    users, incomplete = _read_table(options.users, name, _USERS_FILE.format(name=name), "user", options)
     rows = np.array([row for row, cell in enumerate(user.tolist()) if cell not in incomplete], dtype=np.int64)
     _check_known(sheet, name, user[rows], users.vocabulary, str(options.users), "user", rows)
     return user, users, incomplete
+
+
+def _doubts(rows: Rows, user: NDArray[Any] | None, answers: Answers, options: Data) -> list[str]:
+    """Return notes on ids of items, users and groups that look like mistakes."""
+    notes = notes_on_sides(answers.names, answers.left, answers.right) if answers.pairs else []
+    n_groups = len(options.groups or ())
+    ids = {
+        "item": [*answers.left, *answers.right],
+        "user": [] if user is None else user.tolist(),
+        "group": rows.X[:, rows.X.shape[1] - n_groups :].ravel().tolist(),
+    }
+    return [*notes, *(note for noun, names in ids.items() for note in notes_on_ids(noun, names))]
 
 
 def _check_known(
@@ -475,15 +497,16 @@ def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> R
         raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
     names = options.groups or ()
     sheet.require(names, "It was asked for by --groups")
+    others = {*answers.names, _user_column(sheet, options), weight_column(sheet, options)}
     for name in names:
-        if name in {*answers.names, _user_column(sheet, options), options.weight or "weight"} or names.count(name) > 1:
+        if name in others or names.count(name) > 1:
             raise sheet.fault("this column has another meaning; --groups must name others, each once", None, name)
     return replace(rows, X=np.column_stack([rows.X, *(sheet.ids(name, "group")[answers.origin] for name in names)]))
 
 
-def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:
+def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, weight: Array, options: Data) -> Rows:
     left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
-    weight, groups = read_weights(sheet, options.weight)[origin] * answers.share, read_groups(sheet, options.group)
+    groups = read_groups(sheet, options.group)
     time = read_times(sheet, options.time_split)
     if groups is not None:
         groups = groups[origin]
@@ -494,7 +517,7 @@ def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Da
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
     ids = [left, right] if user is None else [user[origin], left, right]
-    return Rows(np.column_stack(ids), y, weight, groups, None if time is None else time[origin])
+    return Rows(np.column_stack(ids), y, weight[origin] * answers.share, groups, None if time is None else time[origin])
 
 
 def _have_several(user: NDArray[Any], origin: IntArray) -> bool:

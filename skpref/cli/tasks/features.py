@@ -27,6 +27,7 @@ from skpref.cli.tasks.base import (
     read_data,
     read_groups,
     read_weights,
+    weight_column,
 )
 from skpref.cli.tasks.comparisons import PairFigures
 from skpref.cli.tasks.ratings import RatingFigures, levels_text
@@ -241,7 +242,7 @@ def _ordinal_task(sheet: Sheet, options: Data) -> OrdinalTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or sheet.usual("label")
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
-    rows = Rows(X, y, read_weights(sheet, options.weight), groups)
+    rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, names, labels, str(options.data), options.group)
     template = GPOrdinalRegressor(random_state=options.seed, class_order=np.arange(labels.size))
@@ -263,7 +264,7 @@ def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
     else:
         labels, y = _two_classes(sheet, label)
         template = SVGPClassifier(n_inducing=300, random_state=options.seed)
-    rows = Rows(X, y, read_weights(sheet, options.weight), groups)
+    rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))
     data = Labelled(rows, names, labels, str(options.data), options.group)
@@ -278,7 +279,7 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
     label, group = options.label or sheet.usual("label"), options.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     groups = read_groups(sheet, group)
-    others = {label, group, options.weight or "weight", sheet.usual("id")}
+    others = {label, group, weight_column(sheet, options), sheet.usual("id")}
     names = tuple(name for name in sheet.names if name not in others)
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")

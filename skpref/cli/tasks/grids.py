@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref._text import lacks_number, printable
 from skpref.cli.files import USERS, Sheet, as_id, complete_rows, is_number, say_note
-from skpref.cli.tasks.base import read_weights
+from skpref.cli.tasks.base import read_weights, weight_column
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -42,6 +42,13 @@ class _Stacked(Sheet):
             column, text = self.columns[item][index], f"{text}; --item-ratings takes this column for an item"
         return super().fault(text, index, column)
 
+    def cells_like(self, index: int, name: str) -> list[Any]:
+        _, item, rating = self.names[:3]
+        if name != rating:
+            return super().cells_like(index, name)
+        items = self.columns[item]
+        return [cell for cell, own in zip(self.columns[rating], items, strict=True) if own == items[index]]
+
 
 def stacked(sheet: Sheet, options: Data) -> tuple[Sheet, Data]:
     """Return a grid as rows of user, item and rating, without its empty cells, and options that name these columns."""
@@ -51,13 +58,13 @@ def stacked(sheet: Sheet, options: Data) -> tuple[Sheet, Data]:
     found = sheet.usual(*USERS, "id")
     user = options.user or (found if found in sheet.columns else None)
     sheet.require([user] if user else [], "It was asked for by --user")
-    weight = options.weight or ("weight" if "weight" in sheet.columns else None)
+    weight = weight_column(sheet, options)
     names = item_columns(sheet, options, (user, weight))
     numbered = replace(sheet, columns={**sheet.columns, "": list(range(1, len(sheet.lines) + 1))})
 
     def complete(rows: Sheet) -> tuple[Sheet, list[str]]:
         """Return rows whose user and weight are there, and the users."""
-        read_weights(rows, weight)
+        read_weights(rows, options)
         return rows, [str(number) for number in rows.columns[""]] if user is None else rows.ids(user, "user").tolist()
 
     rows, users = complete_rows(numbered, complete, options.missing)

@@ -101,7 +101,7 @@ def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
         except DataError as error:
             raise sheet.fault(str(error), None, name) from error
         task, metric, machine = LevelMachineTask, _LEVELS, VariationalFMOrdinal(class_order=np.arange(labels.size))
-    rows = Rows(np.column_stack(ids), y, read_weights(sheet, options.weight))
+    rows = Rows(np.column_stack(ids), y, read_weights(sheet, options))
     check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
     machine.set_params(random_state=options.seed)

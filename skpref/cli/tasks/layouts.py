@@ -11,7 +11,9 @@ import numpy as np
 
 from skpref._text import lacks_number
 from skpref.cli.advice import as_options
-from skpref.cli.files import USERS, is_number, say_left_out
+from skpref.cli.files import USERS, is_number, say_left_out, say_note
+from skpref.cli.tasks.base import weight_column
+from skpref.cli.tasks.doubts import notes_on_covariate, score_of_one_side
 from skpref.cli.tasks.grids import item_columns, say_items
 from skpref.data import Table, from_choices, from_rankings
 from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
@@ -85,7 +87,7 @@ def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.b
     needed = _needed(sheet, options)
     texts = {*needed, *filter(None, [user, options.group]), *(options.groups or ()), *(options.features or ())}
     numbers = {part for name in options.covariates or () for part in next(iter(_differences(sheet, name)), (name,))}
-    numbers |= {*(options.score or ()), options.weight or "weight", *filter(None, [options.time_split])}
+    numbers |= {*(options.score or ()), *filter(None, [weight_column(sheet, options), options.time_split])}
     kept = np.ones(len(sheet.lines), dtype=bool)
     for name in (texts | numbers) & sheet.columns.keys():
         kept &= [cell != "" for cell in sheet.texts(name)]
@@ -167,6 +169,9 @@ def read_covariates(sheet: Sheet, names: tuple[str, ...], *, vary: bool = True) 
         values = numbers[0] if len(parts) == 1 else numbers[0] - numbers[1]
         if vary and values.size and (values == values[0]).all():
             raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
+        if vary and len(parts) == 1:
+            for note in notes_on_covariate(sheet, name, values):
+                say_note(f"{sheet.path}: {note}")
         columns.append(values)
     return np.column_stack(columns)
 
@@ -263,7 +268,7 @@ def _ranked_items(sheet: Sheet, ranks: dict[str, list[Any]]) -> Answers:
 def _rated_items(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of ratings in columns of items, in which the higher rating of a row wins."""
     users = (options.user or sheet.usual(*USERS)) if options.model == "crowd" else None
-    others = (users, options.weight or "weight", options.group, options.time_split, *(options.groups or ()))
+    others = (users, weight_column(sheet, options), options.group, options.time_split, *(options.groups or ()))
     names = item_columns(sheet, options, others)
     ratings = {
         name: sheet.numbers_or_none(name, "a rating; --item-ratings takes this column for an item") for name in names
@@ -369,7 +374,7 @@ def _joined(cells: tuple[str, ...]) -> str:
 
 def _check_constant(sheet: Sheet, options: Data, rows_of: dict[str, list[int]]) -> None:
     """Refuse a contest whose rows differ in what is read once for it."""
-    once = {options.weight or "weight", *filter(None, [options.group, options.time_split]), *(options.groups or ())}
+    once = {*filter(None, [weight_column(sheet, options), options.group, options.time_split]), *(options.groups or ())}
     for name in sorted(once & sheet.columns.keys()):
         cells = sheet.texts(name)
         for contest, rows in rows_of.items():
@@ -477,7 +482,11 @@ def _margins(sheet: Sheet, columns: tuple[str, ...]) -> Array:
     margins = margins_of_scores(cells) if len(columns) == 1 else None
     if margins is None:
         scores = [sheet.numbers(name, meaning="a score") for name in columns]
-        return scores[0] - scores[1] if len(scores) > 1 else scores[0]
+        if len(scores) > 1:
+            return scores[0] - scores[1]
+        if fault := score_of_one_side(sheet, columns[0], scores[0]):
+            raise fault
+        return scores[0]
     for row in np.flatnonzero(np.isnan(margins)).tolist():
         raise sheet.fault(as_options(score_fault(cells[row])), row, columns[0])
     return margins

@@ -281,7 +281,7 @@ def _stars(sheet: Sheet, options: Data) -> Stars:
     names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     levels, level = read_levels(sheet, names["rating"], options.levels, (user, item))
-    weight = read_weights(sheet, options.weight)
+    weight = read_weights(sheet, options)
     users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
     ratings = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
     duplicates = cast("Duplicates", options.duplicates or "error")

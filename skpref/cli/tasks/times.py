@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import lacks_number
-from skpref.cli.files import is_number, say_note
+from skpref.cli.files import MissingCellError, is_number, say_note
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 _YEAR_FIRST = re.compile(r"([0-9]{4})(?:[-./]([0-9]{1,2})(?:[-./]([0-9]{1,2})(?:[ T](.+))?)?)?")
 _YEAR_LAST = re.compile(r"([0-9]{1,2})([-./])([0-9]{1,2})\2([0-9]{4})(?:[ T](.+))?")  # 31.01.2026 or 01/31/2026
+_DAY_OF_MONTH = re.compile(r"([0-9]{1,2})[ .-]+([a-z]+)[ .,-]+([0-9]{4})(?:[ T,]+(.+))?", re.IGNORECASE)  # 1 Aug 2023
+_MONTH_FIRST = re.compile(r"([a-z]+)[ .]+([0-9]{1,2}),? +([0-9]{4})(?:[ T,]+(.+))?", re.IGNORECASE)  # August 1, 2023
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _ISO = "dates such as 2026-01-31"
 _WANTED = "expected a number or a date such as 2026-01-31, 2026-01-31 18:30 or 31.01.2026"
 
@@ -68,8 +74,9 @@ def _has_day_first(sheet: Sheet, column: str) -> bool:
 def _date(sheet: Sheet, row: int, column: str, *, day_first: bool) -> float:
     """Return a date in seconds."""
     cell = sheet.columns[column][row]
+    missing = MissingCellError(str(sheet.fault("a date is missing (--time-split)", row, column)), [row])
     if lacks_number(cell):
-        raise sheet.fault("a date is missing (--time-split)", row, column)
+        raise missing
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NumPy counts time zones in, and warns that it keeps none
@@ -77,7 +84,7 @@ def _date(sheet: Sheet, row: int, column: str, *, day_first: bool) -> float:
     except (TypeError, ValueError) as error:
         raise sheet.fault(f"{_WANTED} (--time-split), got {str(cell)!r:.40}", row, column) from error
     if np.isnat(value):
-        raise sheet.fault("a date is missing (--time-split)", row, column)
+        raise missing
     return float(value.astype(np.int64))
 
 
@@ -88,7 +95,19 @@ def _as_iso(text: str, *, day_first: bool) -> str:
         parts = (match[4], match[3], match[1], match[5]) if day_first else (match[4], match[1], match[3], match[5])
     elif match := _YEAR_FIRST.fullmatch(text):
         parts = match.groups()
+    elif match := _DAY_OF_MONTH.fullmatch(text):
+        parts = match[3], _month(match[2]), match[1], match[4]
+    elif match := _MONTH_FIRST.fullmatch(text):
+        parts = match[3], _month(match[1]), match[2], match[4]
     if parts is None:
         raise ValueError(text)
     year, month, day, time = parts
     return "-".join([year, *(part.zfill(2) for part in (month, day) if part)]) + (f" {time}" if time else "")
+
+
+def _month(name: str) -> str:
+    """Return the number of a month by its English name, or by three or more of its letters."""
+    for number, month in enumerate(_MONTHS, 1):
+        if month.startswith(name.lower()) and len(name) >= 3:
+            return str(number)
+    raise ValueError(name)

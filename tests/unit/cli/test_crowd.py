@@ -230,7 +230,12 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         (),
         r"line 182, column 'user': unknown user 'J3', not in users\.csv; did you mean 'j3'\?",
     ),
-    "users: no ids": (GOOD, users_text("person"), (), r"users\.csv: there is no column 'id'\. A file of users has the"),
+    "users: no ids": (
+        GOOD,
+        users_text("x"),
+        (),
+        r"users\.csv: there is no column 'user'\. A file of users has numeric",
+    ),
     "users: no features": (
         GOOD,
         "user\nj1\n",

@@ -15,7 +15,7 @@ from skpref import load
 from skpref.cli import main
 
 VOTES = [("left", "right", "label", "weight", "home", "user")] + [
-    (f"i{k % 5}", f"i{(k + 1 + k % 3) % 5}", k % 2, 1 + k % 3, k % 4, f"u{k % 3}") for k in range(20)
+    (f"i{k % 5}", f"i{(k + 1 + k % 3) % 5}", k % 2, 1 + k % 3, k % 4 - 1, f"u{k % 3}") for k in range(20)
 ]
 STARS = [("user", "item", "rating", "weight")] + [
     (f"u{u}", f"i{i}", (u + i) % 3 % 2, 1 + u % 2) for u in range(5) for i in range(5)

@@ -32,6 +32,8 @@ def days(*cells: Any) -> list[str]:
         ("the month first, as 08/23/2024 shows", ("08/23/2024", "02/01/2024")),
         ("", ("2024-08-23", "2024-02-01")),
         ("", ("2024/08/23", "2024.2.1")),
+        ("", ("23 Aug 2024", "01 February 2024")),
+        ("", ("Aug 23, 2024", "february 1, 2024")),
         ("", (dt.date(2024, 8, 23), dt.date(2024, 2, 1))),
     ],
 )
@@ -44,6 +46,7 @@ def test_dates_have_the_day_or_the_month_first(
 
 def test_dates_have_times() -> None:
     assert days("23.08.2024 18:30", "24.08.2024") == ["2024-08-23T18:30:00", "2024-08-24"]
+    assert days("23 Aug 2024 18:30", "Aug. 24, 2024") == ["2024-08-23T18:30:00", "2024-08-24"]
     assert days("2024-08-23T18:30:15", "2024") == ["2024-08-23T18:30:15", "2024-01-01"]
 
 
@@ -61,6 +64,7 @@ def test_dates_have_times() -> None:
         (("23.08.2024", "NA"), "line 3, column 'day': a date is missing"),
         (("01-02", "03-04"), "expected a number or a date such as 2026-01-31"),  # which NumPy takes for years
         (("2024-01-01", "today"), "got 'today'"),
+        (("23 Aug 2024", "23 Au 2024"), "got '23 Au 2024'"),
         (("31012026", "01022026"), "line 2, column 'day': 31012026 looks like a date with its year at the end"),
         ((1312026, 12252025), "line 2, column 'day': 1312026 looks like a date with its year at the end"),
     ],
