@@ -104,6 +104,11 @@ shown = pd.DataFrame([rng.permutation(list("stuv")) for _ in range(60)], columns
 survey = shown.assign(id=np.arange(60) // 3, best=shown["item_1"], worst=shown["item_3"])
 survey = survey.assign(age=20.5 + survey["id"], sex=np.where(survey["id"] % 2, "female", "male"))
 survey.to_csv("maxdiff.csv", sep=";", encoding="latin-1", decimal=",", index=False)
+wide = {"id": np.arange(9)}
+for t in ("T1", "T2"):
+    wide |= {f"{t}_item{i}": [item] * 9 for i, item in enumerate("stuv", 1)}
+    wide |= {f"{t}_best": ["s", "t", "u"] * 3, f"{t}_worst": ["v"] * 9}
+pd.DataFrame(wide).to_csv("wide.csv", index=False)
 battles = table(200).assign(winner=rng.choice(["model_a", "model_b", "tie"], 200))
 battles = battles.assign(tokens_a=rng.integers(9, 99, 200), tokens_b=rng.integers(9, 99, 200))
 task = np.repeat(np.arange(60), 3)

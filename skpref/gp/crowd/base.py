@@ -186,7 +186,8 @@ class CrowdBase(ComparisonClassifier):
             if is_set:
                 raise DataError(
                     f"groups={self.groups!r} cannot be combined with {name}: groups need inference='ep' or 'laplace', "
-                    "consensus=True, no covariates and optimizer=None. Change the parameter, or leave out groups."
+                    "consensus=True, no covariates and optimizer=None. Change the parameter, leave out groups, or fit "
+                    "one model to the rows of each group."
                 )
 
     def _learn(
