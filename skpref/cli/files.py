@@ -235,6 +235,12 @@ def say_note(note: str) -> None:
     print(f"skpref: note: {note}", file=sys.stderr)
 
 
+def counted(count: int, plural: str) -> str:
+    """Return a number and what it counts, such as 2 users or 1 rating of positive weight."""
+    noun, space, rest = plural.partition(" ")
+    return f"{count} {noun.removesuffix('s') if count == 1 else noun}{space}{rest}"
+
+
 def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
     """Tell the user of rows that are not used."""
     if count:

@@ -314,6 +314,9 @@ example:
   mlflow = false"""
 
 
+_ABOUT_SET = "; --set is an option of `skpref fit`; a search takes settings from the section [space] of `skpref run`"
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser without abbreviations, which suggests an option in place of an unknown one."""
 
@@ -334,6 +337,7 @@ class _Parser(argparse.ArgumentParser):
         name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
         longer = [option for option in options if len(name) > 2 and option.startswith(name)]
         hint = f"; did you mean {min(longer, key=len)!r}?" if longer else nearest(name, options)
+        hint = _ABOUT_SET if name == "--set" else hint
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 

@@ -19,6 +19,7 @@ from skpref.cli.files import (
     by_text,
     check_file,
     complete_rows,
+    counted,
     nearest,
     read_sheet,
     say_note,
@@ -79,7 +80,7 @@ def predict(options: Predict) -> int:
     if options.json:
         return 0
     if options.out is not None:
-        print(f"{len(rows)} rows written to {options.out}")
+        print(f"{counted(len(rows), 'rows')} written to {options.out}")
     else:
         shown = rows[: options.top]
         print("\n".join(table(list(columns), [[_cell(cell) for cell in row] for row in shown])))

@@ -34,7 +34,7 @@ class Bar:
         if done == 0 and trial == self._resumed:  # the time before, such as to open a store, is none of the search
             self._began = time.monotonic()
         if self._live:
-            self._draw(self._done + done / n_folds, f"fold {done:g}/{n_folds}")
+            self._draw(self._done + done / n_folds, self._place(trial, self._done + 1), f"fold {done:g}/{n_folds}")
 
     def trial(self, record: TrialRecord) -> None:
         """Show that a trial ended."""
@@ -44,10 +44,10 @@ class Bar:
         if self._done <= self._resumed:
             return
         if self._live:
-            self._draw(self._done, record.state)
+            self._draw(self._done, self._place(record.number, self._done), record.state)
             return
         what = f"{self._loss} {record.score:.4f}" if record.state == "complete" else record.state
-        text = f"trial {self._done}/{self._n_trials}  {what}  best {self._best:.4f}  {self._times(self._done)}"
+        text = f"{self._place(record.number, self._done)}  {what}  best {self._best:.4f}  {self._times(self._done)}"
         print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
@@ -56,13 +56,15 @@ class Bar:
             self._stream.write("\r" + " " * self._columns() + "\r")
             self._stream.flush()
 
-    def _draw(self, done: float, state: str) -> None:
+    def _place(self, number: int, place: int) -> str:
+        """Return the number of a trial, as in the report and in the files, and its place from 1."""
+        return f"trial {number} ({min(place, self._n_trials)} of {self._n_trials})"
+
+    def _draw(self, done: float, place: str, state: str) -> None:
         full = round(_WIDTH * min(done / self._n_trials, 1.0))
         bar = "#" * full + "." * (_WIDTH - full)
         best = f"best {self._best:.4f}  " if self._best < float("inf") else ""
-        text = (
-            f"[{bar}] trial {min(self._done + 1, self._n_trials)}/{self._n_trials}  {state}  {best}{self._times(done)}"
-        )
+        text = f"[{bar}] {place}  {state}  {best}{self._times(done)}"
         width = self._columns()
         self._stream.write("\r" + text[:width].ljust(width))
         self._stream.flush()

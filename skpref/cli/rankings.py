@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
+_SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
+_WITHOUT_RELIABILITY = (
+    "  With covariates, reliabilities of users are not learnt; fit without --covariates to compare users."
+)
 _NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
 _MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
 
@@ -114,16 +118,20 @@ def factors_text(model: CrowdGPPL) -> str:
     return "\n".join(lines)
 
 
-def annotators_text(annotators: dict[str, Any]) -> str:
-    """Return the users nearest to the consensus and farthest from it."""
+def annotators_text(annotators: dict[str, Any], *, covariates: bool = False, factors: bool = True) -> str:
+    """Return the users nearest to the consensus and farthest from it; nobody where the model tells none apart."""
     n = len(annotators["user"])
+    without = [_WITHOUT_RELIABILITY] if covariates and "reliability" not in annotators else []
+    same = not factors or np.max(annotators["distance"], initial=0.0) < _SAME
+    if same and "reliability" not in annotators:
+        return "\n".join([f"Annotators ({n}): no personal differences were learnt, so they are not compared", *without])
     if n <= 2 * _ENDS:
-        return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n))])
+        return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n)), *without])
     most = [f"Annotators who agree most with the consensus ({_ENDS} of {n})"]
     least = [f"Annotators who agree least with the consensus ({_ENDS} of {n})"]
     most += _annotator_rows(annotators, range(_ENDS))
     least += _annotator_rows(annotators, range(n - 1, n - 1 - _ENDS, -1))
-    return "\n".join([*most, "", *least])
+    return "\n".join([*most, "", *least, *without])
 
 
 def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str]:

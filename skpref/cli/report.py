@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import check_no_source, naming, say_note, write_csv
+from skpref.cli.files import check_no_source, counted, naming, say_note, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
@@ -46,7 +46,7 @@ def _search_text(result: SearchResult, title: str) -> str:
     best, seconds = result.best, sum(trial.seconds for trial in result.trials)
     stopped = " (stopped by the user)" if result.interrupted else ""
     lines = [
-        f"Search{stopped}: {len(states)} trials in {seconds:.0f} s ({counts})",
+        f"Search{stopped}: {counted(len(states), 'trials')} in {seconds:.0f} s ({counts})",
         f"  best: trial {best.number}, cross-validated {title} {best.score:.4f}",
         f"  {settings_text(best.settings)}",
     ]
@@ -77,7 +77,7 @@ def settings_text(settings: dict[str, Any]) -> str:
 
 
 def _figures_text(outcome: Outcome) -> str:
-    sizes = f"{outcome.n_test} {outcome.task.noun}, {outcome.n_train} to learn from"
+    sizes = f"{counted(outcome.n_test, outcome.task.noun)}, {outcome.n_train} to learn from"
     cells = {name: figures.cells() for name, figures in outcome.figures.items()}
     titles = list(next(iter(cells.values())))
     rows = [(name, *(row[title] for title in titles)) for name, row in cells.items()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skpref.cli.files import say_note
+from skpref.cli.files import counted, say_note
 from skpref.cli.report import print_json
 from skpref.exceptions import DataError
 
@@ -26,5 +26,6 @@ def sync(options: Sync) -> int:
     if options.json:
         print_json({"events": sent.n_events, "files": sent.n_files, "problems": list(sent.problems)})
     elif sent.n_files or not sent.problems:
-        print(f"{sent.n_events} events of {sent.n_files} files sent" if sent.n_files else "nothing to send")
+        events, files = counted(sent.n_events, "events"), counted(sent.n_files, "files")
+        print(f"{events} of {files} sent" if sent.n_files else "nothing to send")
     return 1 if sent.problems else 0

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref._estimator import last_step
-from skpref.cli.files import Format, read_sheet
+from skpref.cli.files import Format, counted, read_sheet
 from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
@@ -120,7 +120,7 @@ class SearchResult:
         if complete:
             return min(complete, key=lambda trial: trial.score)
         errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
+        raise SkprefError(f"none of {counted(len(self.trials), 'trials')} succeeded; the first error was: {errors[0]}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +242,8 @@ def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
     splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
     if rows.groups is not None:
         if rows.n_groups < _FEWEST_GROUPS:
-            raise DataError(f"{rows.n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
+            found = counted(rows.n_groups, "groups")
+            raise DataError(f"{found}; at least {_FEWEST_GROUPS} are needed to hold some of them out")
         splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
     else:
         values, counts = np.unique(rows.y, return_counts=True)
@@ -322,4 +323,4 @@ def check_size(sheet: Sheet, n: int, noun: str, options: Data) -> None:
     """Refuse a file of too few rows: of none, or for a hold-out."""
     if not n or (n < _FEWEST_ROWS and isinstance(options, Tune)):
         advice = f"at least {_FEWEST_ROWS} are needed for a hold-out; `skpref fit` needs none"
-        raise sheet.fault(f"{n} {noun}; {advice if n else 'at least 1 is needed'}")
+        raise sheet.fault(f"{counted(n, noun)}; {advice if n else 'at least 1 is needed'}")

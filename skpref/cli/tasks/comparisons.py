@@ -18,6 +18,7 @@ from skpref.cli.files import (
     MissingCellError,
     Sheet,
     complete_rows,
+    counted,
     items_purpose,
     nearest,
     read_sheet,
@@ -30,6 +31,7 @@ from skpref.cli.rankings import (
     calibration_text,
     effects_text,
     factors_text,
+    living_factors,
     plots,
     ranking_text,
     ties_text,
@@ -51,7 +53,14 @@ from skpref.cli.tasks.base import (
     weight_column,
 )
 from skpref.cli.tasks.doubts import notes_on_ids, notes_on_sides
-from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, read_shown_items, usable_rows
+from skpref.cli.tasks.layouts import (
+    Answers,
+    noun_of_several,
+    read_answers,
+    read_covariates,
+    read_shown_items,
+    usable_rows,
+)
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
@@ -148,6 +157,7 @@ class Comparisons:
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
     groups: tuple[str, ...] = ()  # the same, without covariates
+    unit: str = "groups"  # what rows.groups are: groups of --group, or tasks or rankings with several comparisons each
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
 
     @property
@@ -226,14 +236,14 @@ class ComparisonTask(Task):
 
     def headline(self) -> str:
         data, facts = self.data, self.data.describe()
-        features = f"{facts['data.n_features']} features" if data.items is not None else "no features"
-        groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
-        people = f" by {facts['data.n_users']} users" if data.user is not None else ""
+        features = counted(facts["data.n_features"], "features") if data.items is not None else "no features"
+        groups = f", {counted(facts['data.n_groups'], data.unit)}" if facts["data.n_groups"] else ""
+        people = f" by {counted(data.n_users, 'users')}" if data.user is not None else ""
         if data.users is not None:
-            people += f" ({facts['data.n_user_features']} features)"
+            people += f" ({counted(data.users.n_features, 'features')})"
         return (
-            f"Data: {facts['data.source']}: {facts['data.n_comparisons']} comparisons{people} of "
-            f"{facts['data.n_items']} items, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
+            f"Data: {facts['data.source']}: {counted(self.rows.size, 'comparisons')}{people} of "
+            f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
         )
 
     def settings(self, params: Settings) -> Settings:
@@ -274,8 +284,12 @@ class ComparisonTask(Task):
         return PairFigures.of(test, shares_of_left(model, test.X), answers)
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
-        del train
-        return {"coin flip": PairFigures.of(test, np.full(test.size, 0.5))}
+        guesses = {"coin flip": 0.5}
+        if self.data.has_sides:
+            least = 1.0 / (train.size + 2.0)  # one of both sides more: nothing is impossible
+            share = float(np.average(train.y, weights=train.weight))
+            guesses["share of left wins"] = min(max(share, least), 1.0 - least)
+        return {name: PairFigures.of(test, np.full(test.size, guess)) for name, guess in guesses.items()}
 
     def findings(self, model: Any, seed: int) -> Findings:
         annotators = None if self.data.user is None else _annotators(model, seed)
@@ -324,14 +338,21 @@ def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold
     return [(train, test) for train, test in parts]
 
 
+def _has_covariates(model: Any) -> bool:
+    return bool(model.covariate_names_.size)
+
+
 def _has_effects(model: Any) -> bool:
-    return bool(model.covariate_names_.size or model.order_effect)
+    return _has_covariates(model) or bool(model.order_effect)
 
 
 def _about(model: Any, annotators: dict[str, Any] | None) -> list[str]:
     """Return the sections on effects of covariates and of the order, and on the users of a crowd."""
     effects = [effects_text(model)] if _has_effects(model) else []
-    return effects if annotators is None else [*effects, factors_text(model), annotators_text(annotators)]
+    if annotators is None:
+        return effects
+    has = {"covariates": _has_covariates(model), "factors": bool(living_factors(model).size)}
+    return [*effects, factors_text(model), annotators_text(annotators, **has)]
 
 
 def _tuned(outcome: Outcome) -> PairFigures:
@@ -387,6 +408,7 @@ def read_comparisons(options: Data) -> Comparisons:
         has_sides=has_sides,
         covariates=names,
         groups=options.groups or (),
+        unit="groups" if options.group is not None else noun_of_several(options),
         sides=answers.names[:2] if answers.pairs else (),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from skpref.cli.files import complete_rows, write_csv
+from skpref.cli.files import complete_rows, counted, write_csv
 from skpref.cli.rankings import calibration_text
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import (
@@ -96,12 +96,10 @@ class LabelTask(Task):
 
     def headline(self) -> str:
         data, facts = self.data, self.describe()
-        groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
+        groups = f", {counted(facts['data.n_groups'], 'groups')}" if facts["data.n_groups"] else ""
         labels = f", labels {cut(facts['data.labels'])}" if data.labels.size else ""
-        return (
-            f"Data: {data.source}: {data.rows.size} rows of {len(data.columns)} columns{labels}{groups}; "
-            f"sha256 {facts['data.sha256'][:12]}"
-        )
+        shape = f"{counted(data.rows.size, 'rows')} of {counted(len(data.columns), 'columns')}"
+        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {facts['data.sha256'][:12]}"
 
     def split_note(self) -> str:
         return "" if self.data.group is None else f", split by {self.data.group}"

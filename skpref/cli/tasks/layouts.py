@@ -130,6 +130,13 @@ def _are_rankings(options: Data) -> bool:
     return options.chosen is None and options.worst is None
 
 
+def noun_of_several(options: Data) -> str:
+    """Return what has several comparisons: tasks of choices, rankings, or rows of ratings."""
+    if options.item_ratings is not None:
+        return "rows"
+    return "rankings" if options.offered is None and _are_rankings(options) else "tasks"
+
+
 def _are_several(options: Data) -> bool:
     """Tell whether a row holds a ranking, a choice, or a part of one."""
     several = (

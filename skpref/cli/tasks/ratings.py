@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import USERS, complete_rows, write_csv
+from skpref.cli.files import USERS, complete_rows, counted, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
@@ -152,9 +152,10 @@ class RatingTask(Task):
 
     def headline(self) -> str:
         facts = self.describe()
+        ratings, users, items = (counted(facts[f"data.n_{noun}"], noun) for noun in ("ratings", "users", "items"))
         return (
-            f"Data: {facts['data.source']}: {facts['data.n_ratings']} ratings by {facts['data.n_users']} users of "
-            f"{facts['data.n_items']} items, levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
+            f"Data: {facts['data.source']}: {ratings} by {users} of {items}, "
+            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
         )
 
     def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:

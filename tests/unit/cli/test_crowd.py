@@ -122,7 +122,7 @@ def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]
     arguments = ["tune", "votes.csv", "--items", "items.csv", "--users", "users.csv", *QUICK]
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
-    assert "votes.csv + items.csv + users.csv: 180 comparisons by 12 users (1 features) of 8 items, 2 features" in out
+    assert "votes.csv + items.csv + users.csv: 180 comparisons by 12 users (1 feature) of 8 items, 2 features" in out
     assert len(rows_of(folder / "skpref-out" / "annotators.csv")) == 12  # of those who answered
     write(folder / "new.csv", "noise;name;size\n0.0;big;1.4\n0.0;small;0.0\n")
     asked = ["rank", "skpref-out/model.skpref", "new.csv", "--id", "name"]
@@ -162,7 +162,8 @@ def test_fit_reports_the_order_effect_and_the_judges(folder: Path, capsys: pytes
     out, _ = capsys.readouterr()
     assert re.search(r"covariate +effect ± std +90 % interval +odds ratio\n +left side +[+-][\d.]+ ± [\d.]+ ", out)
     assert "none of 0 in use" in out
-    assert re.search(r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement", out)
+    assert "Annotators (12): no personal differences were learnt, so they are not compared" in out
+    fit = fit[:-2]
     assert main([*fit, "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["estimator"] == "CrowdGPPL"
@@ -172,8 +173,21 @@ def test_fit_reports_the_order_effect_and_the_judges(folder: Path, capsys: pytes
 
 def test_numbers_of_weighted_answers_are_rounded() -> None:
     names = "accuracy", "accuracy_low", "accuracy_high", "agreement", "distance"
-    text = annotators_text({"user": ["ann"], "n_labels": [68 / 3], **{name: [0.5] for name in names}})
+    report = {"user": ["ann"], "n_labels": [68 / 3], **{name: [0.5] for name in names}}
+    text = annotators_text(report)
     assert re.search(r"ann +22\.7 +0\.500", text)
+
+
+def test_users_are_compared_only_where_something_tells_them_apart() -> None:
+    names = "n_labels", "accuracy", "accuracy_low", "accuracy_high", "agreement"
+    report = {"user": [f"u{k}" for k in range(30)], **{name: np.full(30, 0.5) for name in names}}
+    same = "Annotators (30): no personal differences were learnt, so they are not compared"
+    assert annotators_text({**report, "distance": np.full(30, 5e-4)}) == same
+    assert annotators_text({**report, "distance": np.full(30, 0.02)}, factors=False) == same
+    for told in ({"distance": np.full(30, 0.02)}, {"distance": np.zeros(30), "reliability": np.arange(30.0)}):
+        assert "Annotators who agree most with the consensus (5 of 30)" in annotators_text(report | told)
+    text = annotators_text({**report, "distance": np.full(30, 0.2)}, covariates=True)
+    assert text.endswith("reliabilities of users are not learnt; fit without --covariates to compare users.")
 
 
 def test_whole_users_can_be_held_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def test_no_trial_begins_after_the_timeout(tmp_path: Path, builds: Builds) -> No
 def test_best_of_nothing_complete() -> None:
     trials = [TrialRecord(0, "complete", {}, (0.5, 0.7), 0.1), TrialRecord(1, "failed", {}, (), 0.1, "why")]
     assert SearchResult(trials).best.score == 0.6
-    with pytest.raises(SkprefError, match="none of 1 trials succeeded; the first error was: why"):
+    with pytest.raises(SkprefError, match="none of 1 trial succeeded; the first error was: why"):
         _ = SearchResult(trials[1:]).best
 
 

@@ -71,7 +71,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out, _ = capsys.readouterr()
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
-        r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
+        r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
         r"feature +relevance\n.+\n.+\n  This kernel has the same scale for all .*\n.* fit with --set kernel=ard",

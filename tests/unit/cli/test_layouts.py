@@ -176,6 +176,7 @@ def test_rankings_have_one_item_in_a_row() -> None:
     crowd = fit(text.replace("item,rank", "who,place"), *columns)
     assert crowd.user_ids_.size == 2
     tied = read(parse(["tune", "votes.csv", *columns]))
+    assert ", 9 rankings; sha256" in tied.headline()
     assert tied.data.has_sides is False
     assert 0 < tied.rows.y.mean() < 1  # whoever is first in the file
     Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
@@ -295,8 +296,12 @@ def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str
 def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     lines = HOME.splitlines()
     text = "\n".join(f"{line},{'user' if k == 0 else f'j{k % 3}'}" for k, line in enumerate(lines)) + "\n"
-    model = fit(text, "--model", "crowd", "--covariates", "home,length_a-length_b")
-    assert "Effects of one unit more on the left side" in capsys.readouterr().out
+    model = fit(text, "--model", "crowd", "--covariates", "home,length_a-length_b", "--set", "n_factors=0")
+    out = capsys.readouterr().out
+    assert "Effects of one unit more on the left side" in out
+    assert "Annotators (3): no personal differences were learnt, so they are not compared" in out
+    assert "With covariates, reliabilities of users are not learnt; fit without --covariates to compare users." in out
+    assert "P(agrees)" not in out
     assert model.covariate_names_.tolist() == ["home", "length_a-length_b"]
     assert model.user_ids_.size == 3
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0

@@ -148,7 +148,7 @@ def test_ctrl_c_keeps_the_finished_trials(
     monkeypatch.setattr(GibbsM3F, "score", interrupted)
     assert main(["tune", "stars.csv", *QUICK]) == 0
     out, _ = capsys.readouterr()
-    assert "Search (stopped by the user): 1 trials" in out
+    assert "Search (stopped by the user): 1 trial in" in out
     assert "Recommended to user" in out
 
 

@@ -126,8 +126,8 @@ def test_an_experiment_that_was_killed_goes_on(
     assert main(RUN) == 0
     out, err = capsys.readouterr()
     assert "resuming from 2 finished trials" in err
-    assert "trial 2/4" not in err
-    assert "trial 3/4" in err
+    assert "trial 1 (2 of 4)" not in err
+    assert "trial 2 (3 of 4)" in err
     first = result(out)
     assert main([*RUN, "--out", "again"]) == 0
     out, err = capsys.readouterr()
@@ -172,7 +172,7 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert "Search (stopped by the user): 1 trials" in capsys.readouterr().out
+    assert "Search (stopped by the user): 1 trial in" in capsys.readouterr().out
 
 
 def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:

@@ -193,7 +193,9 @@ def test_ratings_of_a_person_are_comparisons() -> None:
         ("ann", "Q3_water", "Q3_milk"),
     }
     assert ("p2", "tie") in won  # tea, milk and cola have a 3
-    assert comparisons.read(parse(["fit", "survey.csv", *ITEMS])).data.rows.n_groups == len(GRID)
+    task = comparisons.read(parse(["fit", "survey.csv", *ITEMS]))
+    assert task.data.rows.n_groups == len(GRID)
+    assert f", {len(GRID)} rows; sha256" in task.headline()
 
 
 def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,6 +231,7 @@ def answers_of(*options: str) -> list[tuple[Any, ...]]:
 
 def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.CaptureFixture[str]) -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
+    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline()
     expected = answers_of(*OFFERED)
     assert len(expected) == 12 * 3  # best against two, and the middle one against the worst
     places = [(*row[:5], *(1 + row[2:5].index(choice) for choice in row[5:])) for row in WIDE]

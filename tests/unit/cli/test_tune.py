@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import re
@@ -12,8 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,20 +19,15 @@ import pytest
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref.cli import main
-from skpref.cli.files import nearest, read_ids, read_sheet, read_table
+from skpref.cli.files import counted, nearest, read_ids, read_sheet, read_table
 from skpref.cli.job import Job, _Tracking
-from skpref.cli.options import Tune
-from skpref.cli.progress import Bar, clock
+from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
 from skpref.cli.tasks import base
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read_comparisons, read_travellers
+from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read, read_comparisons, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
-from skpref.search.loop import TrialRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
 pytest.importorskip("optuna")
@@ -300,6 +293,14 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.Captu
     assert error == "skpref tune: error: unrecognized arguments: --trails 3; did you mean '--trials'?"
 
 
+@pytest.mark.parametrize("arguments", [["tune", "x.csv", "--set", "n=1"], ["run", "x.toml", "--set=n=1"]])
+def test_settings_belong_to_fit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    said = "--set is an option of `skpref fit`; a search takes settings from the section [space] of `skpref run`"
+    assert capsys.readouterr().err.strip().endswith(said)
+
+
 def test_missing_packages_are_all_named_before_the_work(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,7 +340,7 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
     "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
     "blank lines count": ("left,right,label\n\n\ni2,i2,1\n", None, "line 4: item 'i2'"),
-    "too few": ("left,right,label\na,b,1\n", None, "1 comparisons; at least 10 are needed"),
+    "too few": ("left,right,label\na,b,1\n", None, "1 comparison; at least 10 are needed"),
     "quote": ('left,right,label\n"a,b,1\n', None, "cannot be read as CSV"),
     "negative weight": (GOOD.replace("label", "label,weight").replace(",1\n", ",1,-1\n"), None, "line .*: "),
     "unknown item": (
@@ -529,65 +530,25 @@ def test_accuracy_of_ties_is_undefined_and_no_error() -> None:
     assert np.isnan(figures.accuracy)
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+def test_one_has_no_plural() -> None:
+    said = [counted(n, what) for n, what in ((1, "users"), (2, "users"), (0, "trials"), (1, "ratings of some weight"))]
+    assert said == ["1 user", "2 users", "0 trials", "1 rating of some weight"]
 
 
-def bar_on(make: Callable[[], io.StringIO]) -> str:
-    stream = make()
-    bar = Bar(stream, 2, timeout=60.0)
-    bar.step(0, 0, 2)
-    bar.step(0, 1, 2)
-    bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))
-    bar.trial(TrialRecord(1, "pruned", {}, (0.9,), 0.1))
-    bar.close()
-    return stream.getvalue()
-
-
-def test_the_bar_is_one_line_on_a_terminal() -> None:
-    text = bar_on(Terminal)
-    assert "\n" not in text
-    assert "[######..................] trial 1/2  fold 1/2" in text
-    assert "best 0.5000" in text
-    assert "ETA 0:0" in text
-    assert text.endswith("\r")
-
-
-@pytest.mark.parametrize(("timeout", "left"), [(None, ["0:30", "10:30", "2:00"]), (50.0, ["0:30", "0:05", "0:00"])])
-def test_times_of_the_bar_are_those_of_this_run(
-    monkeypatch: pytest.MonkeyPatch, timeout: float | None, left: list[str]
+def test_share_of_left_wins_is_a_baseline_where_sides_mean_something(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now, stream = [0.0], Terminal()
-    monkeypatch.setattr("skpref.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((120, 24)))
-    bar = Bar(stream, 4, timeout=timeout)
-    bar.resume(1)
-    bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))
-    for now[0], done in ((10.0, 0), (16.0, 1), (55.0, 0.4)):
-        bar.step(1, done, 2)
-    now[0] = 70.0
-    bar.trial(TrialRecord(1, "pruned", {}, (0.1,), 0.1))
-    lines = stream.getvalue().split("\r")[1:]
-    assert {len(line) for line in lines} == {119}
-    assert [line.rstrip() for line in lines] == [
-        "[######..................] trial 2/4  fold 0/2  best 0.5000  0:00 elapsed",
-        f"[#########...............] trial 2/4  fold 1/2  best 0.5000  ETA {left[0]}  5.0 trials/min  0:06 elapsed",
-        f"[#######.................] trial 2/4  fold 0.4/2  best 0.5000  ETA {left[1]}  0.3 trials/min  0:45 elapsed",
-        f"[############............] trial 3/4  pruned  best 0.5000  ETA {left[2]}  1.0 trials/min  1:00 elapsed",
-    ]
-
-
-def test_the_bar_is_a_line_a_trial_elsewhere() -> None:
-    lines = bar_on(io.StringIO).splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("trial 1/2  log-loss 0.5000  best 0.5000")
-    assert "pruned" in lines[1]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (75, "1:15"), (3725, "1:02:05")])
-def test_durations(seconds: float, text: str) -> None:
-    assert clock(seconds) == text
+    rows = [f"i{k % 5},i{(k + 1 + k % 3) % 5},{int(k % 10 < 8)}" for k in range(100)]
+    write(folder / "home.csv", "\n".join(["left,right,label", *rows]) + "\n")
+    assert main(["tune", "home.csv", *QUICK, "--no-mlflow", "--json"]) == 0
+    holdout = json.loads(capsys.readouterr().out)["holdout"]
+    assert holdout["share of left wins"]["log_loss"] == pytest.approx(-0.8 * np.log(0.8) - 0.2 * np.log(0.2), abs=0.01)
+    task = read(parse(["tune", "home.csv"]))
+    sure = replace(task.rows, y=np.ones(100))
+    assert np.isfinite(task.baselines(sure, task.rows)["share of left wins"].log_loss)
+    write(folder / "home.csv", comparisons_text(40, "winner,loser"))
+    task = read(parse(["tune", "home.csv"]))
+    assert list(task.baselines(task.rows, task.rows)) == ["coin flip"]
 
 
 def test_tables_stay_narrow() -> None:
