@@ -420,7 +420,7 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--weight", type=read_text, metavar="COLUMN", help="column of weights, of any kind of rows (default: weight)")
     add("--items", type=read_path, help="file of the items' features")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    text = "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id"
+    text = "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id, person, ..."
     add("--users", type=read_path, help=text)
     text = "column of groups, such as persons, that are not divided in splits, so that tests are on unseen groups"
     add("--group", type=read_text, metavar="COLUMN", help=f"{text}; also for rows with labels")

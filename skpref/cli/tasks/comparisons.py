@@ -52,7 +52,7 @@ from skpref.cli.tasks.base import (
     read_weights,
     weight_column,
 )
-from skpref.cli.tasks.doubts import notes_on_ids, notes_on_sides
+from skpref.cli.tasks.doubts import notes_on_columns, notes_on_sides
 from skpref.cli.tasks.layouts import (
     Answers,
     noun_of_several,
@@ -471,13 +471,9 @@ def _read_users(
 def _doubts(rows: Rows, user: NDArray[Any] | None, answers: Answers, options: Data) -> list[str]:
     """Return notes on ids of items, users and groups that look like mistakes."""
     notes = notes_on_sides(answers.names, answers.left, answers.right) if answers.pairs else []
-    n_groups = len(options.groups or ())
-    ids = {
-        "item": [*answers.left, *answers.right],
-        "user": [] if user is None else user.tolist(),
-        "group": rows.X[:, rows.X.shape[1] - n_groups :].ravel().tolist(),
-    }
-    return [*notes, *(note for noun, names in ids.items() for note in notes_on_ids(noun, names))]
+    groups = rows.X[:, rows.X.shape[1] - len(options.groups or ()) :]
+    ids = {"item": np.concatenate([answers.left, answers.right]), "group": groups}
+    return [*notes, *notes_on_columns(ids if user is None else {**ids, "user": user})]
 
 
 def _check_known(

@@ -39,6 +39,11 @@ def notes_on_ids(noun: str, ids: Iterable[str]) -> list[str]:
     return notes
 
 
+def notes_on_columns(ids: dict[str, NDArray[Any]]) -> list[str]:
+    """Return the notes on columns of ids, by what they are ids of."""
+    return [note for noun, names in ids.items() for note in notes_on_ids(noun, names.ravel().tolist())]
+
+
 def notes_on_sides(names: Sequence[str], left: NDArray[Any], right: NDArray[Any]) -> list[str]:
     """Return a note if no item is in both columns of items."""
     if left.size < _FEWEST or set(left.tolist()) & set(right.tolist()):

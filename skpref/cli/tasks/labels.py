@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref.cli.files import complete_rows
 from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_weights
+from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
 from skpref.cli.tasks.ratings import read_columns, read_levels, read_rated
 from skpref.data import OneHotDesign
@@ -104,6 +105,7 @@ def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
     rows = Rows(np.column_stack(ids), y, read_weights(sheet, options))
     check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
+    sheet.notes.extend(notes_on_columns(dict(zip(("user", "item"), ids, strict=True))))
     machine.set_params(random_state=options.seed)
     template = WeightedPipeline([("onehotdesign", OneHotDesign()), (step.replace("-", ""), machine)])
     return task(data, template, metric)

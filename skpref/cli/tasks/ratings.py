@@ -13,6 +13,7 @@ from skpref.cli.files import USERS, complete_rows, counted, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
+from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.grids import stacked
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
@@ -292,6 +293,7 @@ def _stars(sheet: Sheet, options: Data) -> Stars:
     check_size(sheet, merged.size, "ratings of positive weight", options)
     rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     columns = {role: names[role] for role in ("user", "item")}
+    sheet.notes.extend(notes_on_columns({"user": users.ids, "item": items.ids}))
     return Stars(rated, users.ids, items.ids, levels, str(options.data), columns)
 
 

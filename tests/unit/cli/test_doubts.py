@@ -169,6 +169,13 @@ def test_ids_that_differ_in_case_are_named(capsys: pytest.CaptureFixture[str]) -
     assert "groups whose names differ only in case are different groups: 'Code', 'code'\n" in err
 
 
+@pytest.mark.parametrize(("read", "model"), [(ratings.read, "m3f"), (labels.read, "fm")])
+def test_ids_of_ratings_are_looked_at(read, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"u{k},{('Tea', 'tea', 'milk')[k % 3]},{k % 2}" for k in range(12)]
+    read(parse(["fit", write("user,item,rating", *rows), "--model", model]))
+    assert "items whose names differ only in case are different items: 'Tea', 'tea'\n" in capsys.readouterr().err
+
+
 def test_letters_of_another_encoding_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     file = write("left,right,label,x", *pairs("x"), "Šibenik,i1,1,x", encoding="cp1250")
     comparisons.read(parse(["fit", file, "--encoding", "latin-1"]))
