@@ -200,7 +200,7 @@ def test_the_command_sends_and_reports_what_it_could_not_send(
     assert json.loads(out)["events"] == 0
     assert "skpref: note: " in err
     assert main(["mlflow-sync", str(spool), "--tracking-uri", default]) == 0
-    assert "events of 1 files sent" in capsys.readouterr().out
+    assert "events of 1 file sent" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)  # where the default folder is not
     assert main(["mlflow-sync"]) == 0
     assert capsys.readouterr().out == "nothing to send\n"
