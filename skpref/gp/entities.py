@@ -29,7 +29,7 @@ def _warn_of_spaces(ids: IdColumn, kind: str) -> None:
     if twins:
         other = f"the {kind} {shorten(twins[0].strip())}" if twins[0].strip() else "a missing id"
         warn(
-            f"{len(twins)} {kind} ids differ from others only in spaces at their ends, or are blank: "
+            f"Of the {kind} ids, {len(twins)} differ from others only in spaces at their ends, or are blank: "
             f"{shorten(twins[0])} is not {other}. Clean the column first, such as by table[column].str.strip().",
             DataWarning,
         )

@@ -153,9 +153,11 @@ def check_blocks(estimator: object, state: State, sizes: Mapping[str, int]) -> N
     require(held == wanted, estimator, "_state", f"must have {wanted} variables, has {held}")
 
 
-def check_kept_rows(estimator: object, rows: tuple[Any, ...], width: int | None) -> int:
+def check_kept_rows(
+    estimator: object, rows: tuple[Any, ...], width: int | None, *, may_have_offsets: bool = False
+) -> int:
     """Raise DataError unless the rows that a fit has kept fit together; return their number, `width` None = equal."""
-    whole = isinstance(rows, tuple) and len(rows) in {3, 4}
+    whole = isinstance(rows, tuple) and 3 <= len(rows) <= 3 + may_have_offsets
     require(whole, estimator, "_rows", "must be rows, targets and weights, and offsets if any")
     X, target, weight, *_ = rows
     vectors = all(isinstance(column, np.ndarray) and column.shape == (len(target),) for column in rows[1:])

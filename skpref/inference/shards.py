@@ -409,7 +409,7 @@ class ShardedProblem(Problem):
         """
         rows, first = [], next(iter(problem.terms.values()))
         assert isinstance(first, PairTerm)  # noqa: S101 - shards hold comparisons of items
-        if first.covariates is not None or problem.likelihood.has_parameters:
+        if first.covariates is not None or problem.likelihood.has_parameters or problem.offset is not None:
             return problem
         for start in range(0, problem.n_observations, size):
             part = slice(start, start + size)

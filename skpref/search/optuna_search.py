@@ -77,12 +77,12 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     pruner : optuna pruner, "racing" or None, default="racing"
         When to prune a trial; None: never. "racing": when the trial is clearly worse than the best one. Complete trials
         show how much such a gap still changes until the end. A trial is pruned if its gap is larger than that, by
-        Student's t at the 10 % level after a fold and at the 5 % level inside a fit; see Notes.
-        Trials are compared after each fold. If folds run one at a time, they are also
-        compared once during the first fit, after a quarter of its iterations (for a chain that is still in its burn-in,
-        after the next quarter): the estimator is then scored on the test part as if its fit had ended. This needs
-        scikit-learn 1.9 and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines,
-        alone or as the last step of a Pipeline. It does not change a fit.
+        Student's t at the 10 % level after a fold and at the 5 % level inside a fit; see Notes. Trials are compared
+        after each fold. If folds run one at a time, they are also compared once during the first fit, after a quarter
+        of its iterations (for a chain that is still in its burn-in, after the next quarter): the estimator is then
+        scored on the test part as if its fit had ended. This needs scikit-learn 1.9 and a fit that reports its state:
+        `GibbsM3F`, `GibbsIPM3F` and the factorization machines, alone or as the last step of a Pipeline. It does not
+        change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.

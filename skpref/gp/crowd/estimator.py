@@ -435,7 +435,7 @@ class CrowdGPPL(ShardedCrowd):
                 self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
             warn_never_left(comparisons, self.classes_)
-            warn_unlabelled(X, y)
+            warn_unlabelled(X, y, (self.user, self.left, self.right))
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)

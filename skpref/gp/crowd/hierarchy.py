@@ -479,8 +479,8 @@ def _next_S(
 def _step_of_left(S: Array, information: Array, moment: Array, n_users: int, radius: float) -> float:
     """Return a step of Fisher scoring in the logarithm of the left side's standard deviation.
 
-    `information` is the mean over the users. Their answers say how much the biases of users differ. As one more item,
-    regularised with the tastes, biases differed by a third too little.
+    `information` is the mean over the users. Only their answers say how much the biases of users differ: the
+    regularisation of tastes would shrink them by about a third.
     """
     a, share = S[-1], 1.0 / (1.0 + 1.0 / S[-1, -1])
     slope = float(a @ moment[-1]) + 2.0 * (_SCALE_RISE - _SCALE_FALL * share)

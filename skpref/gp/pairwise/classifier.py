@@ -319,7 +319,7 @@ class GPPLClassifier(ShardedClassifier):
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
-            warn_unlabelled(X, y)
+            warn_unlabelled(X, y, (self.left, self.right))
             data, config = self._prepare(items, comparisons)
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)

@@ -11,6 +11,8 @@ from skpref._warn import warn
 from skpref.exceptions import DataWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from skpref._typing import Array
@@ -37,11 +39,11 @@ def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
         warn(_NEVER_LEFT.format(used.size), DataWarning)
 
 
-def warn_unlabelled(X: Any, y: Any) -> None:
-    """Warn if there are no labels, but rows come with a column that looks like them."""
-    columns = [] if y is not None else [str(name) for name in column_names(X) or []]
-    named = [name for name in columns if name.lower() in _LABELS]
-    if named and not {name.lower() for name in columns} & {"loser", "worse", "rejected"}:
+def warn_unlabelled(X: Any, y: Any, used: Sequence[Any]) -> None:
+    """Warn if there are no labels, but X has a column that looks like them besides those that are `used`."""
+    columns = [] if y is not None else column_names(X) or []
+    named = [name for name in columns if name not in used and str(name).lower() in _LABELS]
+    if named and len(columns) > len(used):
         warn(_UNLABELLED.format(named[0]), DataWarning)
 
 

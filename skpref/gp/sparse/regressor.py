@@ -397,7 +397,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         require(same, self, "inducing_points_", f"must have {width} columns")
         check_positive(self, "exposure_scale_", "y_scale_", *(["noise_"] if self.inference_ == "collapsed" else []))
         if self._rows is not None:
-            check_kept_rows(self, self._rows, width)
+            check_kept_rows(self, self._rows, width, may_have_offsets=True)
         sums = self._sums
         sufficient = sums is not None or self._rows is not None or self._state is not None
         require(sufficient, self, "_rows", "and _sums are both missing")

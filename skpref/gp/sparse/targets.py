@@ -51,7 +51,7 @@ class DistinctTargets(NamedTuple):
     row: IntArray  # (m,): row of each pair
     y: Array  # (m,): its target
     weight: Array  # (m,): sum of its weights
-    offset: Array | None = None  # (m,): what is added to f; pairs of other offsets are others
+    offset: Array | None = None  # (m,): what is added to f; pairs with other offsets are other pairs
 
     @property
     def rows(self) -> Features:
@@ -61,11 +61,12 @@ class DistinctTargets(NamedTuple):
 
 def distinct_targets(X: Features, y: Array, weight: Array, offset: Array | None = None) -> DistinctTargets:
     """Merge equal pairs of row and target, with their offsets if there are any."""
-    if not np.all(weight > 0.0):
-        X, y, weight = X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
+    if not np.all(used := weight > 0.0):
+        X, y, weight, offset = X[used], y[used], weight[used], None if offset is None else offset[used]
     first, row = unique_rows(X)
-    values, place = np.unique(y, return_inverse=True)
-    if offset is not None:
+    if offset is None:
+        values, place = np.unique(y, return_inverse=True)
+    else:
         values, place = np.unique(np.column_stack([y, offset]), axis=0, return_inverse=True)
     n_values = len(values)
     cell, inverse = np.unique(row * n_values + place.ravel(), return_inverse=True)

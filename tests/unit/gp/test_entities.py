@@ -179,6 +179,6 @@ def test_vocabularies_name_what_they_hold() -> None:
 @pytest.mark.parametrize(("odd", "other"), [("b ", "the item 'b'"), ("", "a missing id"), ("\t", "a missing id")])
 def test_ids_that_differ_in_spaces_alone_are_noticed(odd: str, other: str) -> None:
     pairs = [("a", "b"), ("b", odd), (odd, "a")]
-    with pytest.warns(DataWarning, match=f"1 item ids differ from others only in spaces.* is not {other}"):
+    with pytest.warns(DataWarning, match=f"Of the item ids, 1 differ from others only in spaces.* is not {other}"):
         GPPLClassifier(random_state=0).fit(pairs)
     GPPLClassifier(random_state=0).fit([("a", "b "), ("b ", "c d"), ("c d", "a")])  # no warning: there is no "b"

@@ -152,3 +152,6 @@ def test_labels_that_were_forgotten_are_noticed(model):
         model.fit(table)
     model.fit(table, [1, 0, 0])
     model.fit(table[["judge", "a", "b"]])
+    # Columns that look like labels may be those of the ids.
+    GPPLClassifier(left="a", right="Winner").fit(table[["judge", "a", "Winner"]][1:])
+    GPPLClassifier().fit(frame({"winner": ["x", "y"], "second": ["y", "z"]}))
