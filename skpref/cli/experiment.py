@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from skpref.cli.files import nearest
+from skpref._text import nearest
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
 import io
 import json
-import math
 import os
 import re
 import secrets
@@ -15,12 +13,12 @@ import sys
 import tempfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from skpref._text import lacks_number, printable
+from skpref._text import is_number, printable, with_point
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
     from skpref.data import Table
+    from skpref.data.columns import Columns
 
 _DELIMITERS = ",;\t|"
 _SEPARATORS = "comma", "semicolon", "tab", "bar"
@@ -52,14 +50,6 @@ LEAVE_OUT = "--missing drop leaves such rows out"
 Result = TypeVar("Result")
 
 
-class MissingCellError(DataError):
-    """Cells that are needed are empty."""
-
-    def __init__(self, message: str, rows: Sequence[int]) -> None:
-        super().__init__(message)
-        self.rows = rows  # of the sheet: all that lack such a cell
-
-
 class Format(NamedTuple):
     """What cannot be seen in a file of text."""
 
@@ -69,165 +59,22 @@ class Format(NamedTuple):
     decimal: str | None = None  # what is before the decimals of a number in text; None: a point
 
 
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """A file's columns."""
-
-    path: Path  # the file
-    columns: dict[str, list[Any]]  # cells by column: text (CSV) or values (Parquet)
-    lines: list[int]  # line (CSV) or row (Parquet) of each cell, from 1
-    unit: str  # what `lines` counts
-    decimal: str | None = None  # as in Format
-    notes: list[str] = field(default_factory=list)  # for the user, once all is read
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns, in order."""
-        return list(self.columns)
-
-    def usual(self, *names: str) -> str:
-        """Return the first column with a usual name, whatever its case and spaces; the first name if there is none."""
-        plain = {_plain(column): column for column in reversed(self.names)}
-        found = [name if name in self.columns else plain.get(_plain(name)) for name in names]
-        return next(filter(None, found), names[0])
-
-    def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
-        """Return an error that says where."""
-        where = [str(self.path)]
-        where += [f"{self.unit} {self.lines[index]}"] if index is not None else []
-        where += [f"column {column!r}"] if column is not None else []
-        return DataError(f"{', '.join(where)}: {text}")
-
-    def require(self, names: Sequence[str], purpose: str) -> None:
-        """Complain of a column that is missing, and name the nearest one."""
-        for name in names:
-            if name not in self.columns:
-                hint = nearest(name, self.names) or "."
-                alone = f"; cells are separated by one of {' '.join(_SEPARATORS)}" if len(self.names) == 1 else ""
-                raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
-
-    def take(self, rows: Sequence[int]) -> Sheet:
-        """Return some of the rows."""
-        columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
-        return replace(self, columns=columns, lines=[self.lines[row] for row in rows], notes=[])
-
-    def texts(self, name: str) -> list[str]:
-        """Return a column as text, empty where a cell is missing."""
-        return [as_id(cell) for cell in self.columns[name]]
-
-    def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
-        """Return a column of ids as text, shape (n,)."""
-        cells = self.texts(name)
-        empty = [index for index, cell in enumerate(cells) if not cell]
-        if empty:
-            what = f"{'an' if noun[0] in 'aeio' else 'a'} {noun}{'' if noun in {'label', 'feature'} else ' id'}"
-            raise MissingCellError(str(self.fault(f"{what} is missing", empty[0], name)), empty)
-        # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
-        if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
-            cells = [cell.removesuffix(".0") for cell in cells]
-        return np.array(cells, dtype=object)
-
-    def refuse_missing(self, name: str, levels: Sequence[str]) -> None:
-        """Complain of cells of a column of levels that hold none: nothing, or text such as NA."""
-        cells = self.texts(name)
-        empty = [index for index, cell in enumerate(cells) if lacks_number(cell) and cell not in levels]
-        if empty:
-            raise MissingCellError(str(self.fault(f"a level is missing{_got(cells[empty[0]])}", empty[0], name)), empty)
-
-    def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
-        """Return a column of numbers, shape (n,)."""
-        return self.matrix([name], meaning, low, high)[:, 0]
-
-    def numbers_or_none(self, name: str, meaning: str) -> list[float | None]:
-        """Return a column of numbers, with None where there is none."""
-        cells = enumerate(self.columns[name])
-        return [
-            None if lacks_number(cell) else self._number(row, name, -math.inf, math.inf, meaning) for row, cell in cells
-        ]
-
-    def matrix(self, names: Sequence[str], meaning: str, low: float = -math.inf, high: float = math.inf) -> Array:
-        """Return columns of numbers, shape (n, d)."""
-        for name in names:
-            if any(map(lacks_number, self.columns[name])):
-                raise self._missing_numbers(names, meaning)
-        rows = range(len(self.lines))
-        columns = [[self._number(row, name, low, high, meaning) for row in rows] for name in names]
-        return np.array(columns, dtype=np.float64).T
-
-    def _missing_numbers(self, names: Sequence[str], meaning: str) -> MissingCellError:
-        """Return the complaint of the first cell without a number, with all rows that have one."""
-        empty = [[index for index, cell in enumerate(self.columns[name]) if lacks_number(cell)] for name in names]
-        index, name = next((rows[0], name) for rows, name in zip(empty, names, strict=True) if rows)
-        cell = self.columns[name][index]
-        fault = self.fault(f"a number is missing{_in_brackets(meaning)}{_got(cell)}", index, name)
-        return MissingCellError(str(fault), sorted(set().union(*empty)))
-
-    def with_point(self, cell: Any) -> Any:
-        """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
-        return _with_point(cell) if self.decimal == "," else cell
-
-    def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
-        cell = self.columns[name][index]
-        more = _in_brackets(meaning)
-        try:
-            value = float(self.with_point(cell))
-        except (TypeError, ValueError):
-            advice = ""
-            if self.decimal == "," and is_number(cell):
-                advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
-            elif self.decimal != "," and is_number(_with_point(cell)):
-                advice = "; a comma before the decimals is read by --decimal ,"
-            elif self._is_odd_word(index, name):
-                advice = "; empty such cells, then --missing drop leaves their rows out"
-            raise self.fault(f"expected a number{more}, got {_short(cell)}{advice}", index, name) from None
-        if not math.isfinite(value):
-            raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
-        if not low <= value <= high:
-            bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
-            raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
-        return value
-
-    def _is_odd_word(self, index: int, name: str) -> bool:
-        """Tell whether most cells of the column of a word are numbers."""
-        cells = self.cells_like(index, name)
-        return 2 * sum(is_number(self.with_point(cell)) for cell in cells) > len(cells)
-
-    def cells_like(self, index: int, name: str) -> list[Any]:
-        """Return the cells of the column of a cell, as the file has it."""
-        del index
-        return self.columns[name]
-
-
-def _plain(name: str) -> str:
-    """Return a name without capitals, spaces, underscores and hyphens."""
-    return re.sub(r"[\s_-]+", "", name.lower())
-
-
-def _got(cell: str | None) -> str:
-    return f", got {_short(cell)}" if cell is not None and cell.strip() else ""
-
-
-def _in_brackets(meaning: str) -> str:
-    return f" ({meaning})" if meaning else ""
-
-
-def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | None) -> Result:
+def complete_rows(sheet: Columns, read: Callable[[Columns], Result], missing: str | None) -> Result:
     """Return what is read from a sheet; where `missing` is "drop", from the rows without a cell that it lacks."""
-    complete = sheet
-    while True:
-        try:
-            result = read(complete)
-        except MissingCellError as error:
-            if missing != "drop":
-                raise DataError(f"{error}; {LEAVE_OUT}") from error
-            complete = complete.take(sorted(set(range(len(complete.lines))) - set(error.rows)))
-            if not complete.lines:
-                raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
-        else:
-            for note in complete.notes:
-                say_note(note)
-            say_left_out(len(sheet.lines) - len(complete.lines), "row", f"of {sheet.path} ", "incomplete")
-            return result
+    from skpref.data.columns import complete as complete_columns  # only now: --help need not wait for scikit-learn
+
+    result, kept = complete_columns(sheet, read, missing)
+    for note in kept.notes:
+        say_note(note)
+    say_left_out(sheet.size - kept.size, "row", f"of {sheet.source} ", "incomplete")
+    return result
+
+
+def _sheet(path: Path, values: dict[str, list[Any]], lines: list[int], unit: str) -> Columns:
+    """Return the columns of a file."""
+    from skpref.data.columns import Columns  # only now, as above
+
+    return Columns(values, lines, unit, path, LEAVE_OUT, is_text=True)
 
 
 def say_note(note: str) -> None:
@@ -248,23 +95,7 @@ def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
         say_note(f"{rows} {reason} and left out")
 
 
-def _with_point(cell: Any) -> Any:
-    """Return the text of a number with a decimal comma as one with a point; None of other text."""
-    if not isinstance(cell, str):
-        return cell
-    return cell.replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(cell) else None
-
-
-def is_number(cell: Any) -> bool:
-    """Tell whether a cell can be read as a number."""
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def read_sheet(path: Path, form: Format | None = None) -> Sheet:
+def read_sheet(path: Path, form: Format | None = None) -> Columns:
     """Read a file, a folder of Parquet files, or standard input for the path "-"."""
     form = form or Format()
     is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
@@ -274,12 +105,12 @@ def read_sheet(path: Path, form: Format | None = None) -> Sheet:
             "files: name one file, or write the data by to_parquet of pandas"
         )
     sheet = _read_parquet(path, path) if is_dataset else _read_file(path, form)
-    if not sheet.lines:
+    if not sheet.size:
         raise sheet.fault("there are column names, but no rows")
     return replace(sheet, decimal=form.decimal)
 
 
-def _read_file(path: Path, form: Format) -> Sheet:
+def _read_file(path: Path, form: Format) -> Columns:
     with naming(path), _opened(path) as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
         head = source.read(4)
@@ -314,7 +145,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read as gzip ({error})") from error
 
 
-def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
+def _read_csv(path: Path, source: BinaryIO, form: Format) -> Columns:
     header = list(form.columns or ())
     _check_header("--columns", header)
     rows: list[list[str]] = []
@@ -336,7 +167,7 @@ def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
     if not header:
         raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
     columns = zip(*rows, strict=True) if rows else [[] for _ in header]
-    return Sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
+    return _sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
 
 
 def _csv_rows(path: Path, source: BinaryIO, form: Format) -> Iterator[tuple[int, list[str]]]:
@@ -375,7 +206,7 @@ def _is_json(source: BinaryIO) -> bool:
     return head[:1] in {b"{", b"["}
 
 
-def _read_json(path: Path, source: BinaryIO, form: Format) -> Sheet:
+def _read_json(path: Path, source: BinaryIO, form: Format) -> Columns:
     """Read a list of objects, or an object on each line."""
     try:
         text = source.read().decode(form.encoding or "utf-8-sig")
@@ -395,7 +226,7 @@ def _read_json(path: Path, source: BinaryIO, form: Format) -> Sheet:
         if not isinstance(record, dict):
             raise DataError(f"{path}, {unit} {line}: expected an object of JSON, such as {{'left': 'a'}}")
     names = list(dict.fromkeys(name for record in records for name in record))
-    return Sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
+    return _sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
 
 
 def _parsed(path: Path, text: str, line: int | None) -> Any:
@@ -416,7 +247,7 @@ def _check_header(where: str, header: list[str]) -> None:
         names.add(name)
 
 
-def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
+def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
     try:
         import pandas as pd
         import pyarrow as pa
@@ -432,7 +263,7 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
     names = [str(name).strip() for name in frame.columns]
     _check_header(str(path), names)
     columns = dict(zip(names, frame.to_numpy().T.tolist(), strict=True))
-    return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
+    return _sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
 def _schema_of(folder: Path) -> Any:
@@ -447,7 +278,7 @@ def items_purpose(id_column: str) -> str:
     return f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
 
 
-def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
+def read_table(sheet: Columns, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
     """Return ids and features of a file of items or users."""
     sheet.require((id_column, *(names or ())), purpose)
     wanted = names or tuple(name for name in sheet.names if name != id_column)
@@ -460,7 +291,7 @@ def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tup
     return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
 
 
-def read_ids(sheet: Sheet, id_column: str) -> NDArray[Any]:
+def read_ids(sheet: Columns, id_column: str) -> NDArray[Any]:
     """Return the ids of a file of items whose features do not matter, shape (n,)."""
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
@@ -468,7 +299,7 @@ def read_ids(sheet: Sheet, id_column: str) -> NDArray[Any]:
     return ids
 
 
-def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+def _check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):
         if first.setdefault(name, row) != row:
@@ -476,25 +307,11 @@ def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "i
             raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
-    lower = {other.lower(): other for other in names[:_MOST_NAMES]}
-    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
-
-
-def as_id(cell: Any) -> str:
-    """Text of an id: 7, 7.0 and "7" are one id, whichever file they stand in."""
-    if cell is None:
-        return ""
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
-
-
 def by_text(ids: NDArray[Any]) -> dict[str, Any]:
     """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
-    return {text(own): own for text in (str, as_id) for own in ids.tolist()}
+    from skpref.data.columns import as_text  # only now, as above
+
+    return {text(own): own for text in (str, as_text) for own in ids.tolist()}
 
 
 def as_in_model(cells: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
@@ -599,7 +416,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) 
 
 def _is_formula(cell: str) -> bool:
     """Whether a spreadsheet would run a cell, or would if it had no apostrophes before it; numbers are none."""
-    return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(_with_point(cell))
+    return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(with_point(cell))
 
 
 def _quoted(cell: Any) -> Any:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
+from skpref._text import nearest
 from skpref._version import __version__
 from skpref.cli.experiment import PAIRS, SIDES, by_key, read_arguments
-from skpref.cli.files import nearest
 from skpref.cli.values import (
     at_least,
     read_encoding,
@@ -54,9 +54,9 @@ _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one utility for each item", _COMPARISONS),
+    "gppl": Model("skpref.cli.tasks.comparisons:read_task", "comparisons: one utility for each item", _COMPARISONS),
     "crowd": Model(
-        "skpref.cli.tasks.comparisons:read",
+        "skpref.cli.tasks.comparisons:read_task",
         "comparisons by users: a consensus and personal utilities",
         (*_COMPARISONS, "user", "users", "groups"),
     ),
@@ -117,6 +117,7 @@ class Data:
     winner: str | None = None
     loser: str | None = None
     score: tuple[str, ...] | None = None
+    counts: tuple[str, ...] | None = None
     ranking: tuple[str, ...] | None = None
     contest: tuple[str, ...] | None = None
     rank: str | None = None
@@ -126,6 +127,9 @@ class Data:
     item_ranks: tuple[str, ...] | None = None
     missing: str | None = None
     on_self: str | None = None
+    mirrored: str | None = None
+    rest: str | None = None
+    unranked: tuple[str, ...] | None = None
     covariates: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
     label: str | None = None
@@ -397,6 +401,14 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
         "column of scores such as 2-1, or of the left score minus the right one; or two columns, A,B; the higher wins"
     )
     add("--score", type=read_names, metavar="A[,B]", help=text)
+    text = "columns of counts: wins of the left item, of the right one, and ties"
+    add("--counts", type=read_names, metavar="A,B[,C]", help=text)
+    text = "games that are all listed for both sides: read them once, or as two answers (default: error)"
+    add("--mirrored", choices=["error", "drop", "keep"], help=text)
+    text = "items that a ranking does not name: nothing is known about them, or they lost against those it names"
+    add("--rest", choices=["unknown", "lost"], help=text)
+    text = "ranks that mean that an item was not ranked, such as 0,99; none: all are ranks"
+    add("--unranked", type=read_names, metavar="A,B,...|none", help=text)
     text = "columns of rankings, the best first; cells at the end may be empty"
     add("--ranking", type=read_names, metavar="A,B,...", help=text)
     text = "columns of ranks, one for each item, with the name of the item; 1 is the best"

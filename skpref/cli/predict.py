@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import printable
+from skpref._text import nearest, printable
 from skpref.cli.files import (
     USERS,
     Format,
@@ -20,7 +20,6 @@ from skpref.cli.files import (
     check_file,
     complete_rows,
     counted,
-    nearest,
     read_sheet,
     say_note,
     write_csv,
@@ -46,14 +45,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
+    from skpref.data.columns import Columns
     from skpref.data.row_shards import ColumnDesign
 
 _ROLES = "user", "item", "left", "right"  # options that name columns
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 
-Columns = dict[str, "NDArray[Any]"]
+Predicted = dict[str, "NDArray[Any]"]
 
 
 def predict(options: Predict) -> int:
@@ -70,7 +69,7 @@ def predict(options: Predict) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
         sheet, predicted = complete_rows(sheet, lambda rows: (rows, rules[0](model, rows, options)), options.missing)
-    cells = {name: sheet.columns[name] for name in sheet.names if name not in predicted}
+    cells = {name: sheet.values[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
@@ -89,11 +88,11 @@ def predict(options: Predict) -> int:
     return 0
 
 
-def _with_trained_columns(options: Predict, sheet: Sheet) -> Predict:
+def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     """Return options with the columns that the model was learnt from, where the file has them; options come first."""
     trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
     used: dict[str, Any] = {
-        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.columns
+        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.values
     }
     shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
     if shown:
@@ -115,38 +114,38 @@ def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else cut(value)
 
 
-def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
+def _pairs(model: GPPLClassifier, sheet: Columns, options: Predict) -> Predicted:
     names = side_names(sheet, options)
     sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
     return _answers(model, [*_sides(model, sheet, names), *_covariates(model, sheet)])
 
 
-def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
+def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArray[Any]]:
     """Return the columns of the covariates of the model."""
     names = tuple(model.covariate_names_.tolist())
-    if names and not any(column in name for name in names for column in sheet.columns):
+    if names and not any(column in name for name in names for column in sheet.values):
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
         return []
     return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
 
 
-def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Columns:
+def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Predicted:
     """Return the probability that the left item is preferred, and those of three answers where a tie is one."""
     X = np.column_stack(columns)
-    predicted: Columns = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+    predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
     if model.likelihood_.ties_are_answers:
         predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
     return predicted
 
 
-def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, str]) -> list[NDArray[Any]]:
+def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Columns, names: tuple[str, str]) -> list[NDArray[Any]]:
     """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
     table = getattr(model.items, "ids", None)
     ids = model.item_ids_ if table is None else table
     return [_ids(sheet, name, "item", ids, strict=table is not None) for name in names]
 
 
-def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
+def _ids(sheet: Columns, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
     """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
     cells, texts = sheet.ids(name, noun), by_text(trained)
     unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in texts]
@@ -161,7 +160,7 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
     return as_in_model(cells, trained)
 
 
-def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
+def _crowd(model: CrowdGPPL, sheet: Columns, options: Predict) -> Predicted:
     user = options.user or sheet.usual(*USERS)
     purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
     names = side_names(sheet, options)
@@ -173,19 +172,19 @@ def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
 
 
-def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:
+def _rated(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     """Return ids of users and items; `trained` has those of the training."""
     names = read_columns(sheet, options, ("user", "item"))
     return np.column_stack([_ids(sheet, name, noun, getattr(trained, f"{noun}_ids_")) for noun, name in names.items()])
 
 
-def _stars(model: MaxMarginFactorization, sheet: Sheet, options: Predict) -> Columns:
+def _stars(model: MaxMarginFactorization, sheet: Columns, options: Predict) -> Predicted:
     X = _rated(model, sheet, options)
     mean, std = model.predict_score(X, return_std=True)
     return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
 
 
-def _machine(model: Any, sheet: Sheet, options: Predict) -> Columns:
+def _machine(model: Any, sheet: Columns, options: Predict) -> Predicted:
     design = last_step(model).design_
     if design is not None:
         return machine_columns(model, _rows_of(design, sheet))
@@ -195,7 +194,7 @@ def _machine(model: Any, sheet: Sheet, options: Predict) -> Columns:
     return machine_columns(model, _rated(model.steps[0][1], sheet, options))
 
 
-def _rows_of(design: ColumnDesign, sheet: Sheet) -> NDArray[Any]:
+def _rows_of(design: ColumnDesign, sheet: Columns) -> NDArray[Any]:
     """Return the columns of ids and numbers of a factorization machine that was fitted to files, shape (n, d)."""
     sheet.require(design.names, "The model was fitted with it")
     columns = [
@@ -205,14 +204,14 @@ def _rows_of(design: ColumnDesign, sheet: Sheet) -> NDArray[Any]:
     return np.column_stack([column.astype(object) for column in columns])
 
 
-def _numbers_or_booleans(sheet: Sheet, name: str) -> NDArray[Any]:
+def _numbers_or_booleans(sheet: Columns, name: str) -> NDArray[Any]:
     texts = [text.lower() for text in sheet.texts(name)]
     if all(text in _BOOLEANS for text in texts):
         return np.array([text == _BOOLEANS[1] for text in texts])
     return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
-def machine_columns(model: Any, X: NDArray[Any]) -> Columns:
+def machine_columns(model: Any, X: NDArray[Any]) -> Predicted:
     """Return what a factorization machine says of rows."""
     if isinstance(last_step(model), VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
@@ -222,7 +221,7 @@ def machine_columns(model: Any, X: NDArray[Any]) -> Columns:
     return {"prediction": mean, "std": std}
 
 
-def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[Any]:
+def features_of(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[Any]:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -231,22 +230,22 @@ def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[An
     return sheet.matrix(names.tolist(), "features are numeric")
 
 
-def _levels(model: GPOrdinalRegressor, sheet: Sheet, options: Predict) -> Columns:
+def _levels(model: GPOrdinalRegressor, sheet: Columns, options: Predict) -> Predicted:
     X = features_of(model, sheet, options)
     return {"level": model.predict(X), **_by_level(model, X)}
 
 
-def _numbers(model: SVGPRegressor, sheet: Sheet, options: Predict) -> Columns:
+def _numbers(model: SVGPRegressor, sheet: Columns, options: Predict) -> Predicted:
     mean, std = model.predict(features_of(model, sheet, options), return_std=True)
     return {"prediction": mean, "std": std}
 
 
-def _classes(model: SVGPClassifier, sheet: Sheet, options: Predict) -> Columns:
+def _classes(model: SVGPClassifier, sheet: Columns, options: Predict) -> Predicted:
     X = features_of(model, sheet, options)
     return {"class": model.predict(X), **_by_level(model, X)}
 
 
-def _by_level(model: Any, X: NDArray[Any]) -> Columns:
+def _by_level(model: Any, X: NDArray[Any]) -> Predicted:
     probabilities = model.predict_proba(X)
     return {f"p_{level}": column for level, column in zip(model.classes_.tolist(), probabilities.T, strict=True)}
 

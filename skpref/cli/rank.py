@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
+from skpref._text import nearest
 from skpref.cli.files import (
     Format,
     as_in_model,
@@ -17,7 +18,6 @@ from skpref.cli.files import (
     check_file,
     complete_rows,
     items_purpose,
-    nearest,
     read_ids,
     read_sheet,
     read_table,
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array
-    from skpref.cli.files import Result, Sheet
+    from skpref.cli.files import Result
     from skpref.cli.options import Rank
     from skpref.data import Table
+    from skpref.data.columns import Columns
 
 _MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
@@ -91,7 +92,7 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
         names, purpose = tuple(model.items.feature_names), items_purpose(options.id or "id")
 
-        def read(sheet: Sheet) -> Table:
+        def read(sheet: Columns) -> Table:
             """Return ids and features."""
             id_column = options.id or sheet.usual("id")
             return read_table(with_coded_words(sheet, names), id_column, purpose, "item", names)
@@ -114,13 +115,13 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         write_ranking(ranking, options.out)
 
 
-def _sheet(options: Rank) -> Sheet:
+def _sheet(options: Rank) -> Columns:
     """Return the file of items."""
     form = Format(options.separator, options.encoding, decimal=options.decimal)
     return read_sheet(cast("Path", options.items), form)
 
 
-def _read(options: Rank, read: Callable[[Sheet], Result]) -> Result:
+def _read(options: Rank, read: Callable[[Columns], Result]) -> Result:
     """Return what is read from the file of items."""
     return complete_rows(_sheet(options), read, options.missing)
 
@@ -237,7 +238,7 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
     return names, {f"p_{model.classes_[1]}": p[:, 1]}
 
 
-def _names_and_features(sheet: Sheet, whole: Sheet, model: Any, options: Rank) -> tuple[NDArray[Any], Array]:
+def _names_and_features(sheet: Columns, whole: Columns, model: Any, options: Rank) -> tuple[NDArray[Any], Array]:
     """Return names of some rows of a file, which are their numbers in it where it has none, and their features."""
     X = features_of(model, sheet, options)
     sheet.require([] if options.id is None else [options.id], "It was asked for by --id")

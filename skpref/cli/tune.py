@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
-from skpref._text import printable
+from skpref._text import nearest, printable
 from skpref.cli.advice import OPTIONS, advising_by_options
-from skpref.cli.files import check_file, check_folder, naming, nearest
+from skpref.cli.files import check_file, check_folder, naming
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
 from skpref.cli.progress import Bar

@@ -129,7 +129,7 @@ class _Where(NamedTuple):
         return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"
 
 
-def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401  # any array-like
+def _from_series(column: Any, where: _Where) -> IdColumn | None:  # any array-like
     """Return the ids of a pandas series of strings or categories, sharing equal strings; None for anything else."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") != "O" or not hasattr(column, "factorize"):
@@ -146,7 +146,7 @@ def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401
     return encoded
 
 
-def aware_times(column: Any) -> NDArray[Any] | None:  # noqa: ANN401  # any array-like
+def aware_times(column: Any) -> NDArray[Any] | None:  # any array-like
     """Return dates, and times with a zone, of pyarrow or polars as Python has them: NumPy has no zones."""
     dtype = getattr(column, "type", getattr(column, "dtype", None))
     kind = str(dtype)
@@ -155,7 +155,7 @@ def aware_times(column: Any) -> NDArray[Any] | None:  # noqa: ANN401  # any arra
     return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
 
 
-def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
+def _to_array(column: Any) -> NDArray[Any]:  # any array-like
     times = aware_times(column)
     if times is not None:
         return times
@@ -233,7 +233,7 @@ def _is_plain(kind: type) -> bool:
     return issubclass(kind, int | str | bytes)
 
 
-def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # an id may be anything
+def _plain(value: Any, row: int, where: _Where) -> Hashable:  # an id may be anything
     """Return an id as a plain hashable: numpy numbers and integral floats become int."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
         value = value.item()
@@ -251,7 +251,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
     return value  # type: ignore[no-any-return]  # hash() above is the check
 
 
-def is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
+def is_missing(value: Any) -> bool:  # an id may be anything
     # pandas.NA cannot be compared, so it is recognised by the name of its type.
     if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
         return True
@@ -260,7 +260,7 @@ def is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
     return False
 
 
-def single_id(value: Any, kind: str) -> IdColumn:  # noqa: ANN401  # an id may be anything
+def single_id(value: Any, kind: str) -> IdColumn:  # an id may be anything
     """Return the id of one item or user as a column, shape (1,)."""
     try:
         hash(value)
@@ -279,7 +279,7 @@ def kinds_of(ids: IdColumn) -> dict[str, Any]:
     return {_kind_of(held): next(value for value in values if type(value) is held) for held in types}
 
 
-def in_other_kinds(value: Any) -> list[int | str | bytes]:  # noqa: ANN401  # an id may be anything
+def in_other_kinds(value: Any) -> list[int | str | bytes]:  # an id may be anything
     """Return the ids of other kinds that look the same: 1 for "1" and "1.0", "1" and "1.0" for 1."""
     if isinstance(value, int):
         return [f"{value:d}", f"{value:d}.0", b"%d" % value]
@@ -360,7 +360,7 @@ _RATED = _Layout(
 )
 
 
-def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # noqa: ANN401  # any array-like
+def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # any array-like
     """Return the columns, each with its name for messages: X['left'] of a data frame, else X[:, 0]."""
     columns = _values_of_columns(X, name, layout)
     labels = column_names(X) or range(layout.width)
@@ -382,7 +382,7 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
             )
 
 
-def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
+def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
     refuse_collection(X, name)
     refuse_repeated_columns(X, name)
     if sparse.issparse(X):

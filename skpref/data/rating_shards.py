@@ -94,10 +94,10 @@ class RatingCounts:
 
 
 def read_rating_shard(
-    user: Any,  # noqa: ANN401  # array-likes
-    item: Any,  # noqa: ANN401
-    y: Any,  # noqa: ANN401
-    weight: Any,  # noqa: ANN401
+    user: Any,  # array-likes
+    item: Any,
+    y: Any,
+    weight: Any,
     levels: ArrayLike | None,
     first_row: int = 0,
 ) -> tuple[RatingSummary, RatingRows]:
@@ -125,7 +125,7 @@ def read_rating_shard(
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
 
-def _rows_of(y: Any, rows: IntArray) -> Any:  # noqa: ANN401  # array-like
+def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
     return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
 
 
@@ -179,7 +179,7 @@ def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
     return columns
 
 
-def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:  # noqa: ANN401
+def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:
     """Yield summary and ratings of runs of about a million rows of a dataset of pyarrow."""
     start = 0
     for table in runs_of_rows(dataset, [name for name in columns if name is not None]):

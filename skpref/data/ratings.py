@@ -184,7 +184,7 @@ class Ratings:
         first: IntArray,
         last: IntArray,
         differ: NDArray[np.bool_],
-        names: Any,  # noqa: ANN401
+        names: Any,
     ) -> NoReturn:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
         group = int(np.flatnonzero(differ)[0])
@@ -251,7 +251,7 @@ def rating_levels(
 
 
 def checked_ratings(
-    y: Any,  # noqa: ANN401 - any array-like
+    y: Any,
     levels: ArrayLike | None,
     users: IdColumn,
     items: IdColumn,
@@ -289,7 +289,7 @@ def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
     return ordered
 
 
-def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
+def _values(y: Any) -> NDArray[Any]:
     if y is None:
         raise DataError("an estimator of ratings requires y to be passed, but the target y is None")
     if sparse.issparse(y):
@@ -368,7 +368,7 @@ def _user_and_item(users: IdColumn, items: IdColumn, row: int, numbers: IntArray
 
 
 def from_matrix(
-    matrix: Any,  # noqa: ANN401 - any sparse or dense matrix
+    matrix: Any,
     users: ArrayLike | None = None,
     items: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -429,7 +429,7 @@ def from_matrix(
     return X, y
 
 
-def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: ANN401 - any sparse matrix
+def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:
     entries = check_structure(matrix, "matrix").tocoo()
     row, column = (np.asarray(index, dtype=np.int64) for index in (entries.row, entries.col))
     zero = np.flatnonzero(entries.data == 0)

@@ -205,7 +205,7 @@ class Table:
         require(are_names(self._feature_names, width), self, "feature_names", f"must be {width} names")
 
 
-def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like
+def _read_features(features: Any) -> Features:  # any array-like
     values = check_array(features, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     if sparse.issparse(values):
         values = sparse.csr_array(values, copy=True)
@@ -225,7 +225,7 @@ def _freeze(values: Features) -> Features:
     return values
 
 
-def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any array-like
+def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # any array-like
     if ids is None:
         return Vocabulary.range(n_items)
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
@@ -238,7 +238,7 @@ def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any arra
     return vocabulary
 
 
-def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # noqa: ANN401  # any sequence
+def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # any sequence
     read = tuple(map(str, names))
     if isinstance(names, str) or len(read) != n_features:
         raise DataError(f"feature_names must be {n_features} names, one per column of features; got {len(read)}")
@@ -271,7 +271,7 @@ def _digest(features: Features, ids: IdColumn) -> str:
     return digest.hexdigest()
 
 
-def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # noqa: ANN401  # hashlib's type is private
+def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # hashlib's type is private
     digest.update(tag.encode())
     for array in arrays:
         # One width and byte order, so that the digest is the same everywhere.
@@ -279,7 +279,7 @@ def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # noqa: ANN401
         digest.update(np.ascontiguousarray(wide).data)
 
 
-def _feed_id(digest: Any, value: Any) -> None:  # noqa: ANN401  # an id may be anything
+def _feed_id(digest: Any, value: Any) -> None:  # an id may be anything
     if isinstance(value, str):
         content = value.encode("utf-8", "surrogatepass")
     else:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
+    from skpref.data.columns import Columns
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
@@ -278,7 +278,7 @@ def _time_folds(time: Array, n_folds: int) -> list[Split]:
     return [(train, test) for train, test in folds if test.size] or [_latest(time, float(shares[-1]))]
 
 
-def read_data(options: Data) -> Sheet:
+def read_data(options: Data) -> Columns:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
@@ -290,36 +290,31 @@ def format_of_others(options: Data) -> Format:
     return Format(encoding=options.encoding, decimal=options.decimal)
 
 
-def weight_column(sheet: Sheet, options: Data) -> str | None:
-    """Return the column of weights: the named one, or one with the usual name that is no feature; None without any."""
-    name = options.weight or sheet.usual("weight")
-    is_found = name in sheet.columns and name not in (options.features or ())
-    return name if is_found or options.weight is not None else None
+def read_line(reading: object) -> str:
+    """Return the line of a report that says what was read; nothing of data that are in no file."""
+    return f"\nRead: {reading}" if str(reading) else ""
 
 
-def read_weights(sheet: Sheet, options: Data) -> Array:
-    """Return the column of weights, or 1 where there is none, shape (n,)."""
-    name = weight_column(sheet, options)
-    if name is None:
-        return np.ones(len(sheet.lines))
-    sheet.require((name,), "It was asked for by --weight")
-    if name != (options.weight or "weight"):
-        sheet.notes.append(f"weights from column {name!r}; --weight names another column")
-    weight = sheet.numbers(name, low=0.0, meaning="weight")
+def read_weights(sheet: Columns, options: Data) -> Array:
+    """Return the column of weights that an option names, or 1 where none does, shape (n,)."""
+    if options.weight is None:
+        return np.ones(sheet.size)
+    sheet.require((options.weight,), "It was asked for by --weight")
+    weight = sheet.numbers(options.weight, low=0.0, meaning="weight")
     if not (weight > 0.0).any():
-        raise sheet.fault("all weights are zero", column=name)
+        raise sheet.fault("all weights are zero", column=options.weight)
     return weight
 
 
-def read_groups(sheet: Sheet, column: str | None) -> NDArray[Any] | None:
+def read_groups(sheet: Columns, column: str | None) -> NDArray[Any] | None:
     """Return the column whose values stay together in splits, shape (n,)."""
     if column is None:
         return None
     sheet.require((column,), "It was asked for by --group")
-    return np.array([str(cell).strip() for cell in sheet.columns[column]], dtype=object)
+    return np.array([text.strip() for text in sheet.texts(column)], dtype=object)
 
 
-def check_size(sheet: Sheet, n: int, noun: str, options: Data) -> None:
+def check_size(sheet: Columns, n: int, noun: str, options: Data) -> None:
     """Refuse a file of too few rows: of none, or for a hold-out."""
     if not n or (n < _FEWEST_ROWS and isinstance(options, Tune)):
         advice = f"at least {_FEWEST_ROWS} are needed for a hold-out; `skpref fit` needs none"

@@ -5,22 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from skpref._text import nearest
+from skpref.cli.advice import as_of_command
 from skpref.cli.files import (
-    LEAVE_OUT,
     USERS,
-    MissingCellError,
-    Sheet,
     complete_rows,
     counted,
     items_purpose,
-    nearest,
     read_sheet,
     read_table,
     say_left_out,
@@ -49,27 +46,19 @@ from skpref.cli.tasks.base import (
     log_loss_of,
     read_data,
     read_groups,
-    read_weights,
-    weight_column,
+    read_line,
 )
-from skpref.cli.tasks.doubts import notes_on_columns, notes_on_sides
-from skpref.cli.tasks.layouts import (
-    Answers,
-    noun_of_several,
-    read_answers,
-    read_covariates,
-    read_shown_items,
-    usable_rows,
-)
+from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
+from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
-from skpref.exceptions import DataError
+from skpref.data.columns import complete
+from skpref.data.roles import ReadRows, Roles, read
 from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -77,6 +66,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome, Split
+    from skpref.data.columns import Columns
     from skpref.gp.crowd import CrowdGPPL
     from skpref.metrics import Calibration
     from skpref.search.loop import Settings
@@ -159,6 +149,7 @@ class Comparisons:
     groups: tuple[str, ...] = ()  # the same, without covariates
     unit: str = "groups"  # what rows.groups are: groups of --group, or tasks or rankings with several comparisons each
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
+    reading: str = ""  # what was read of the file
 
     @property
     def n_items(self) -> int:
@@ -244,6 +235,7 @@ class ComparisonTask(Task):
         return (
             f"Data: {facts['data.source']}: {counted(self.rows.size, 'comparisons')}{people} of "
             f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
+            f"{read_line(data.reading)}"
         )
 
     def settings(self, params: Settings) -> Settings:
@@ -361,7 +353,7 @@ def _tuned(outcome: Outcome) -> PairFigures:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read(options: Data) -> ComparisonTask:
+def read_task(options: Data) -> ComparisonTask:
     """Read the files of a job."""
     if options.data is None:
         return ComparisonTask(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
@@ -371,113 +363,88 @@ def read(options: Data) -> ComparisonTask:
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
     sheet = read_data(options)
-    user_name = _user_column(sheet, options)
-    sheet = usable_rows(sheet, options, user_name)
-    with _how_to_leave_out():
-        answers = read_answers(sheet, options)
-        weight = read_weights(sheet, options)
-    items = read_shown_items(sheet, options)
-    for note in sheet.notes:
-        say_note(f"{sheet.path}: {note}")
+    roles = roles_of(sheet, options)
+
+    def read_part(part: Columns) -> tuple[ReadRows, Table | None, NDArray[Any] | None, Array | None]:
+        rows = read(part, roles, None)
+        shown = read_shown_items(part, options)
+        return rows, shown, read_groups(part, options.group), read_times(part, options.time_split)
+
+    with as_of_command():
+        (read_rows, items, groups, time), kept = complete(sheet, read_part, options.missing)
+    reading = read_rows.reading.of_all(sheet, kept)
+    for note in (*sheet.notes, *kept.notes):
+        say_note(f"{sheet.source}: {note}")
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
-        answers = _without(answers, incomplete, "item", answers.left, answers.right)
-        names = answers.names[:2] if answers.pairs else (None, None)
-        for name, column in zip(names, (answers.left, answers.right), strict=True):
-            _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
-    user, users, incomplete = _read_users(sheet, options, answers.names)
-    if user is not None:
-        answers = _without(answers, incomplete, "user", user[answers.origin])
-    with _how_to_leave_out():
-        rows = _rows(sheet, user, answers, weight, options)
-        if options.groups is not None:
-            rows = _with_groups(sheet, rows, answers, options)
-        if options.covariates is not None:
-            rows = _with_covariates(sheet, rows, answers, options.covariates)
-    for note in _doubts(rows, user, answers, options):
-        say_note(f"{sheet.path}: {note}")
+        read_rows = _without(read_rows, incomplete, "item", read_rows.left, read_rows.right)
+        names = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
+        for name, column in zip(names, (read_rows.left, read_rows.right), strict=True):
+            _check_known(kept, name, column, items.vocabulary, str(options.items), rows=read_rows.origin)
+    users: Table | None = None
+    if options.users is not None and read_rows.user is not None:
+        users, incomplete = _read_table(options.users, roles.user, _USERS_FILE.format(name=roles.user), "user", options)
+        read_rows = _without(read_rows, incomplete, "user", read_rows.user)
+        origin = read_rows.origin
+        _check_known(kept, roles.user, read_rows.user, users.vocabulary, str(options.users), "user", origin)
+    _check_covariates(kept, read_rows, roles, options.covariates or ())
+    rows = _rows(read_rows, roles, groups, time, options.seed)
+    for note in _doubts(read_rows, roles):
+        say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
-    names = options.covariates or ()
+    won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Comparisons(
         *(rows, items, source, options.group),
-        user=user_name,
+        user=roles.user,
         users=users,
-        has_sides=has_sides,
-        covariates=names,
-        groups=options.groups or (),
-        unit="groups" if options.group is not None else noun_of_several(options),
-        sides=answers.names[:2] if answers.pairs else (),
+        has_sides=not (roles.several or won),
+        covariates=options.covariates or (),
+        groups=roles.groups,
+        unit="groups" if options.group is not None else _noun_of_units(roles),
+        sides=() if roles.several else (roles.left or roles.winner, roles.right or roles.loser),
+        reading=str(reading),
     )
 
 
-@contextmanager
-def _how_to_leave_out() -> Iterator[None]:
-    """Add to a complaint of an empty cell how to leave its row out."""
-    try:
-        yield
-    except MissingCellError as error:
-        raise DataError(f"{error}; {LEAVE_OUT}") from error
+def _noun_of_units(roles: Roles) -> str:
+    """Return what has several comparisons: tasks of choices, rankings, or rows of ratings."""
+    if roles.item_ratings or not roles.several:
+        return "rows"
+    return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
 def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
     """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
     sheet = read_sheet(path, format_of_others(options))
-    if id_column not in sheet.columns and (noun == "user" or options.id is None):
+    if id_column not in sheet.values and (noun == "user" or options.id is None):
         names = (id_column, "id", *USERS) if noun == "user" else ("id",)
         id_column = sheet.usual(*names)
-        if id_column in sheet.columns and id_column not in names[:2]:
+        if id_column in sheet.values and id_column not in names[:2]:
             say_note(f"{path}: {noun}s from {id_column!r}")
     table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
     named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
     return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
 
 
-def _without(answers: Answers, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> Answers:
+def _without(rows: ReadRows, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> ReadRows:
     """Return the comparisons that have no id of an incomplete item or user in some columns."""
     kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
     say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
-    return answers if kept.all() else answers.take(kept)
+    return rows if kept.all() else rows.take(kept)
 
 
-def _user_column(sheet: Sheet, options: Data) -> str | None:
-    return (options.user or sheet.usual(*USERS)) if options.model == "crowd" else None
-
-
-def _read_users(
-    sheet: Sheet, options: Data, others: tuple[str, ...]
-) -> tuple[NDArray[Any] | None, Table | None, set[str]]:
-    """Return the column of who answered, the table of users, and the ids that it lacks for want of a feature."""
-    name = _user_column(sheet, options)
-    if name is None:
-        return None, None, set()
-    purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
-    sheet.require((name,), purpose)
-    if name in {*others, weight_column(sheet, options)}:
-        raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
-    user = sheet.ids(name, "user")
-    if name != (options.user or "user"):
-        say_note(f"{sheet.path}: users from {name!r}; --user names another column")
-    if options.users is None:
-        return user, None, set()
-    users, incomplete = _read_table(options.users, name, _USERS_FILE.format(name=name), "user", options)
-    rows = np.array([row for row, cell in enumerate(user.tolist()) if cell not in incomplete], dtype=np.int64)
-    _check_known(sheet, name, user[rows], users.vocabulary, str(options.users), "user", rows)
-    return user, users, incomplete
-
-
-def _doubts(rows: Rows, user: NDArray[Any] | None, answers: Answers, options: Data) -> list[str]:
+def _doubts(rows: ReadRows, roles: Roles) -> list[str]:
     """Return notes on ids of items, users and groups that look like mistakes."""
-    notes = notes_on_sides(answers.names, answers.left, answers.right) if answers.pairs else []
-    groups = rows.X[:, rows.X.shape[1] - len(options.groups or ()) :]
-    ids = {"item": np.concatenate([answers.left, answers.right]), "group": groups}
-    return [*notes, *notes_on_columns(ids if user is None else {**ids, "user": user})]
+    sides = (roles.left or roles.winner, roles.right or roles.loser)
+    notes = [] if roles.several else notes_on_sides(sides, rows.left, rows.right)
+    ids = {"item": np.concatenate([rows.left, rows.right]), "group": np.array([*map(list, rows.groups)], dtype=object)}
+    return [*notes, *notes_on_columns(ids if rows.user is None else {**ids, "user": rows.user})]
 
 
 def _check_known(
-    sheet: Sheet,
+    sheet: Columns,
     name: str | None,
     ids: NDArray[Any],
     vocabulary: Vocabulary,
@@ -495,47 +462,32 @@ def _check_known(
         raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
 
 
-def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[str, ...]) -> Rows:
-    """Return the rows with the covariates as further columns, of which the signs follow the sides."""
-    if not answers.pairs:
-        raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
-    values = read_covariates(sheet, names)
-    for name in names:
-        parts = [name] if name in sheet.columns else [part.strip() for part in name.split("-")]
-        for part in parts:
-            if part in answers.names:
-                raise sheet.fault("this column holds items or answers; --covariates must name others", None, part)
-    swapped = (rows.X[:, -2] != answers.left)[:, None]
-    return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
+def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
+    """Refuse constant covariates, and note those that are never negative."""
+    if rows.covariates is None:
+        return
+    for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
+        if values.size and (values == values[0]).all():
+            raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
+        for note in [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values):
+            say_note(f"{sheet.source}: {note}")
 
 
-def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> Rows:
-    """Return the rows with the columns of groups as further ones."""
-    if options.covariates is not None:
-        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
-    names = options.groups or ()
-    sheet.require(names, "It was asked for by --groups")
-    others = {*answers.names, _user_column(sheet, options), weight_column(sheet, options)}
-    for name in names:
-        if name in others or names.count(name) > 1:
-            raise sheet.fault("this column has another meaning; --groups must name others, each once", None, name)
-    return replace(rows, X=np.column_stack([rows.X, *(sheet.ids(name, "group")[answers.origin] for name in names)]))
-
-
-def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, weight: Array, options: Data) -> Rows:
-    left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
-    groups = read_groups(sheet, options.group)
-    time = read_times(sheet, options.time_split)
+def _rows(rows: ReadRows, roles: Roles, groups: NDArray[Any] | None, time: Array | None, seed: int) -> Rows:
+    """Return comparisons as the estimator takes them; without sides, those of random rows are exchanged."""
+    left, right, y, origin, C = rows.left, rows.right, rows.y, rows.origin, rows.covariates
     if groups is not None:
         groups = groups[origin]
-    elif not answers.pairs and (user is None or _have_several(user[origin], origin)):
-        groups = origin.astype(object)  # comparisons of one ranking share its noise
-    if y is None or not answers.pairs:  # with the winner always on the left, calibration would see ones only
+    elif np.unique(rows.unit).size < rows.unit.size and (rows.user is None or _have_several(rows.user, rows.unit)):
+        groups = rows.unit.astype(object)  # comparisons of one ranking, or one game, share their noise
+    if y is None or roles.several:  # with the winner always on the left, calibration would see ones only
         won = np.ones(left.size) if y is None else y
-        swap = np.random.default_rng(options.seed).random(left.size) < 0.5
+        swap = np.random.default_rng(seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
-    ids = [left, right] if user is None else [user[origin], left, right]
-    return Rows(np.column_stack(ids), y, weight[origin] * answers.share, groups, None if time is None else time[origin])
+        C = None if C is None else np.where(swap[:, None], -C, C)
+    ids = [left, right] if rows.user is None else [rows.user, left, right]
+    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups])
+    return Rows(X, y, rows.weight, groups, None if time is None else time[origin])
 
 
 def _have_several(user: NDArray[Any], origin: IntArray) -> bool:

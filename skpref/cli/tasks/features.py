@@ -26,12 +26,13 @@ from skpref.cli.tasks.base import (
     check_size,
     read_data,
     read_groups,
+    read_line,
     read_weights,
-    weight_column,
 )
 from skpref.cli.tasks.comparisons import PairFigures
 from skpref.cli.tasks.ratings import RatingFigures, levels_text
 from skpref.data.levels import ordered_levels
+from skpref.data.roles import reading_of
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.search import LogInteger, default_space
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome, Split
+    from skpref.data.columns import Columns
+    from skpref.data.roles import Reading
     from skpref.search.loop import Settings
 
 _SHOWN = 15  # features
@@ -61,6 +63,7 @@ class Labelled(NamedTuple):
     labels: NDArray[Any]  # labels by number; of numbers, nothing
     source: str  # where the data are from
     group: str | None = None  # column whose values stay together
+    reading: Reading | str = ""  # what was read of the file
 
     @property
     def digest(self) -> str:
@@ -99,7 +102,8 @@ class LabelTask(Task):
         groups = f", {counted(facts['data.n_groups'], 'groups')}" if facts["data.n_groups"] else ""
         labels = f", labels {cut(facts['data.labels'])}" if data.labels.size else ""
         shape = f"{counted(data.rows.size, 'rows')} of {counted(len(data.columns), 'columns')}"
-        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {facts['data.sha256'][:12]}"
+        sha256 = facts["data.sha256"][:12]
+        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {sha256}{read_line(data.reading)}"
 
     def split_note(self) -> str:
         return "" if self.data.group is None else f", split by {self.data.group}"
@@ -236,13 +240,13 @@ def read_ordinal(options: Data) -> OrdinalTask:
     return complete_rows(read_data(options), lambda sheet: _ordinal_task(sheet, options), options.missing)
 
 
-def _ordinal_task(sheet: Sheet, options: Data) -> OrdinalTask:
+def _ordinal_task(sheet: Columns, options: Data) -> OrdinalTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or sheet.usual("label")
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
-    data = Labelled(rows, names, labels, str(options.data), options.group)
+    data = Labelled(rows, names, labels, str(options.data), options.group, _reading(sheet, options, label, names))
     template = GPOrdinalRegressor(random_state=options.seed, class_order=np.arange(labels.size))
     return OrdinalTask(data, template, ABSOLUTE_ERROR)
 
@@ -252,7 +256,7 @@ def read_sparse(options: Data) -> FeatureTask:
     return complete_rows(read_data(options), lambda sheet: _sparse_task(sheet, options), options.missing)
 
 
-def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
+def _sparse_task(sheet: Columns, options: Data) -> FeatureTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or sheet.usual("label")
     labels: NDArray[Any] = np.array([])
@@ -265,19 +269,25 @@ def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))
-    data = Labelled(rows, names, labels, str(options.data), options.group)
+    data = Labelled(rows, names, labels, str(options.data), options.group, _reading(sheet, options, label, names))
     task = FeatureTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)
     most = min(template.n_inducing, rows.size)
     task.space["n_inducing"] = LogInteger(min(50, most), most)
     return task
 
 
-def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
+def _reading(sheet: Columns, options: Data, label: str, names: tuple[str, ...]) -> Reading:
+    """Return what was read of a file."""
+    named = {"label": label, "features": names, "group": options.group, "weights": options.weight or "none"}
+    return reading_of(sheet, named, (label, *names, options.group, options.weight))
+
+
+def _read_features(sheet: Columns, options: Data) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
     """Return names and values of the features, and the groups."""
     label, group = options.label or sheet.usual("label"), options.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     groups = read_groups(sheet, group)
-    others = {label, group, weight_column(sheet, options), sheet.usual("id")}
+    others = {label, group, options.weight, sheet.usual("id")}
     names = tuple(name for name in sheet.names if name not in others)
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")
@@ -290,7 +300,7 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
 
 
 def _ordered(
-    sheet: Sheet, name: str, cells: NDArray[Any], order: tuple[str, ...] | None
+    sheet: Columns, name: str, cells: NDArray[Any], order: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return levels, low to high, and the number of each row's: whole numbers by themselves, words by --class-order."""
     sheet.refuse_missing(name, order or ())
@@ -313,7 +323,7 @@ def _ordered(
     return ordered_levels(numbers.astype(np.int64))
 
 
-def _two_classes(sheet: Sheet, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _two_classes(sheet: Columns, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two labels, and 0 or 1 for each row."""
     labels, y = np.unique(sheet.ids(label, "label").astype(str), return_inverse=True)
     if labels.size != 2:

@@ -12,7 +12,7 @@ from skpref.cli.files import complete_rows
 from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_weights
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
-from skpref.cli.tasks.ratings import read_columns, read_levels, read_rated
+from skpref.cli.tasks.ratings import read_columns, read_levels, read_rated, reading
 from skpref.data import OneHotDesign
 from skpref.data.levels import ordered_levels
 from skpref.exceptions import DataError
@@ -23,9 +23,9 @@ from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
     from skpref.cli.tasks.ratings import RatingFigures
+    from skpref.data.columns import Columns
     from skpref.search.loop import Settings
 
 
@@ -84,7 +84,7 @@ def read(options: Data) -> MachineTask:
     return complete_rows(rated, lambda sheet: _machine_task(sheet, options), options.missing)
 
 
-def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
+def _machine_task(sheet: Columns, options: Data) -> MachineTask:
     names = read_columns(sheet, options)
     ids = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     labels: NDArray[Any] = np.array([])
@@ -104,14 +104,15 @@ def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
         task, metric, machine = LevelMachineTask, _LEVELS, VariationalFMOrdinal(class_order=np.arange(labels.size))
     rows = Rows(np.column_stack(ids), y, read_weights(sheet, options))
     check_size(sheet, rows.size, "rows", options)
-    data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
+    pair = names["user"], names["item"]
+    data = Labelled(rows, pair, labels, str(options.data), reading=reading(sheet, options, names))
     sheet.notes.extend(notes_on_columns(dict(zip(("user", "item"), ids, strict=True))))
     machine.set_params(random_state=options.seed)
     template = WeightedPipeline([("onehotdesign", OneHotDesign()), (step.replace("-", ""), machine)])
     return task(data, template, metric)
 
 
-def _zeros_and_ones(sheet: Sheet, name: str) -> NDArray[Any]:
+def _zeros_and_ones(sheet: Columns, name: str) -> NDArray[Any]:
     y = sheet.numbers(name, 0.0, 1.0, "0 or 1")
     for row in np.flatnonzero((y != 0.0) & (y != 1.0))[:1].tolist():
         raise sheet.fault(f"expected 0 or 1, got {y[row]:g}; --model fm takes any number", row, name)

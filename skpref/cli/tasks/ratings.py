@@ -12,11 +12,22 @@ import numpy as np
 from skpref.cli.files import USERS, complete_rows, counted, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
-from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
+from skpref.cli.tasks.base import (
+    ABSOLUTE_ERROR,
+    Files,
+    Metric,
+    Rows,
+    Task,
+    check_size,
+    read_data,
+    read_line,
+    read_weights,
+)
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.grids import stacked
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
+from skpref.data.roles import reading_of
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
@@ -29,10 +40,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome, Split
+    from skpref.data.columns import Columns
     from skpref.data.ratings import Duplicates
+    from skpref.data.roles import Reading
     from skpref.factorization.max_margin.base import MaxMarginFactorization
     from skpref.search.loop import Settings
 
@@ -93,6 +105,7 @@ class Stars(NamedTuple):
     levels: NDArray[Any]  # (L,): levels by number
     source: str  # where the data are from
     columns: dict[str, str]  # names of the columns of user and item
+    reading: Reading | str = ""  # what was read of the file
 
     @property
     def X(self) -> NDArray[Any]:
@@ -156,7 +169,7 @@ class RatingTask(Task):
         ratings, users, items = (counted(facts[f"data.n_{noun}"], noun) for noun in ("ratings", "users", "items"))
         return (
             f"Data: {facts['data.source']}: {ratings} by {users} of {items}, "
-            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
+            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}{read_line(self.stars.reading)}"
         )
 
     def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:
@@ -273,13 +286,13 @@ def read_ratings(options: Data) -> Stars:
     return complete_rows(rated, lambda sheet: _stars(sheet, options), options.missing)
 
 
-def read_rated(options: Data) -> tuple[Sheet, Data]:
+def read_rated(options: Data) -> tuple[Columns, Data]:
     """Return a file whose rows are user, item and rating, also if it is a grid, and options that name its columns."""
     sheet = read_data(options)
     return (sheet, options) if options.item_ratings is None else stacked(sheet, options)
 
 
-def _stars(sheet: Sheet, options: Data) -> Stars:
+def _stars(sheet: Columns, options: Data) -> Stars:
     names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     levels, level = read_levels(sheet, names["rating"], options.levels, (user, item))
@@ -294,10 +307,15 @@ def _stars(sheet: Sheet, options: Data) -> Stars:
     rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     columns = {role: names[role] for role in ("user", "item")}
     sheet.notes.extend(notes_on_columns({"user": users.ids, "item": items.ids}))
-    return Stars(rated, users.ids, items.ids, levels, str(options.data), columns)
+    return Stars(rated, users.ids, items.ids, levels, str(options.data), columns, reading(sheet, options, names))
 
 
-def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
+def reading(sheet: Columns, options: Data, names: dict[str, str]) -> Reading:
+    """Return what was read of a file of ratings."""
+    return reading_of(sheet, {**names, "weights": options.weight or "none"}, (*names.values(), options.weight))
+
+
+def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
     """Return the names of the columns of user, item and rating."""
     names = {role: _column(sheet, role, getattr(options, role)) for role in roles}
     if len(set(names.values())) < len(names):
@@ -305,7 +323,7 @@ def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "
     return names
 
 
-def _column(sheet: Sheet, role: str, name: str | None) -> str:
+def _column(sheet: Columns, role: str, name: str | None) -> str:
     """Return the column that was named, or the one with a usual name."""
     name = name or sheet.usual(*_NAMES[role])
     sheet.require((name,), _PURPOSE)
@@ -313,18 +331,18 @@ def _column(sheet: Sheet, role: str, name: str | None) -> str:
 
 
 def read_levels(
-    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
+    sheet: Columns, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], IntArray]:
     """Return all levels, low to high, and the number of each rating's; say where the file has another."""
     try:
         return _levels(sheet, name, declared, ids)
     except DataError as error:
-        where = str(error).startswith(str(sheet.path))
+        where = str(error).startswith(str(sheet.source))
         raise error if where else sheet.fault(f"{error} (--levels)", None, name) from error
 
 
 def _levels(
-    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
+    sheet: Columns, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], IntArray]:
     """Return all levels, low to high, and the number of each rating's."""
     if declared is None:
@@ -349,7 +367,7 @@ def _whole(values: Array) -> NDArray[Any]:
     return values.astype(np.int64) if (values == np.floor(values)).all() and np.abs(values).max() < 2**53 else values
 
 
-def _check_alike(sheet: Sheet, ratings: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
+def _check_alike(sheet: Columns, ratings: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
     """Complain of a user who rated an item differently twice, by line."""
     key = ratings.user * max(ratings.n_items, 1) + ratings.item
     order = np.argsort(key, kind="stable")
