@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, logit, ndtr
@@ -19,6 +19,7 @@ from sklearn.model_selection import cross_val_score
 from skpref import GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.kernels import Linear, ProductMatern
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +194,7 @@ def test_ties_draw_together() -> None:
     assert tied.score([["a", "c"], ["a", "b"]], [1, 0.5]) == 1.0  # ties are left out
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     weight=st.lists(st.integers(0, 3), min_size=30, max_size=30).filter(any),
     seed=st.integers(0, 2**31),
