@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from datetime import date, time, timedelta
+from numbers import Number
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
+import narwhals as nw
 import numpy as np
 from scipy import sparse
 from sklearn.utils import validation
@@ -25,12 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ON_DASK",
+    "are_missing",
+    "as_frame",
+    "as_series",
     "assert_all_finite",
     "check_array",
     "check_numbers",
     "check_sparse",
     "check_structure",
     "column_names",
+    "is_missing",
     "refuse_collection",
     "refuse_dates",
     "refuse_repeated_columns",
@@ -176,6 +182,21 @@ def _as_table(X: Any) -> Any:
     return pyarrow.Table.from_batches([X]) if pyarrow is not None and isinstance(X, pyarrow.RecordBatch) else X
 
 
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """Return a data frame of pandas, polars or pyarrow as one of narwhals; None for anything else."""
+    frame = nw.from_native(_as_table(X), eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def as_series(column: Any) -> nw.Series[Any] | None:
+    """Return a column of pandas, polars or pyarrow as one of narwhals; None for anything else."""
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(column, pyarrow.Array):
+        column = pyarrow.chunked_array([column])
+    series = nw.from_native(column, series_only=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
+
+
 def _with_empty_zeros(X: Any) -> Any:
     """Return a data frame whose sparse columns leave zeros out, and not NaN as by default, or another number."""
     if not (hasattr(X, "isetitem") and X.ndim == 2):
@@ -215,6 +236,24 @@ def _too_large(name: str) -> DataError:
 
 
 # --------------------------------------------------------------------------------------------- dates and missing values
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell is empty: None, NaN, NaT, pandas.NA or masked."""
+    # pandas.NA cannot be compared, so it is recognised by the name of its type.
+    if cell is None or type(cell).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
+        return True
+    return isinstance(cell, Number | np.datetime64 | np.timedelta64) and bool(cell != cell)  # noqa: PLR0124 - NaN
+
+
+def are_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which cells of an array are empty."""
+    if values.dtype.kind in "fcmM":
+        return np.asarray(values != values)  # noqa: PLR0124 - NaN and NaT
+    cells = values.ravel().tolist() if values.dtype.kind == "O" else []
+    if all(issubclass(held, str | bytes | int) for held in set(map(type, cells))):
+        return np.zeros(values.shape, dtype=bool)
+    return np.fromiter(map(is_missing, cells), dtype=bool, count=len(cells)).reshape(values.shape)
+
+
 def check_numbers(X: Any, name: str) -> Any:
     """Return an array-like as it is, lists as an array; refuse dates, masked elements and missing values of pandas."""
     refuse_collection(X, name)

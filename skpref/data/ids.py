@@ -9,15 +9,18 @@ NULs.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
-from numbers import Number
+from collections import defaultdict
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skpref._validation import column_names, refuse_collection, refuse_repeated_columns
+from skpref._validation import as_frame, as_series, column_names, is_missing, refuse_collection, refuse_repeated_columns
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +34,9 @@ __all__ = [
     "LEAVE_OUT",
     "IdColumn",
     "as_ids",
+    "encoding_of",
     "in_other_kinds",
+    "is_missing",
     "kinds_of",
     "pack_ids",
     "read_pairs",
@@ -48,20 +53,20 @@ IdColumn = NDArray[Any]
 
 
 class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignore[misc]
-    """A column of ids that remembers its distinct ids and their places in it; what is cut out of it does not."""
+    """A checked column of ids that remembers its distinct ids and their places; what is cut out of it does not."""
 
-    distinct: IdColumn | None
-    codes: NDArray[np.int64] | None
+    encoding: tuple[IdColumn, NDArray[np.int64]] | None
 
     def __array_finalize__(self, source: object) -> None:
-        """Forget the encoding: it is that of one whole column."""
-        self.distinct = self.codes = None
+        """Forget the encoding, which is of one whole column."""
+        self.encoding = None
 
 
 LEAVE_OUT = "leave such rows out of X and y, such as by X[keep] and y[keep] with a mask of the complete rows"
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
+_LONG = 20_000  # strings from which pyarrow, which hashes several times as fast, is worth its import
 _MOST_BITS = 10_000  # of an integer; Python writes 4,300 digits at most
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20})(\.0*)?\s*")
 
@@ -88,7 +93,7 @@ def as_ids(
     column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item", leave_out: str = LEAVE_OUT
 ) -> IdColumn:
     """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
-    if isinstance(column, _EncodedIds) and column.distinct is not None:
+    if isinstance(column, _EncodedIds) and column.ndim == 1 and (column.dtype == object or column.encoding):
         return column
     where = _Where(name, noun, kind, leave_out)
     refuse_collection(column, name)
@@ -96,10 +101,10 @@ def as_ids(
         return _from_objects(list(column), where)
     if np.ma.is_masked(column):
         raise DataError(where.missing(int(np.argmax(np.ma.getmaskarray(np.ma.asarray(column))))))
-    ids = _from_series(column, where)
-    if ids is not None:
-        return ids
-    values = _to_array(column)
+    series = None if isinstance(getattr(column, "dtype", None), np.dtype) else as_series(column)
+    if series is not None:
+        return _from_series(series, where)
+    values = np.asarray(column)
     if values.ndim != 1:
         hint = "" if values.ndim else f"; for one {kind}, give a list with its id"
         raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions{hint}")
@@ -107,10 +112,29 @@ def as_ids(
 
 
 def encoding_of(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64] | slice]:
-    """Return ids among which are all of a column, and the place of each there: distinct ids where they are known."""
-    if isinstance(ids, _EncodedIds) and ids.distinct is not None and ids.codes is not None:
-        return ids.distinct, ids.codes
-    return ids, slice(None)
+    """Return the distinct ids of a column, and the place of each row's there; numbers are left as they are."""
+    if isinstance(ids, _EncodedIds) and ids.encoding is not None:
+        return ids.encoding
+    if ids.dtype != object:
+        return ids, slice(None)
+    encoding = _encoded(ids)
+    if isinstance(ids, _EncodedIds):
+        ids.encoding = encoding
+    return encoding
+
+
+def _encoded(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64]]:
+    """Return distinct objects in the order of their first rows, and the place of each row's among them."""
+    values = ids.tolist()
+    if ids.size >= _LONG and set(map(type, values)) == {str} and find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair
+            encoded = pa.array(ids, type=pa.large_string()).dictionary_encode()
+            return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy().astype(np.int64)
+    place: defaultdict[Any, int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(place.__getitem__, values), dtype=np.int64, count=ids.size)
+    return objects(list(place)), codes
 
 
 class _Where(NamedTuple):
@@ -129,38 +153,34 @@ class _Where(NamedTuple):
         return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"
 
 
-def _from_series(column: Any, where: _Where) -> IdColumn | None:  # any array-like
-    """Return the ids of a pandas series of strings or categories, sharing equal strings; None for anything else."""
-    dtype = getattr(column, "dtype", None)
-    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") != "O" or not hasattr(column, "factorize"):
-        return None
-    codes, distinct = column.factorize()
-    if codes.size and int(codes.min()) < 0:
-        raise DataError(where.missing(int(np.argmin(codes))))
-    try:
-        ids = as_ids(np.asarray(distinct), *where)
-    except DataError:  # the general path names the row
-        return None
-    encoded: _EncodedIds = ids[codes].view(_EncodedIds)
-    encoded.distinct, encoded.codes = ids, codes
-    return encoded
+def _from_series(series: nw.Series[Any], where: _Where) -> IdColumn:
+    """Return the ids of a column of a frame; the frame finds the distinct ones among text and categories."""
+    missing = series.is_null().to_numpy()
+    if missing.any():
+        raise DataError(where.missing(int(np.argmax(missing))))
+    dtype = series.dtype
+    zone = getattr(dtype, "time_zone", None)  # which dates of NumPy have not
+    if dtype.is_numeric() or (zone is None and dtype in {nw.Boolean, nw.Datetime, nw.Duration}):
+        return _from_array(series.to_numpy(), where)
+    if dtype in {nw.String, nw.Categorical, nw.Enum, nw.Binary}:
+        distinct, codes = _factorised(series)
+        try:
+            ids = _from_objects(distinct, where)
+        except DataError:  # of a category: the list below tells its row
+            pass
+        else:
+            encoded: _EncodedIds = ids[codes].view(_EncodedIds)
+            encoded.encoding = ids, codes
+            return encoded
+    return _from_objects(series.to_list(), where)
 
 
-def aware_times(column: Any) -> NDArray[Any] | None:  # any array-like
-    """Return dates, and times with a zone, of pyarrow or polars as Python has them: NumPy has no zones."""
-    dtype = getattr(column, "type", getattr(column, "dtype", None))
-    kind = str(dtype)
-    if kind != "Date" and "date32" not in kind and "tz=" not in kind and getattr(dtype, "time_zone", None) is None:
-        return None
-    return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
-
-
-def _to_array(column: Any) -> NDArray[Any]:  # any array-like
-    times = aware_times(column)
-    if times is not None:
-        return times
-    to_numpy = None if hasattr(column, "to_pylist") else getattr(column, "to_numpy", None)  # pyarrow's may refuse
-    return np.asarray(column if to_numpy is None else to_numpy())
+def _factorised(series: nw.Series[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    if series.implementation.is_pandas_like():
+        codes, index = series.to_native().factorize()
+        return list(index), codes
+    distinct = series.unique(maintain_order=True).to_list()
+    return distinct, series.replace_strict(distinct, range(len(distinct)), return_dtype=nw.Int64).to_numpy()
 
 
 def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
@@ -176,7 +196,7 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
     # Dates keep their unit only as numpy scalars: tolist() would give integers.
     objects = list(values) if kind in "mM" else values.tolist()
     if kind == "O" and all(issubclass(held, str | bytes) for held in set(map(type, objects))):
-        return np.ascontiguousarray(values)
+        return np.ascontiguousarray(values).view(_EncodedIds)
     return _from_objects(objects, where)
 
 
@@ -226,7 +246,7 @@ def _from_objects(values: list[Any], where: _Where) -> IdColumn:
         kinds = set(map(type, values))
     if values and all(issubclass(kind, int) for kind in kinds):
         return integers([int(value) for value in values] if kinds != {int} else values)
-    return objects(values)
+    return objects(values).view(_EncodedIds)
 
 
 def _is_plain(kind: type) -> bool:
@@ -249,15 +269,6 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # an id may be any
         text = f"{where.kind} ids must be hashable, got {shorten(value)} in {where.noun} {row} of {where.name}"
         raise DataError(text) from error
     return value  # type: ignore[no-any-return]  # hash() above is the check
-
-
-def is_missing(value: Any) -> bool:  # an id may be anything
-    # pandas.NA cannot be compared, so it is recognised by the name of its type.
-    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
-        return True
-    if isinstance(value, Number | np.datetime64 | np.timedelta64):
-        return bool(value != value)  # noqa: PLR0124  # the test for NaN and NaT
-    return False
 
 
 def single_id(value: Any, kind: str) -> IdColumn:  # an id may be anything
@@ -389,17 +400,11 @@ def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any 
         raise TypeError(
             f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"
         )
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        _check_shape(X.shape, name, layout)
-        return [X.iloc[:, column] for column in range(layout.width)]
-    if hasattr(X, "get_columns"):  # polars
-        _check_shape(X.shape, name, layout)
-        return list(X.get_columns())
-    if hasattr(X, "itercolumns"):  # pyarrow
-        _check_shape((X.num_rows, X.num_columns), name, layout)
-        return list(X.itercolumns())
     if isinstance(X, list | tuple):
         return _columns_of_rows(X, name, layout)
+    if (frame := as_frame(X)) is not None:
+        _check_shape(frame.shape, name, layout)
+        return [column.to_native() for column in frame.iter_columns()]
     rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if rows.ndim < 2:
         _refuse_dimension(rows, name, layout)

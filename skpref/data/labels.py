@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from skpref._validation import as_array, assert_all_finite, refuse_collection
-from skpref.data.ids import is_missing
+from skpref._validation import as_array, assert_all_finite, is_missing, refuse_collection
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from skpref._validation import as_array, check_numbers, refuse_collection
+from skpref._validation import are_missing, as_array, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
@@ -188,7 +188,7 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
         return None
     check_numbers(y, "y")
     values = as_labels(y)
-    absent = _missing(np.atleast_1d(values))
+    absent = are_missing(np.atleast_1d(values))
     missing = np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))
     if missing.size:
         raise DataError(f"Input y contains NaN (row {missing[0]}); every row needs a label: leave such rows out.")
@@ -204,7 +204,7 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
 def _checked_order(class_order: ArrayLike) -> NDArray[Any]:
     classes = as_labels(class_order)
     listed = classes.tolist() if classes.ndim == 1 else []
-    if not listed or _missing(classes).any() or len(set(listed)) != len(listed):
+    if not listed or are_missing(classes).any() or len(set(listed)) != len(listed):
         msg = f"class_order must list every level once, low to high; got {class_order!r:.200}."
         raise DataError(msg)
     return classes
@@ -225,12 +225,3 @@ def _label_encoded(values: NDArray[Any], classes: NDArray[Any]) -> IntArray | No
     if not named or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= classes.size:
         return None
     return np.asarray(np.argsort(classes)[values], dtype=np.int64)
-
-
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    if values.dtype.kind != "O":
-        return np.zeros(values.shape, dtype=bool)
-    absent = [value is None or value != value for value in values.ravel().tolist()]  # noqa: PLR0124 - NaN
-    return np.array(absent, dtype=bool).reshape(values.shape)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref._checks import is_count, require
-from skpref.data.ids import shorten
+from skpref.data.ids import as_ids, shorten
 from skpref.data.ratings import checked_ratings, enough_levels, level_numbers
-from skpref.data.shards import column_values, distinct_ids, located, runs_of_rows, shared_ids
+from skpref.data.shards import column_values, located, runs_of_rows, shared_ids
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -102,12 +102,10 @@ def read_rating_shard(
     first_row: int = 0,
 ) -> tuple[RatingSummary, RatingRows]:
     """Return the summary of a shard and its ratings; messages count rows from the first one's number."""
-    sides = (distinct_ids(column, f"the {kind}s", "rating", kind) for column, kind in ((user, "user"), (item, "item")))
-    (user_ids, user_codes), (item_ids, item_codes) = sides
-    users, items = user_ids[user_codes], item_ids[item_codes]
+    users, items = (as_ids(ids, f"the {kind}s", "rating", kind) for ids, kind in ((user, "user"), (item, "item")))
     if len(users) != len(items) or len(y) != len(users):
         raise DataError(f"there are {len(users)} users, {len(items)} items and {len(y)} ratings")
-    number, rows = first_row + np.arange(len(users)), None
+    number = first_row + np.arange(len(users))
     if weight is not None:
         weight = read_weights(weight, len(users))
         rows = np.flatnonzero(weight)
@@ -117,10 +115,7 @@ def read_rating_shard(
     if ordered.size > 1:
         enough_levels(ordered)
     level = level_numbers(values, ordered, users, items, number) if len(users) else values
-    (users, user), (items, item) = (
-        numbered(distinct, codes if isinstance(codes, slice) or rows is None else codes[rows], column)
-        for distinct, codes, column in ((user_ids, user_codes, users), (item_ids, item_codes, items))
-    )
+    (users, user), (items, item) = numbered(users), numbered(items)
     summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared is not None)
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
@@ -129,15 +124,10 @@ def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
     return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
 
 
-def numbered(distinct: IdColumn, codes: IntArray | slice, column: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
-    """Return the distinct ids of a column and the number of each row's, from an encoding if there is one."""
-    if isinstance(codes, slice):
-        vocabulary = Vocabulary.from_columns(column)
-        return vocabulary.ids, vocabulary.encode(column).astype(np.int32)
-    present = np.flatnonzero(np.bincount(codes, minlength=distinct.size))
-    vocabulary, place = Vocabulary.from_columns(distinct[present]), np.zeros(distinct.size, np.int32)
-    place[present] = vocabulary.encode(distinct[present])
-    return vocabulary.ids, place[codes]
+def numbered(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
+    """Return the distinct ids of a column, sorted, and the number of each row's."""
+    vocabulary = Vocabulary.from_columns(ids)
+    return vocabulary.ids, vocabulary.encode(ids).astype(np.int32)
 
 
 def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skpref._validation import check_numbers, check_structure, refuse_dates
+from skpref._validation import are_missing, check_numbers, check_structure, refuse_dates
 from skpref.data.ids import as_ids, objects, read_rated, shorten
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -265,7 +265,7 @@ def checked_ratings(
         declared = getattr(y, "categories", getattr(dtype, "categories", None))
         if declared is not None and not getattr(dtype, "ordered", False):
             declared = None
-    for row in np.flatnonzero(_absent(values))[:1].tolist():
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
         where = _user_and_item(users, items, row, numbers)
         raise DataError(f"Input y contains NaN: no rating for {where}; leave such rows out")
     numeric = values.dtype.kind in "biuf"
@@ -310,18 +310,9 @@ def _values(y: Any) -> NDArray[Any]:
     return values
 
 
-def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    if values.dtype.kind != "O":
-        return np.zeros(values.shape, dtype=bool)
-    missing = {"NoneType", "NAType", "NaTType"}
-    return np.array([type(v).__name__ in missing or v != v for v in values], dtype=bool)  # noqa: PLR0124 - NaN
-
-
 def _levels(declared: ArrayLike) -> NDArray[Any]:
     levels = np.asarray(declared)
-    if levels.ndim != 1 or len(set(levels.tolist())) != levels.size or _absent(levels).any():
+    if levels.ndim != 1 or len(set(levels.tolist())) != levels.size or are_missing(levels).any():
         raise DataError(f"levels must list every level once, low to high; got {shorten(declared)}")
     if levels.dtype.kind in "biuf" and (np.diff(levels.astype(np.float64)) <= 0).any():
         raise DataError(f"levels must be in ascending order; got {levels.tolist()}")

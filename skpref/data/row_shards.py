@@ -11,12 +11,11 @@ from scipy import sparse
 from skpref._checks import are_names, require
 from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref._warn import warn
-from skpref.data.ids import shorten
+from skpref.data.ids import as_ids, shorten
 from skpref.data.levels import read_labels
 from skpref.data.rating_shards import numbered
 from skpref.data.shards import (
     column_values,
-    distinct_ids,
     feature_columns,
     is_stored,
     located,
@@ -296,9 +295,8 @@ def _read(
     squares = 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
-            all_ids, codes = distinct_ids(table[name], f"column {name!r}", "row", name)
-            codes = codes if isinstance(codes, slice) else codes[used]
-            own, place = numbered(all_ids, codes, all_ids[used] if isinstance(codes, slice) else all_ids)
+            column = as_ids(table[name], f"column {name!r}", "row", name)
+            own, place = numbered(column if weight.size == column.size else column[used])
             ids.append(own)
             places.append(place)
             squares += float(weight.sum())

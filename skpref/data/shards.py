@@ -11,7 +11,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive
 from skpref.data.comparisons import Comparisons, from_labels
-from skpref.data.ids import as_ids, aware_times, encoding_of, objects, shorten
+from skpref.data.ids import as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError, MissingExtraError
@@ -90,18 +90,16 @@ def read_shard(
     user: Any = None,
 ) -> tuple[ShardSummary, Comparisons]:
     """Return the summary of a shard and its merged comparisons, by the numbers of `used`."""
-    (left_ids, left_codes), (right_ids, right_codes) = (
-        distinct_ids(column, side) for column, side in _sides(left, right)
-    )
+    left, right = as_ids(left, "the left items"), as_ids(right, "the right items")
     users = user_rows = None
     if user is not None:
-        ids, codes = distinct_ids(user, "the users", kind="user")
-        users = Vocabulary.from_columns(ids)
-        user_rows = users.encode(ids, kind="user")[codes]
-    vocabulary = Vocabulary.from_columns(left_ids, right_ids)
+        user = as_ids(user, "the users", kind="user")
+        users = Vocabulary.from_columns(user)
+        user_rows = users.encode(user, kind="user")
+    vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
-        vocabulary.encode(left_ids)[left_codes],
-        vocabulary.encode(right_ids)[right_codes],
+        vocabulary.encode(left),
+        vocabulary.encode(right),
         y,
         vocabulary.size,
         sample_weight=weight,
@@ -119,39 +117,11 @@ def read_shard(
         merged.counts()[: used.size],
         merged.n_pairs,
         (float(labels.min()), float(labels.max())) if labels.size else None,
-        classes_of(y) if left_ids.size else None,
+        classes_of(y) if left.size else None,
         None if users is None else users.ids,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
     )
     return summary, merged
-
-
-def _sides(left: Any, right: Any) -> list[tuple[Any, str]]:  # array-likes
-    return [(left, "the left items"), (right, "the right items")]
-
-
-def distinct_ids(
-    column: Any,  # array-like
-    name: str,
-    noun: str = "comparison",
-    kind: str = "item",
-) -> tuple[IdColumn, Any]:
-    """Return distinct ids of a column and their places in it."""
-    if not hasattr(column, "dictionary_encode"):
-        return encoding_of(as_ids(column, name, noun, kind))
-    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise DataError(f"missing {kind} id in {noun} {row} of {name}")
-    if str(column.type).removeprefix("u").startswith("int"):
-        return encoding_of(as_ids(column.to_numpy(), name, noun, kind))
-    try:
-        encoded = column if hasattr(column, "indices") else column.dictionary_encode()
-    except NotImplementedError as error:
-        raise DataError(f"ids must be strings, numbers or dates; got the type {column.type} of {name}") from error
-    distinct, times = encoded.dictionary, aware_times(encoded.dictionary)
-    distinct = distinct.to_numpy(zero_copy_only=False) if times is None else times
-    return as_ids(distinct, name, noun, kind), encoded.indices.to_numpy()
 
 
 def with_shared_ids(summary: ShardSummary, ids: dict[Any, Any]) -> ShardSummary:

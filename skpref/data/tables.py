@@ -363,8 +363,8 @@ def _row_bytes(X: Features) -> NDArray[Any]:
 
 
 def canonical(X: Features) -> Features:
-    """Return a copy of a sparse table with duplicate entries summed and without explicit zeros; an array stays."""
-    if isinstance(X, np.ndarray):
+    """Return a sparse table with duplicate entries summed and without explicit zeros, a copy if need be."""
+    if isinstance(X, np.ndarray) or (X.has_canonical_format and np.all(X.data)):
         return X
     X = X.copy()
     X.sum_duplicates()

@@ -21,7 +21,6 @@ from skpref.data.ids import (
     shorten,
     unpack_ids,
 )
-from skpref.data.strings import encoded_strings, places_of_strings
 from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -313,8 +312,6 @@ def _distinct(columns: list[IdColumn]) -> IdColumn:
     kinds = {column.dtype for column in columns}
     if len(kinds) == 1 and np.dtype(object) not in kinds:
         return _distinct_integers(np.concatenate(columns))
-    if (strings := encoded_strings(columns)) is not None:
-        return strings[0]
     values = list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns)))
     with suppress(TypeError):  # mixed types have no common order
         values = sorted(values)
@@ -354,10 +351,6 @@ class _HashIndex:
         return dict(zip(values, range(len(values)), strict=True))
 
     def rows(self, ids: IdColumn) -> IntArray:
-        # A short column does not pay for a table of all ids that Arrow makes anew.
-        places = places_of_strings(ids, self._ids) if 4 * ids.size > self._ids.size else None
-        if places is not None:
-            return places
         return np.fromiter(map(self._row.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
 
 

@@ -25,7 +25,7 @@ from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.data.levels import read_labels
-from skpref.data.tables import unique_rows
+from skpref.data.tables import canonical, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fields import one_hot_groups, rows_without
@@ -135,11 +135,11 @@ class FMBase(CallbackMixin, BaseEstimator):
             y_numeric=numeric,
             reset=reset,
         )
-        return canonical(X), y
+        return checked_features(X), y
 
     def _features(self, X: Any) -> Features:
         check_is_fitted(self)
-        X = canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = checked_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         self._warn_of_zeros(X)
         return X
 
@@ -423,13 +423,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         return scale * table[:, 0], np.sqrt(scale) * table[:, 1:]
 
 
-def canonical(X: Features) -> Features:
+def checked_features(X: Features) -> Features:
     """Return X as CSR without explicit zeros and duplicates; the input is not changed."""
-    original, X = X, sparse.csr_array(X)
-    if sparse.issparse(original) and not (X.has_canonical_format and np.all(X.data)):
-        X = X.copy()
-        X.sum_duplicates()
-        X.eliminate_zeros()
+    X = canonical(sparse.csr_array(X))
     if np.abs(X.data).max(initial=0.0) > _LARGEST:
         row = int(np.searchsorted(X.indptr, np.argmax(np.abs(X.data)), side="right")) - 1
         largest = np.abs(X.data).max()

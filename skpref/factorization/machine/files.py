@@ -21,7 +21,7 @@ from skpref._validation import check_array
 from skpref.data.row_shards import ColumnDesign, design_of_shards, row_shards
 from skpref.data.shards import is_stored, open_dataset
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import FMBase, canonical
+from skpref.factorization.machine.base import FMBase, checked_features
 from skpref.factorization.machine.fit import ascend
 from skpref.factorization.machine.model import start_for_squares
 from skpref.factorization.machine.posterior import FMPosterior
@@ -161,7 +161,7 @@ class FMFiles(FMBase):
             width = int(self._design.starts[-1])
             if X.shape[1] != width:
                 raise DataError(f"a sparse X must hold the {width} features of design_; got {X.shape[1]} columns")
-            return canonical(check_array(X, accept_sparse="csr", dtype=np.float64))
+            return checked_features(check_array(X, accept_sparse="csr", dtype=np.float64))
         if not is_stored(X):
             validation.validate_data(self, X, reset=False, skip_check_array=True)
         return self._design.transform(X)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
+from skpref.data import ids as ids_module
 from skpref.data import vocabulary as vocabularies
-from skpref.data.ids import in_other_kinds, kinds_of, shorten, single_id
-from skpref.data.shards import distinct_ids
+from skpref.data.ids import encoding_of, in_other_kinds, kinds_of, objects, shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
@@ -261,6 +261,67 @@ def test_categories_that_are_fractions_name_their_own_row():
         read_pairs(frame)
 
 
+FORMS = (
+    *("list", "object", "str", "string[pyarrow]", "category"),
+    *("polars", "categories of polars", "pyarrow", "dictionary"),
+)
+    "list",
+    "object",
+    "str",
+    "string[pyarrow]",
+    "category",
+    "polars",
+    "categories of polars",
+    "pyarrow",
+    "dictionary",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_strings_are_encoded_once(form):
+    words = ["b", "a", "b", "c"]
+    distinct, codes = encoding_of(ids := as_ids(in_form(words, form)))
+    assert (distinct.tolist(), ids.tolist()) == (["b", "a", "c"], words)
+    assert distinct[codes].tolist() == words
+    assert as_ids(ids) is ids
+    assert encoding_of(ids) is encoding_of(ids)
+    assert encoding_of(ids[1:])[0].tolist() == ["a", "b", "c"]  # what is cut out is encoded anew
+    vocabulary = Vocabulary.from_columns(ids, ["d"])
+    assert vocabulary.ids.tolist() == ["a", "b", "c", "d"]
+    assert vocabulary.encode(ids).tolist() == [1, 0, 1, 2]
+    with pytest.raises(DataError, match="unknown item 'c' in comparison 3"):
+        Vocabulary(["a", "b"]).encode(ids)
+
+
+def in_form(words, form):
+    if form == "list":
+        return words
+    if form in {"polars", "categories of polars"}:
+        pl = pytest.importorskip("polars")
+        return pl.Series(words, dtype=pl.String if form == "polars" else pl.Categorical)
+    if form in {"pyarrow", "dictionary"}:
+        column = pytest.importorskip("pyarrow").chunked_array([words[:1], words[1:]])
+        return column if form == "pyarrow" else column.dictionary_encode()
+    return pytest.importorskip("pandas").Series(words).astype(form)
+
+
+@pytest.mark.parametrize("other", [None, b"a", 1, ("a", 1), "\ud800"])
+def test_long_columns_have_the_same_encoding_with_and_without_pyarrow(other, monkeypatch):
+    rng = np.random.default_rng(0)
+    words = objects(["b", "", "a\0", "a", "\U0001f600", "\uffff", "Z", "\xe9", "e\u0301", "aa"])
+    column = rng.choice(words, 100)
+    if other is not None:
+        column[50] = other
+    short = encoding_of(as_ids(column))
+    monkeypatch.setattr(ids_module, "_LONG", 1)
+    long = encoding_of(as_ids(column))
+    assert short[0].tolist() == long[0].tolist() == list(dict.fromkeys(column.tolist()))
+    assert short[1].tolist() == long[1].tolist()
+    assert long[0][long[1]].tolist() == column.tolist()
+    vocabulary = Vocabulary.from_columns(column)
+    assert vocabulary.ids[vocabulary.encode(column)].tolist() == column.tolist()
+
+
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_dates_and_times_are_the_same_ids_in_every_frame(zone):
     pd, pa, pl = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "polars"))
@@ -277,20 +338,14 @@ def test_dates_and_times_are_the_same_ids_in_every_frame(zone):
     with pytest.raises(DataError, match=r"missing item id in comparison 1 of X\['b'\]"):
         read_pairs(pa.table({"a": cells, "b": [cells[0], None]}))
     for column in (table["a"], encoded["a"]):
-        assert distinct_ids(column, "X")[0].tolist() == wanted
+        assert encoding_of(as_ids(column))[0].tolist() == wanted
 
 
-def test_read_pairs_of_polars():
-    # Polars is no dependency, not even for tests: what is used of it is this much.
-    class Frame:
-        shape = (2, 2)
-
-        def get_columns(self):
-            return [np.array(["a", "b"]), np.array([1, 2])]
-
-    left, right = read_pairs(Frame())
-    assert left.tolist() == ["a", "b"]
-    assert right.tolist() == [1, 2]
+def test_read_pairs_and_triples_of_polars():
+    frame = pytest.importorskip("polars").DataFrame({"user": [4, 4], "left": ["a", "b"], "right": [1, 2]})
+    assert [column.tolist() for column in read_triples(frame)] == [[4, 4], ["a", "b"], [1, 2]]
+    left, right = read_pairs(frame.drop("user"))
+    assert (left.tolist(), right.tolist()) == (["a", "b"], [1, 2])
 
 
 @pytest.mark.parametrize("X", [np.ones((3, 3)), [(1, 2, 3)], [(1, 2), (1, 2, 3)], np.empty((0, 2)).T])
@@ -355,17 +410,6 @@ def test_read_triples_of_every_dtype(order, dtype):
     columns = read_triples(X)
     assert [column.dtype for column in columns] == [np.int64] * 3
     assert [column.tolist() for column in columns] == [[5, 6], [0, 1], [1, 2]]
-
-
-def test_read_triples_of_polars():
-    # Polars is no dependency, not even for tests: what is used of it is this much.
-    class Frame:
-        shape = (2, 3)
-
-        def get_columns(self):
-            return [np.array([4, 4]), np.array(["a", "b"]), np.array([1, 2])]
-
-    assert [column.tolist() for column in read_triples(Frame())] == [[4, 4], ["a", "b"], [1, 2]]
 
 
 @given(st.lists(st.tuples(plain_ids, plain_ids, plain_ids), min_size=1, max_size=20))

@@ -15,7 +15,7 @@ from scipy import sparse
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
-from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, canonical
+from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, checked_features
 from skpref.factorization.machine.fields import one_hot_groups
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent, overflow_message
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
@@ -538,12 +538,12 @@ def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, doub
     data, column = np.array([2.0, 0.0 if zero else 3.0, 4.0, 5.0]), np.array([1, 0, 0 if double else 2, 1])
     X = sparse.csr_array((data, column, [0, 1, 3, 4]), shape=(3, 3))
     parts = data.copy(), column.copy()
-    read = canonical(X)
+    read = checked_features(X)
     assert_array_equal(read.toarray(), X.toarray())
     assert read.nnz == np.count_nonzero(X.toarray())
     for part, before in zip((X.data, X.indices), parts, strict=True):
         assert_array_equal(part, before)
-    assert canonical(X.toarray()).nnz == read.nnz
+    assert checked_features(X.toarray()).nnz == read.nnz
 
 
 @pytest.mark.parametrize(("mu", "v"), [(np.inf, 0.0), (0.0, np.nan)])
