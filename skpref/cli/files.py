@@ -15,7 +15,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -285,76 +285,66 @@ def read_sheet(path: Path, form: Format | None = None) -> Sheet:
 
 
 def _read_file(path: Path, form: Format) -> Sheet:
-    with naming(path), _opened(path) as file:
-        source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
-        head = source.read(4)
-        source.seek(0)
-        parquet = head == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
-        if head[:2] == b"\x1f\x8b":
-            source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
-        with _readable(path):
-            if parquet:
-                return _read_parquet(path, source)
-            if not form.columns and _is_json(source):
-                return _read_json(path, source, form)
-            return _read_text(path, source, form)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    if str(path) != "-":
-        with path.open("rb") as file:
-            yield file
-    elif sys.stdin is None:
-        raise DataError("-: the standard input is closed")
-    else:
-        yield io.BytesIO(sys.stdin.buffer.read())
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
+    with naming(path):
+        data = _bytes(path)
+    is_parquet = data[:4] == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+    if is_parquet:
+        return _read_parquet(path, io.BytesIO(data))
+    encoding = form.encoding or "utf-8-sig"
     try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read as gzip ({error})") from error
-
-
-def _read_text(path: Path, source: BinaryIO, form: Format) -> Sheet:
-    """Read cells with separators, or rankings of PrefLib."""
-    with io.TextIOWrapper(source, form.encoding or "utf-8-sig", newline="") as file:
-        lines = _checked(path, file, form)
-        head: list[str] = []  # sep= as Excel writes it, blank lines and comments
-        for first in lines:
-            if not (first.isspace() or _is_comment(first, form) or (not head and _EXCEL.fullmatch(first))):
-                break
-            head.append(first)
-        else:
-            raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
-        lines = chain([first], lines)
-        if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
-            return _read_preflib(path, chain(head, lines))
-        excel = _EXCEL.fullmatch(head[0]) if head else None
-        separator = excel[1] if excel and not form.separator else _separator(first, form)
-        return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
-
-
-def _checked(path: Path, file: Iterable[str], form: Format) -> Iterator[str]:
-    """Yield lines of text."""
-    number = 0
-    try:
-        for number, line in enumerate(file, 1):
-            if "\0" in line:
-                raise DataError(f"{path}, line {number}: there is a zero byte; save it as CSV UTF-8")
-            yield line
+        text = data.decode(encoding)
     except UnicodeError as error:
-        raise _not_text(f"{path}, after line {number}" if number else str(path), form, error) from error
+        line, why = data.count(b"\n", 0, getattr(error, "start", 0)) + 1, getattr(error, "reason", error)
+        advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
+        raise DataError(f"{path}, line {line}: not text in {form.encoding or 'UTF-8'} ({why}); {advice}") from error
+    if not form.columns and text[:64].lstrip()[:1] in {"{", "["}:
+        return _read_json(path, text)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(f"{path}, line {line}: there is a zero byte; save it as CSV UTF-8")
+    del text  # a large file is not held as text and in cells at once: lines are decoded one by one
+    return _read_text(path, io.TextIOWrapper(io.BytesIO(data), encoding, newline=""), form)
+
+
+def _bytes(path: Path) -> bytes:
+    if str(path) != "-":
+        return path.read_bytes()
+    if sys.stdin is None:
+        raise DataError("-: the standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _read_text(path: Path, lines: Iterable[str], form: Format) -> Sheet:
+    """Read cells with separators, or rankings of PrefLib."""
+    lines = iter(lines)
+    head: list[str] = []  # above the table: sep= as Excel writes it, blank lines and comments
+    for first in lines:
+        if not (first.isspace() or _is_comment(first, form) or (not head and _EXCEL.fullmatch(first))):
+            break
+        head.append(first)
+    else:
+        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
+    lines = chain([first], lines)
+    if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
+        return _read_preflib(path, chain(head, lines))
+    excel = _EXCEL.fullmatch(head[0]) if head else None
+    separator = excel[1] if excel and not form.separator else _separator(first, form)
+    return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
 
 
 def _separator(line: str, form: Format) -> str:
     """Return the separator that gives as many cells as there are names, or else that a line has most of."""
     text = re.sub(r'"[^"]*"', "", line)
     n_separators = len(form.columns or ()) - 1
-    return form.separator or max(_DELIMITERS, key=lambda mark: (text.count(mark) == n_separators, text.count(mark)))
+    return form.separator or max(
+        _DELIMITERS,
+        key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal),
+    )
 
 
 def _is_comment(line: str, form: Format) -> bool:
@@ -365,11 +355,11 @@ def _is_comment(line: str, form: Format) -> bool:
 def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> Iterator[_Row]:
     """Yield rows that are not blank, and the line on which each ends."""
     csv.field_size_limit(_MOST_CHARACTERS)
-    if len(separator) == 1:
-        reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=separator != " ")
-    else:  # csv knows one character only; files with :: have no quotes
-        replaced = (line.replace(separator, "\x1f") for line in lines)
-        reader = csv.reader(replaced, delimiter="\x1f", quoting=csv.QUOTE_NONE)
+    quoting: Any = csv.QUOTE_MINIMAL
+    if separator == "::":  # csv knows one character only; such files have no quotes
+        lines, separator, quoting = (line.replace("::", "\x1f") for line in lines), "\x1f", csv.QUOTE_NONE
+    spaces = separator != " "  # behind a comma they belong to no cell
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True, skipinitialspace=spaces)
     try:
         for row in reader:
             if any(map(str.strip, row)):
@@ -415,29 +405,22 @@ def _say_comments(path: Path, head: list[str], n_cells: int, separator: str) -> 
     comments = {number: line for number, line in enumerate(head, 1) if line.startswith("#")}
     for number, line in comments.items():
         if 1 < n_cells == len(line.split(separator)):
-            raise DataError(
-                f"{path}, line {number}: begins with # and has as many cells as the first line without; remove the # "
-                "if these are the names of the columns, or the line if it is a comment"
-            )
+            what = "begins with # and has as many cells as the first line without"
+            advice = "remove the # if these are the names of the columns, or the line if it is a comment"
+            raise DataError(f"{path}, line {number}: {what}; {advice}")
     if comments:
         say_note(f"{path}: skipped {counted(len(comments), 'lines')} of comments, which begin with #")
 
 
 def _fitted(path: Path, line: int, row: list[str], n_columns: int) -> list[str]:
     """Return a row without the empty cells behind the last column."""
-    fault = f"{path}, line {line}: {len(row)} cells, but there are {n_columns} columns"
-    if len(row) < n_columns:
-        raise DataError(
-            f"{fault}; the line may be cut off; if only empty cells are missing, add their separators, or write the "
-            "file anew by pandas.read_csv and to_csv"
-        )
     extra = next(filter(str.strip, row[n_columns:]), None)
+    if len(row) > n_columns and extra is None:
+        return row[:n_columns]
+    why = "the line may be cut off; if only empty cells are missing, add them (read_csv and to_csv of pandas do)"
     if extra is not None:
-        raise DataError(
-            f"{fault}; name the column of {_short(extra)} (R's write.table does not name the first one), or put cells "
-            "that contain a separator in quotes"
-        )
-    return row[:n_columns]
+        why = f"name the column of {_short(extra)} (write.table of R does not name the first), or quote such cells"
+    raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {n_columns} columns; {why}")
 
 
 def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
@@ -458,8 +441,8 @@ def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -
     """Return columns by name without nameless ones that are empty; pandas writes the index without a name."""
     named = {}
     for position, (name, cells) in enumerate(zip(names, columns, strict=True), 1):
-        row = next((row for row, cell in enumerate(cells) if name or cell.strip()), None)
-        if not name and row is not None and position > 1:
+        row = None if name else next((row for row, cell in enumerate(cells) if cell.strip()), None)
+        if row is not None and position > 1:
             what = f"column {position} has no name, but {_short(cells[row])} in line {lines[row]}"
             raise DataError(f"{where}: {what}; name it")
         if name or row is not None:
@@ -475,54 +458,30 @@ def _read_preflib(path: Path, lines: Iterable[str]) -> Sheet:
         columns, places = read_preflib(lines)
     except DataError as error:
         raise DataError(f"{path}, {error}") from error
-    say_note(
-        f"{path}: {counted(len(places), 'rankings')} of PrefLib, with a column of ranks for each of {len(columns) - 1} "
-        "alternatives and the column 'count' of voters; --item-ranks A,B,... --weight count reads them"
-    )
+    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {_list(list(columns))}"
+    say_note(f"{path}: {what}; --item-ranks A,B,... --weight count reads them")
     return Sheet(path, columns, places, "line")
 
 
-def _not_text(where: str, form: Format, error: UnicodeError) -> DataError:
-    advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
-    return DataError(f"{where}: not text in {form.encoding or 'UTF-8'} ({getattr(error, 'reason', error)}); {advice}")
-
-
-def _is_json(source: BinaryIO) -> bool:
-    """Tell whether a file begins as an object or a list of JSON does."""
-    head = source.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    source.seek(0)
-    return head[:1] in {b"{", b"["}
-
-
-def _read_json(path: Path, source: BinaryIO, form: Format) -> Sheet:
+def _read_json(path: Path, text: str) -> Sheet:
     """Read a list of objects, or an object on each line."""
+    is_list = text.lstrip().startswith("[")
+    parts = [(0, text)] if is_list else [(n, part) for n, part in enumerate(text.split("\n"), 1) if part.strip()]
+    records, line = [], 0
     try:
-        text = source.read().decode(form.encoding or "utf-8-sig")
-    except UnicodeError as error:
-        raise _not_text(str(path), form, error) from error
-    lines, records = [], []
-    if text.lstrip().startswith("["):
-        records = _parsed(path, text, None)
-        lines = list(range(1, len(records) + 1))
-    else:
-        for line, part in enumerate(text.split("\n"), 1):
-            if part.strip():
-                records.append(_parsed(path, part, line))
-                lines.append(line)
-    unit = "record" if text.lstrip().startswith("[") else "line"
+        for line, part in parts:  # noqa: B007 - the line is of the error
+            records.append(json.loads(part, parse_constant=lambda _: None))
+    except (ValueError, RecursionError) as error:
+        where = f"{path}, line {line}" if line else path
+        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
+    unit, lines = "line", [line for line, _ in parts]
+    if is_list:
+        records, unit, lines = records[0], "record", list(range(1, len(records[0]) + 1))
     for line, record in zip(lines, records, strict=True):
         if not isinstance(record, dict):
             raise DataError(f"{path}, {unit} {line}: expected an object of JSON, such as {{'left': 'a'}}")
     names = list(dict.fromkeys(name for record in records for name in record))
     return Sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
-
-
-def _parsed(path: Path, text: str, line: int | None) -> Any:
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
-        where = path if line is None else f"{path}, line {line}"
-        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
 
 
 def _check_header(where: str, header: list[str], advice: str = "") -> None:

@@ -165,7 +165,7 @@ READ: dict[str, Case] = {
     ),
     "decimal commas between semicolons, without names": (
         "1,5;2,5;4\n2,5;1,5;3\n",
-        RATED,
+        RATED._replace(decimal=","),
         {"user": ["1,5", "2,5"], "item": ["2,5", "1,5"], "rating": ["4", "3"]},
         [1, 2],
         "line 1 is the first row",
@@ -233,7 +233,7 @@ READ: dict[str, Case] = {
         AUTO,
         {"tea": [1, 2, None], "milk, cold": [2, None, 1], "cola": [2, 1, None], "count": [5, 2, 1]},
         [6, 7, 8],
-        "note: FILE: 3 rankings of PrefLib, with a column of ranks for each of 3 alternatives",
+        "note: FILE: 3 rankings of PrefLib with the columns tea, milk, cold, cola, count; --item-ranks",
     ),
     "PrefLib: categories": (
         PREFLIB + "7: {}, {1,2}, 3\n4: {1, 2, 3},{},{}\n",
@@ -250,12 +250,12 @@ REFUSED: dict[str, tuple[str, Format, str]] = {
     "cells behind the last column": (
         "left,right,label\na,b,1,x\n",
         AUTO,
-        "FILE, line 2: 4 cells, but there are 3 columns; name the column of 'x' (R's write.table does not name the",
+        "FILE, line 2: 4 cells, but there are 3 columns; name the column of 'x' (write.table of R does not name the",
     ),
     "row names of R": (
         '"left" "label"\n"1" "a" 1\n"2" "b" 0\n',
         Format(" "),
-        "line 2: 3 cells, but there are 2 columns; name the column of '1' (R's write.table does not name the first",
+        "line 2: 3 cells, but there are 2 columns; name the column of '1' (write.table of R does not name the first",
     ),
     "nameless columns at the end with a cell": (
         "left,label,,\na,1,,\nb,0,,late\n",
