@@ -328,7 +328,7 @@ def _read_text(path: Path, lines: Iterable[str], form: Format) -> Sheet:
             break
         head.append(first)
     else:
-        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
+        first = ""
     lines = chain([first], lines)
     if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
         return _read_preflib(path, chain(head, lines))
@@ -370,24 +370,28 @@ def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> It
 
 def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Format) -> Sheet:
     """Return the columns of rows."""
-    line, top = (0, list(form.columns)) if form.columns else next(table)
+    line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
     where = f"{path}, line {line}" if line else "--columns"
     names = [unquoted(name).strip() for name in top]
+    if not any(names):
+        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
     while not names[-1]:
         names.pop()
     _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], _NO_NAMES if line else "")
     _say_comments(path, head, len(top) if line else 0, separator)
     rows, lines = [], []
-    for number, row in table:
-        rows.append(row if len(row) == len(names) else _fitted(path, number, row, len(names)))
+    for number, row in table:  # tuples of text cost the garbage collector nothing
+        rows.append(tuple(row if len(row) == len(names) else _fitted(path, number, row, len(names))))
         lines.append(number)
     if line and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
         questions = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
         say_note(f"{path}: {questions}, are no answers and skipped")
         del rows[:2], lines[:2]
-    if names in rows:
+    if tuple(names) in rows:
         advice = "remove this line" if line else "remove this line, or leave --columns out"
-        raise DataError(f"{path}, line {lines[rows.index(names)]}: has the names of the columns once more; {advice}")
+        raise DataError(
+            f"{path}, line {lines[rows.index(tuple(names))]}: has the names of the columns once more; {advice}"
+        )
     cells = list(zip(*rows, strict=True)) or [()] * len(names)
     if line and (reason := _why_data(names, cells)):
         raise DataError(f"{where}: looks like data and not like names of columns ({reason}); {_NO_NAMES}")

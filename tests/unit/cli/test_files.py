@@ -346,7 +346,9 @@ REFUSED: dict[str, tuple[str, Format, str]] = {
         AUTO,
         "FILE, alternative 4: the name 'tea' is empty, or has another meaning; change it",
     ),
-    "PrefLib: no orders": (PREFLIB, AUTO, "FILE: the file is empty"),
+    "PrefLib: no orders": (PREFLIB, AUTO, "FILE: there are column names, but no rows"),
+    "nothing but empty cells": (",,\n,,\n", AUTO, "FILE: the file is empty"),
+    "nothing, with --columns": ("\n", PAIRS, "FILE: there are column names, but no rows"),
 }
 
 
