@@ -12,7 +12,8 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import nearest, printable
-from skpref.cli.files import by_text, check_file, read_sheet
+from skpref.cli.files import by_text, read_sheet
+from skpref.cli.output import check_file
 from skpref.cli.report import print_json
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session

@@ -8,17 +8,16 @@ import io
 import json
 import os
 import re
-import secrets
 import sys
-import tempfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from skpref._text import is_number, printable, with_point
+from skpref._text import is_number, lacks_number, printable, with_point
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from skpref.data import Table
     from skpref.data.columns import Columns
 
-_DELIMITERS = ",;\t|"
-_SEPARATORS = "comma", "semicolon", "tab", "bar"
+_DELIMITERS = ",", ";", "\t", "::", "|"
+_SEPARATORS = "comma", "semicolon", "tab", "::", "bar"
+_EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the separator
+_COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
+_UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index
+_NO_NAMES = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
+_MOST_SEEN = 1000  # rows in which words are told from numbers
 _LONGEST_CELL = 60
 _MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
-_MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
-_COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
-    r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
-)
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
-_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 # Usual names of the column of users, in any case and with or without spaces, as `Sheet.usual` finds them.
 _PEOPLE = "user", "rater", "person", "respondent", "participant", "judge", "annotator"
@@ -48,6 +47,7 @@ USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "r
 LEAVE_OUT = "--missing drop leaves such rows out"
 
 Result = TypeVar("Result")
+_Row = tuple[int, list[str]]  # line and cells
 
 
 class Format(NamedTuple):
@@ -111,117 +111,202 @@ def read_sheet(path: Path, form: Format | None = None) -> Columns:
 
 
 def _read_file(path: Path, form: Format) -> Columns:
-    with naming(path), _opened(path) as file:
-        source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
-        head = source.read(4)
-        source.seek(0)
-        parquet = head == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
-        if head[:2] == b"\x1f\x8b":
-            source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
-        with _readable(path):
-            if parquet:
-                return _read_parquet(path, source)
-            if not form.columns and _is_json(source):
-                return _read_json(path, source, form)
-            return _read_csv(path, source, form)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    if str(path) != "-":
-        with path.open("rb") as file:
-            yield file
-    elif sys.stdin is None:
-        raise DataError("-: the standard input is closed")
-    else:
-        yield io.BytesIO(sys.stdin.buffer.read())
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
+    with naming(path):
+        data = _bytes(path)
+    is_parquet = data[:4] == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+    if is_parquet:
+        return _read_parquet(path, io.BytesIO(data))
+    encoding = form.encoding or "utf-8-sig"
     try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+        text = data.decode(encoding)
+    except UnicodeError as error:
+        line, why = data.count(b"\n", 0, getattr(error, "start", 0)) + 1, getattr(error, "reason", error)
+        advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
+        raise DataError(f"{path}, line {line}: not text in {form.encoding or 'UTF-8'} ({why}); {advice}") from error
+    if not form.columns and text[:64].lstrip()[:1] in {"{", "["}:
+        return _read_json(path, text)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(f"{path}, line {line}: there is a zero byte; save it as CSV UTF-8")
+    del text  # a large file is not held as text and in cells at once: lines are decoded one by one
+    return _read_text(path, io.TextIOWrapper(io.BytesIO(data), encoding, newline=""), form)
 
 
-def _read_csv(path: Path, source: BinaryIO, form: Format) -> Columns:
-    header = list(form.columns or ())
-    _check_header("--columns", header)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for line, row in _csv_rows(path, source, form):
-        if not header:
-            header = [_unquoted(name).strip() for name in row]
-            header[0] = header[0] or "unnamed"  # pandas writes its index so
-            _check_header(f"{path}, line {line}", header)
-        elif len(row) != len(header):
-            raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
-        else:
-            rows.append([_unquoted(cell) for cell in row])
-            lines.append(line)
-    if not form.columns and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
-        where = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
-        say_note(f"{path}: {where}, are no answers and skipped")
-        del rows[:2], lines[:2]
-    if not header:
-        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
-    columns = zip(*rows, strict=True) if rows else [[] for _ in header]
-    return _sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
+def _bytes(path: Path) -> bytes:
+    if str(path) != "-":
+        return path.read_bytes()
+    if sys.stdin is None:
+        raise DataError("-: the standard input is closed")
+    return sys.stdin.buffer.read()
 
 
-def _csv_rows(path: Path, source: BinaryIO, form: Format) -> Iterator[tuple[int, list[str]]]:
+def _read_text(path: Path, lines: Iterable[str], form: Format) -> Columns:
+    """Read cells with separators, or rankings of PrefLib."""
+    lines = iter(lines)
+    head: list[str] = []  # above the table: sep= as Excel writes it, blank lines and comments
+    for first in lines:
+        if not (first.isspace() or _is_comment(first, form) or (not head and _EXCEL.fullmatch(first))):
+            break
+        head.append(first)
+    else:
+        first = ""
+    lines = chain([first], lines)
+    if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
+        return _read_preflib(path, chain(head, lines))
+    excel = _EXCEL.fullmatch(head[0]) if head else None
+    separator = excel[1] if excel and not form.separator else _separator(first, form)
+    return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
+
+
+def _separator(line: str, form: Format) -> str:
+    """Return the separator that gives as many cells as there are names, or else that a line has most of."""
+    text = re.sub(r'"[^"]*"', "", line)
+    n_separators = len(form.columns or ()) - 1
+    return form.separator or max(
+        _DELIMITERS,
+        key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal),
+    )
+
+
+def _is_comment(line: str, form: Format) -> bool:
+    """Tell whether a line begins with # and has not the cells of a row."""
+    return bool(_COMMENT.match(line)) and len(line.split(_separator(line, form))) != len(form.columns or ())
+
+
+def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> Iterator[_Row]:
     """Yield rows that are not blank, and the line on which each ends."""
     csv.field_size_limit(_MOST_CHARACTERS)
-    with io.TextIOWrapper(source, form.encoding or "utf-8-sig", newline="") as file:
-        reader = None
-        try:
-            first = file.readline()
-            file.seek(0)
-            separator = form.separator or max(_DELIMITERS, key=first.count)
-            reader = csv.reader(file, delimiter=separator, strict=True)
-            for row in reader:
-                if any("\0" in cell for cell in row):
-                    why = "there is a zero byte; save it as CSV UTF-8"
-                    raise DataError(f"{path}, line {reader.line_num}: {why}")
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-        except UnicodeError as error:
-            after = f", after line {reader.line_num}" if reader is not None and reader.line_num else ""
-            raise _not_text(f"{path}{after}", form, error) from error
-        except csv.Error as error:
-            line = 0 if reader is None else reader.line_num
-            raise DataError(f"{path}, line {line}: cannot be read as CSV ({error})") from error
-
-
-def _not_text(where: str, form: Format, error: UnicodeError) -> DataError:
-    advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
-    return DataError(f"{where}: not text in {form.encoding or 'UTF-8'} ({getattr(error, 'reason', error)}); {advice}")
-
-
-def _is_json(source: BinaryIO) -> bool:
-    """Tell whether a file begins as an object or a list of JSON does."""
-    head = source.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    source.seek(0)
-    return head[:1] in {b"{", b"["}
-
-
-def _read_json(path: Path, source: BinaryIO, form: Format) -> Columns:
-    """Read a list of objects, or an object on each line."""
+    quoting: Any = csv.QUOTE_MINIMAL
+    if separator == "::":  # csv knows one character only; such files have no quotes
+        lines, separator, quoting = (line.replace("::", "\x1f") for line in lines), "\x1f", csv.QUOTE_NONE
+    spaces = separator != " "  # behind a comma they belong to no cell
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True, skipinitialspace=spaces)
     try:
-        text = source.read().decode(form.encoding or "utf-8-sig")
-    except UnicodeError as error:
-        raise _not_text(str(path), form, error) from error
-    lines, records = [], []
-    if text.lstrip().startswith("["):
-        records = _parsed(path, text, None)
-        lines = list(range(1, len(records) + 1))
-    else:
-        for line, part in enumerate(text.split("\n"), 1):
-            if part.strip():
-                records.append(_parsed(path, part, line))
-                lines.append(line)
-    unit = "record" if text.lstrip().startswith("[") else "line"
+        for row in reader:
+            if any(map(str.strip, row)):
+                yield n_before + reader.line_num, row
+    except csv.Error as error:
+        raise DataError(f"{path}, line {n_before + reader.line_num}: cannot be read as CSV ({error})") from error
+
+
+def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Format) -> Columns:
+    """Return the columns of rows."""
+    line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
+    where = f"{path}, line {line}" if line else "--columns"
+    names = [unquoted(name).strip() for name in top]
+    if not any(names):
+        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
+    while not names[-1]:
+        names.pop()
+    _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], _NO_NAMES if line else "")
+    _say_comments(path, head, len(top) if line else 0, separator)
+    rows, lines = [], []
+    for number, row in table:  # tuples of text cost the garbage collector nothing
+        rows.append(tuple(row if len(row) == len(names) else _fitted(path, number, row, len(names))))
+        lines.append(number)
+    if line and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
+        questions = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
+        say_note(f"{path}: {questions}, are no answers and skipped")
+        del rows[:2], lines[:2]
+    if tuple(names) in rows:
+        advice = "remove this line" if line else "remove this line, or leave --columns out"
+        raise DataError(
+            f"{path}, line {lines[rows.index(tuple(names))]}: has the names of the columns once more; {advice}"
+        )
+    cells = list(zip(*rows, strict=True)) or [()] * len(names)
+    if line and (reason := _why_data(names, cells)):
+        raise DataError(f"{where}: looks like data and not like names of columns ({reason}); {_NO_NAMES}")
+    if rows and not line:
+        shown = ", ".join(f"{name} = {_short(cell)}" for name, cell in zip(names[:6], rows[0], strict=False))
+        say_note(f"{path}: line {lines[0]} is the first row, as --columns names the columns: {shown}")
+    named = _named(where, names, cells, lines)
+    say_left_out(len(top) - len(named), "column", f"of {path} without a name ", "empty")
+    columns = {name: [unquoted(cell) if cell[:1] == "'" else cell for cell in named[name]] for name in named}
+    return _sheet(path, columns, lines, "line")
+
+
+def _say_comments(path: Path, head: list[str], n_cells: int, separator: str) -> None:
+    """Tell the user of the comments before a table, and refuse one that may have its names."""
+    comments = {number: line for number, line in enumerate(head, 1) if line.startswith("#")}
+    for number, line in comments.items():
+        if 1 < n_cells == len(line.split(separator)):
+            what = "begins with # and has as many cells as the first line without"
+            advice = "remove the # if these are the names of the columns, or the line if it is a comment"
+            raise DataError(f"{path}, line {number}: {what}; {advice}")
+    if comments:
+        say_note(f"{path}: skipped {counted(len(comments), 'lines')} of comments, which begin with #")
+
+
+def _fitted(path: Path, line: int, row: list[str], n_columns: int) -> list[str]:
+    """Return a row without the empty cells behind the last column."""
+    extra = next(filter(str.strip, row[n_columns:]), None)
+    if len(row) > n_columns and extra is None:
+        return row[:n_columns]
+    why = "the line may be cut off; if only empty cells are missing, add them (read_csv and to_csv of pandas do)"
+    if extra is not None:
+        why = f"name the column of {_short(extra)} (write.table of R does not name the first), or quote such cells"
+    raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {n_columns} columns; {why}")
+
+
+def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
+    """Return why a first line seems to be a row: it has numbers only, or text that its column has again; or nothing."""
+    numeric = [is_number(name) for name in names]
+    for is_numeric, cells in zip(numeric, columns, strict=True):
+        below = [is_number(cell) for cell in cells[:_MOST_SEEN] if not lacks_number(cell)]
+        if below and (not any(below) if is_numeric else all(below)):
+            return ""  # a word above numbers, or a number above words, is a name
+    if all(numeric):
+        return "it has numbers only"
+    texts = [name for name, is_numeric, cells in zip(names, numeric, columns, strict=True)
+             if name and not is_numeric and name in cells]  # fmt: skip
+    return f"{_short(texts[0])} occurs again in its column" if texts else ""
+
+
+def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -> dict[str, Sequence[str]]:
+    """Return columns by name without nameless ones that are empty; pandas writes the index without a name."""
+    named = {}
+    for position, (name, cells) in enumerate(zip(names, columns, strict=True), 1):
+        row = None if name else next((row for row, cell in enumerate(cells) if cell.strip()), None)
+        if row is not None and position > 1:
+            what = f"column {position} has no name, but {_short(cells[row])} in line {lines[row]}"
+            raise DataError(f"{where}: {what}; name it")
+        if name or row is not None:
+            named[name or _UNNAMED] = cells
+    return named
+
+
+def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
+    """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
+    from skpref.data.preflib import read_preflib  # only now: --help need not wait for numba
+
+    try:
+        columns, places = read_preflib(lines)
+    except DataError as error:
+        raise DataError(f"{path}, {error}") from error
+    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {_list(list(columns))}"
+    say_note(f"{path}: {what}; --item-ranks A,B,... --weight count reads them")
+    return _sheet(path, columns, places, "line")
+
+
+def _read_json(path: Path, text: str) -> Columns:
+    """Read a list of objects, or an object on each line."""
+    is_list = text.lstrip().startswith("[")
+    parts = [(0, text)] if is_list else [(n, part) for n, part in enumerate(text.split("\n"), 1) if part.strip()]
+    records, line = [], 0
+    try:
+        for line, part in parts:  # noqa: B007 - the line is of the error
+            records.append(json.loads(part, parse_constant=lambda _: None))
+    except (ValueError, RecursionError) as error:
+        where = f"{path}, line {line}" if line else path
+        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
+    unit, lines = "line", [line for line, _ in parts]
+    if is_list:
+        records, unit, lines = records[0], "record", list(range(1, len(records[0]) + 1))
     for line, record in zip(lines, records, strict=True):
         if not isinstance(record, dict):
             raise DataError(f"{path}, {unit} {line}: expected an object of JSON, such as {{'left': 'a'}}")
@@ -229,21 +314,13 @@ def _read_json(path: Path, source: BinaryIO, form: Format) -> Columns:
     return _sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
 
 
-def _parsed(path: Path, text: str, line: int | None) -> Any:
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
-        where = path if line is None else f"{path}, line {line}"
-        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
-
-
-def _check_header(where: str, header: list[str]) -> None:
+def _check_header(where: str, header: list[str], advice: str = "") -> None:
     names: set[str] = set()
     for position, name in enumerate(header, 1):
         if not name:
             raise DataError(f"{where}: column {position} has no name; all columns must be named")
         if name in names:
-            raise DataError(f"{where}: there are two columns {name!r}")
+            raise DataError(f"{where}: there are two columns {name!r}; rename one{advice and f', or {advice}'}")
         names.add(name)
 
 
@@ -331,23 +408,6 @@ def _list(names: Sequence[str]) -> str:
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
 
 
-# -------------------------------------------------------------------------------------------------------------- results
-@contextmanager
-def complete(path: Path) -> Iterator[Path]:
-    """Let a file be written under another name, and give it its own when it is complete."""
-    is_device = path.exists() and not path.is_file()
-    final = path.resolve()  # a link stays one
-    temporary = path if is_device else final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
-    with naming(path):
-        try:
-            yield temporary
-            if not is_device:
-                temporary.replace(final)
-        finally:
-            if not is_device:
-                temporary.unlink(missing_ok=True)
-
-
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Give an error of the disk the name of the file: a full disk names none, and neither does a failed read."""
@@ -358,72 +418,11 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def check_no_source(path: Path, sources: Iterable[Path | None]) -> None:
-    """Complain of a file to write that is read, perhaps under another name."""
-    for source in sources:
-        if source is not None and path.is_file() and source.is_file() and path.samefile(source):
-            raise DataError(f"{path}: is what is read ({source}) and would be lost; name another by --out")
-
-
-def check_file(path: Path | None, *sources: Path | None, regular: bool = False) -> None:
-    """Complain of a file that cannot be written, or that is one of those to read."""
-    if path is None:
-        return
-    check_no_source(path, sources)
-    if path.is_dir():
-        raise DataError(f"--out {path}: is a folder; name a file, such as {path / 'result'}")
-    if path.exists() and not path.is_file():
-        if regular:
-            raise DataError(f"--out {path}: is no file; a model is written to a file")
-        return
-    if not path.parent.is_dir():
-        raise DataError(f"--out {path}: there is no folder {path.parent}; make it, or name another")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise DataError(f"--out {path}: is there and may not be written; name another file")
-    _try(path.parent, f"--out {path}")
-
-
-def check_folder(path: Path) -> bool:
-    """Make a folder where there is none, or complain."""
-    new = not path.exists()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(parent for parent in (path, *path.parents) if parent.exists())
-        raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
-    except OSError as error:
-        raise DataError(
-            f"folder of results {path}: cannot be made ({error.strerror}); name another by --out"
-        ) from error
-    _try(path, f"folder of results {path}")
-    return new
-
-
-def _try(folder: Path, what: str) -> None:
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise DataError(f"{what}: {folder} cannot be written to ({error.strerror}); name another by --out") from error
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV file, whose cells no spreadsheet takes for formulas."""
-    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([_quoted(name) for name in header])
-        writer.writerows([_quoted(cell) for cell in row] for row in rows)
-
-
-def _is_formula(cell: str) -> bool:
+def is_formula(cell: str) -> bool:
     """Whether a spreadsheet would run a cell, or would if it had no apostrophes before it; numbers are none."""
     return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(with_point(cell))
 
 
-def _quoted(cell: Any) -> Any:
-    """Return a cell with an apostrophe before what a spreadsheet would run; `_unquoted` takes it away again."""
-    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
-
-
-def _unquoted(cell: str) -> str:
-    """Return a cell without the apostrophe that `_quoted` puts before a formula."""
-    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
+def unquoted(cell: str) -> str:
+    """Return a cell without the apostrophe that `skpref.cli.output` puts before a formula."""
+    return cell[1:] if cell[:1] == "'" and is_formula(cell) else cell

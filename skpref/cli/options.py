@@ -484,7 +484,7 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_text_options(add: Any) -> None:
     """Add how text is written, and what is done with cells that hold nothing."""
-    text = "separator of cells: one character, or tab, comma, semicolon, bar, space (default: detected)"
+    text = "separator of cells: one character, ::, or tab, comma, semicolon, bar, space (default: detected)"
     add("--separator", type=read_separator, metavar="CHARACTER", help=text)
     add("--decimal", choices=[".", ","], help="decimal separator of numbers in all text files (default: .)")
     add("--encoding", type=read_encoding, metavar="NAME", help="encoding of all text files (default: utf-8)")

@@ -12,18 +12,8 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import nearest, printable
-from skpref.cli.files import (
-    USERS,
-    Format,
-    as_in_model,
-    by_text,
-    check_file,
-    complete_rows,
-    counted,
-    read_sheet,
-    say_note,
-    write_csv,
-)
+from skpref.cli.files import USERS, Format, as_in_model, by_text, complete_rows, counted, read_sheet, say_note
+from skpref.cli.output import check_file, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns

@@ -15,14 +15,13 @@ from skpref.cli.files import (
     Format,
     as_in_model,
     by_text,
-    check_file,
     complete_rows,
     items_purpose,
     read_ids,
     read_sheet,
     read_table,
-    write_csv,
 )
+from skpref.cli.output import check_file, write_csv
 from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table

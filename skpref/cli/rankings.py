@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.files import complete, write_csv
+from skpref.cli.output import complete, write_csv
 from skpref.cli.report import cut, table
 from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 

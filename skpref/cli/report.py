@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import check_no_source, counted, naming, say_note, write_csv
+from skpref.cli.files import counted, naming, say_note
+from skpref.cli.output import check_no_source, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from skpref._estimator import last_step
 from skpref._text import nearest, printable
 from skpref.cli.advice import OPTIONS, advising_by_options
-from skpref.cli.files import check_file, check_folder, naming
+from skpref.cli.files import naming
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
+from skpref.cli.output import check_file, check_folder
 from skpref.cli.progress import Bar
 from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
 from skpref.cli.space import narrowed

@@ -100,10 +100,11 @@ def read_share(text: str) -> float:
 
 
 def read_separator(text: str) -> str:
-    """Read the one character between cells, or its name."""
+    """Read the one character between cells, or its name, or ::."""
     separator = _SEPARATORS.get(text.lower(), text)
-    if len(separator) != 1 or separator in '"\r\n\0':
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}")
+    if separator != "::" and (len(separator) != 1 or separator in '"\r\n\0'):
+        names = ", ".join(_SEPARATORS)
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {names}, ::")
     return separator
 
 

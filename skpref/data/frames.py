@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from skpref._validation import column_names
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
+from skpref.data.preflib import read_preflib
 from skpref.data.roles import Mirrored, Missing, Reading, Rest, Roles, read
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -25,6 +28,7 @@ __all__ = [
     "from_choices",
     "from_counts",
     "from_pair_columns",
+    "from_preflib",
     "from_rankings",
     "from_results",
     "from_win_matrix",
@@ -508,6 +512,42 @@ def from_rankings(
     codes = None if unranked is None else tuple(unranked)
     roles = Roles(**layout, rest=rest, unranked=codes, user=user, weight=sample_weight)
     return _rows(frame, roles, missing)
+
+
+def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> ComparisonRows:
+    r"""Read a file of rankings of PrefLib: .soc, .soi, .toc or .toi.
+
+    Parameters
+    ----------
+    path : str or path
+        The file: lines of a count and a ranking, with braces around items of equal rank.
+    rest : {"unknown", "lost"}, default=None
+        What is known about items that a ranking does not name, as in `from_rankings`.
+
+    Returns
+    -------
+    ComparisonRows
+        All pairs of each ranking, weighted by its count.
+
+    Raises
+    ------
+    DataError
+        If the file is none of PrefLib's, or a line cannot be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from skpref.data import from_preflib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "drinks.toi")
+    >>> _ = path.write_text("# ALTERNATIVE NAME 1: tea\n# ALTERNATIVE NAME 2: milk\n12: 1,2\n3: 2,1\n")
+    >>> rows = from_preflib(path)
+    >>> rows.X.tolist(), rows.y.tolist(), rows.sample_weight.tolist()
+    ([['tea', 'milk'], ['tea', 'milk']], [1.0, 0.0], [12.0, 3.0])
+    """
+    with Path(path).open(encoding="utf-8") as file:
+        table, _ = read_preflib(file)
+    names = [name for name in table if name != "count"]
+    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count")
 
 
 def _names(columns: Any) -> tuple[Any, ...]:

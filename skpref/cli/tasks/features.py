@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from skpref.cli.files import complete_rows, counted, write_csv
+from skpref.cli.files import complete_rows, counted
+from skpref.cli.output import write_csv
 from skpref.cli.rankings import calibration_text
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import (

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import USERS, complete_rows, counted, write_csv
+from skpref.cli.files import USERS, complete_rows, counted
+from skpref.cli.output import write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import (

@@ -16,8 +16,9 @@ import pytest
 
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
-from skpref.cli.files import complete, read_sheet, write_csv
+from skpref.cli.files import read_sheet
 from skpref.cli.main import Patient
+from skpref.cli.output import complete, write_csv
 from skpref.cli.report import write_noted
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from skpref.cli import main
-from skpref.cli.files import read_sheet, write_csv
+from skpref.cli.files import read_sheet
+from skpref.cli.output import write_csv
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")

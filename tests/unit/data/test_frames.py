@@ -220,7 +220,9 @@ def test_the_worst_item_is_a_choice_among_the_others() -> None:
     rows = from_choices(sets, ["a", "b", "c", "d"], "best", worst="worst")
     assert rows.X.tolist() == [["y", "x"], ["y", "z"], ["y", "w"], ["x", "w"], ["z", "w"], ["y", "x"]]
     assert rows.sample_weight.tolist() == pytest.approx([0.5] * 3 + [2 / 3] * 2 + [1.0])
-    with pytest.raises(DataError, match=r"row 0: 'x' is both the best and the worst item \(columns 'best' and 'worst'\)"):
+    with pytest.raises(
+        DataError, match=r"row 0: 'x' is both the best and the worst item \(columns 'best' and 'worst'\)"
+    ):
         from_choices(sets | {"best": ["x", "x"], "worst": ["a", "b"]}, ["a", "b", "c", "d"], "best", worst="worst")
     with pytest.raises(DataError, match="column 'worst', row 1: 'v' is none of the items offered"):
         from_choices(sets | {"worst": ["d", "v"]}, ["a", "b", "c", "d"], "best", worst="worst")
@@ -289,7 +291,9 @@ def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
     assert rows.X.tolist() == [["ann", "gpt", "llama"]]
     assert rows.covariates is not None
     assert rows.covariates.tolist() == [[50.0]]
-    with pytest.raises(DataError, match="column 'model_b', row 1: an item id is missing; leave such rows out by missing='drop'"):
+    with pytest.raises(
+        DataError, match="column 'model_b', row 1: an item id is missing; leave such rows out by missing='drop'"
+    ):
         from_winners(battles, "model_a", "model_b")
     with pytest.raises(DataError, match="missing must be 'raise' or 'drop'; got 'omit'"):
         from_winners(battles, missing="omit")  # type: ignore[arg-type]
@@ -299,7 +303,9 @@ def test_advice_on_incomplete_rows_of_a_fit_works() -> None:
     columns = {"a": [*"xyzxy"], "b": [*"yzxzx"], "won": [1, 1, 0, 1, 0], "home": [1.0, 0.0, None, -1.0, 1.0]}
     frame = pytest.importorskip("pandas").DataFrame(columns)
     model = GPPLClassifier(left="a", right="b", covariates=["home"])
-    missing = "row 2, column 'home': a number is missing (a covariate); leave such rows out of X and y, such as by X[keep]"
+    missing = (
+        "row 2, column 'home': a number is missing (a covariate); leave such rows out of X and y, such as by X[keep]"
+    )
     with pytest.raises(DataError, match=re.escape(missing)):
         model.fit(frame, frame["won"])
     keep = frame["home"].notna()

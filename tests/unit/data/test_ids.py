@@ -261,20 +261,9 @@ def test_categories_that_are_fractions_name_their_own_row():
         read_pairs(frame)
 
 
-FORMS = (
-    *("list", "object", "str", "string[pyarrow]", "category"),
-    *("polars", "categories of polars", "pyarrow", "dictionary"),
-)
-    "list",
-    "object",
-    "str",
-    "string[pyarrow]",
-    "category",
-    "polars",
-    "categories of polars",
-    "pyarrow",
-    "dictionary",
-)
+FORMS = ["list", "object", "str", "string[pyarrow]", "category", "polars", "pyarrow", "dictionary"] + [
+    "categories of polars"
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
