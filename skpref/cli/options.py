@@ -54,9 +54,9 @@ _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read_task", "comparisons: one utility for each item", _COMPARISONS),
+    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one utility for each item", _COMPARISONS),
     "crowd": Model(
-        "skpref.cli.tasks.comparisons:read_task",
+        "skpref.cli.tasks.comparisons:read",
         "comparisons by users: a consensus and personal utilities",
         (*_COMPARISONS, "user", "users", "groups"),
     ),

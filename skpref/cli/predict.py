@@ -116,7 +116,7 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArr
     if names and not any(column in name for name in names for column in sheet.values):
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
         return []
-    return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
+    return list(read_covariates(sheet, names).T.astype(object)) if names else []
 
 
 def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Predicted:

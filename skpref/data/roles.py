@@ -411,7 +411,7 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
             )
         found.append(choice)
     if by_place:
-        columns.notes.append(f"column {name!r} has positions, {shorten(cells[0])} for {offered[places[0]]!r}")  # type: ignore[index]
+        columns.notes.append(str(columns.fault(f"column {name!r} has positions, {_span(cells, offered)}")))
     elif places is not None and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         warn(
             f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
@@ -419,6 +419,12 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
             DataWarning,
         )
     return found
+
+
+def _span(cells: Sequence[Any], offered: Sequence[Any]) -> str:
+    """Return what the first and the last position mean."""
+    first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
+    return f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
 
 
 def _places(cells: Sequence[Any], offered: Sequence[Any]) -> list[int] | None:
@@ -440,47 +446,54 @@ def _tasks(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     for name, values in zip(names, flags, strict=True):
         for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
             raise columns.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
-    rows_of, sets, answers, silent = [], [], [], []
+    rows_of, sets, answers, silent, fault = [], [], [], [], ""
     for task, rows in members.items():
         hits = [[row for row in rows if values[row]] for values in flags]
         for name, hit in zip(names, hits, strict=True):
             if len(hit) > 1:
-                why = "people may have tasks of the same number: name both columns as the task"
+                why = "people may have tasks of the same number: then the columns of person and task name it together"
                 raise columns.fault(
-                    f"task {shorten(task)} has a second 1 (first in {columns.unit} {columns.lines[hit[0]]}); {why}",
+                    f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]}); {why}",
                     hit[1],
                     name,
                 )
         if not all(hits):
             silent += rows
+            name = names[[bool(hit) for hit in hits].index(False)]
+            fault = fault or f"no row of task {task[:80]} has a 1 in {name!r}"
             continue
         rows_of.append(rows[0])
         sets.append([items[row] for row in rows])
         answers.append([items[hit[0]] for hit in hits])
     if silent:
-        raise columns.missing(f"no row of this task has a 1 in {_listed(tuple(names))}", silent, None)
+        raise columns.missing(fault, silent, None)
     return rows_of, sets, [list(each) for each in zip(*answers, strict=True)]
 
 
-def _members(columns: Columns, roles: Roles) -> dict[Any, list[int]]:
+def _members(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     """Return the rows of each task; each user has tasks of the user's own."""
     names = roles.task if roles.user is None or roles.user in roles.task else (roles.user, *roles.task)
     keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
-    members: dict[Any, list[int]] = {}
+    members: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
-        members.setdefault(key[0] if len(key) == 1 else key, []).append(row)
+        members.setdefault(_joined(key), []).append(row)
     for name in sorted({roles.weight, *roles.once, *roles.groups} - {None}, key=str):
         cells = columns.cells(name)
         for task, rows in members.items():
             other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
             if other is not None:
                 raise columns.fault(
-                    f"{shorten(cells[other])} differs from {shorten(cells[rows[0]])} in {columns.unit} "
-                    f"{columns.lines[rows[0]]}, but task {shorten(task)} has one value of this column",
+                    f"{shorten(cells[other])} differs from {shorten(cells[rows[0]])} on {columns.unit} "
+                    f"{columns.lines[rows[0]]}, but task {task[:80]} has one value of this column",
                     other,
                     name,
                 )
     return members
+
+
+def _joined(cells: tuple[Any, ...]) -> str:
+    """Return cells with commas between them; those that hold a comma are quoted, so that the text is of no others."""
+    return ", ".join(repr(cell) if len(cells) > 1 and "," in str(cell) else str(cell) for cell in cells)
 
 
 def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
@@ -631,7 +644,8 @@ def _check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
         return  # it is no id, which is said later
     for item, count in Counter(items).items():
         if count > 1:
-            raise columns.fault(f"item {shorten(item)} occurs twice in one choice or ranking", row)
+            tells = "; if these are different items, name the columns that tell them apart"
+            raise columns.fault(f"item {shorten(item)} occurs twice in one choice or ranking{tells}", row)
 
 
 def _of_pairs(

@@ -50,6 +50,8 @@ _FEWEST = 10  # rows from which a pattern is hardly chance
 def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], right: tuple[Any, IdColumn]) -> Array:
     """Return labels of a column of winners or of labels, shape (n,): 1 = left, 0 = right, 0.5 = a tie."""
     cells = columns.texts(name) if columns.is_text else columns.cells(name)
+    if columns.decimal == ",":
+        cells = [cell if columns.with_point(cell) is None else columns.with_point(cell) for cell in cells]
     odd = next((cell for cell in cells if not isinstance(cell, Hashable)), None)
     if odd is not None:
         raise columns.fault(f"winners must be ids or words; got {shorten(odd)}", None, name)
@@ -82,7 +84,8 @@ def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right:
             cell: sides.get(word, sides.get(_NOUNS.sub("", _WINS.sub("", word)), _TIES.get(word, np.nan)))
             for cell, word in words.items()
         }
-        readings[" and ".join(sides)] = np.array([values[cell] for cell in cells])
+        if {0.0, 1.0} & set(values.values()):  # not ties alone: an x may be an item
+            readings[" and ".join(sides)] = np.array([values[cell] for cell in cells])
     whole = {what: y for what, y in readings.items() if not np.isnan(y).any()}
     first = next(iter(whole), None)
     for what, y in whole.items():

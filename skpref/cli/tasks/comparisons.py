@@ -53,8 +53,8 @@ from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
-from skpref.data.columns import complete
-from skpref.data.roles import ReadRows, Roles, read
+from skpref.data.roles import ReadRows, Roles
+from skpref.data.roles import read as read_roles
 from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
@@ -353,7 +353,7 @@ def _tuned(outcome: Outcome) -> PairFigures:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read_task(options: Data) -> ComparisonTask:
+def read(options: Data) -> ComparisonTask:
     """Read the files of a job."""
     if options.data is None:
         return ComparisonTask(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
@@ -365,16 +365,14 @@ def read_comparisons(options: Data) -> Comparisons:
     sheet = read_data(options)
     roles = roles_of(sheet, options)
 
-    def read_part(part: Columns) -> tuple[ReadRows, Table | None, NDArray[Any] | None, Array | None]:
-        rows = read(part, roles, None)
+    def read_part(part: Columns) -> tuple[Columns, ReadRows, Table | None, NDArray[Any] | None, Array | None]:
+        rows = read_roles(part, roles, None)
         shown = read_shown_items(part, options)
-        return rows, shown, read_groups(part, options.group), read_times(part, options.time_split)
+        return part, rows, shown, read_groups(part, options.group), read_times(part, options.time_split)
 
     with as_of_command():
-        (read_rows, items, groups, time), kept = complete(sheet, read_part, options.missing)
+        kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = read_rows.reading.of_all(sheet, kept)
-    for note in (*sheet.notes, *kept.notes):
-        say_note(f"{sheet.source}: {note}")
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)

@@ -70,6 +70,10 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
     }
+    for option in ("weight", "groups", "group", "time_split"):
+        names = getattr(options, option) or ()
+        asked = f"It was asked for by --{option.replace('_', '-')}"
+        sheet.require((names,) if isinstance(names, str) else names, asked)
     roles = Roles(**common, **_layout(sheet, options, (user, options.weight, *common["groups"], *common["once"])))
     sheet.require([name for name in roles.columns() if name not in sheet.values], _COLUMNS)
     if roles.several and terms:
@@ -101,6 +105,8 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
     named = [name for name in _ANSWERS if getattr(options, name) is not None]
     if len(named) > 1:
         raise DataError(f"one of --label, --winner, --score and --counts says who won; got {' and '.join(named)}")
+    if len(options.score or ()) > 2:
+        raise DataError(f"--score takes one or two columns; got {len(options.score or ())}")
     if named and named[0] in {"score", "counts"}:
         return {**sides, f"{named[0].rstrip('s')}s": getattr(options, named[0])}
     found = [sheet.usual(name) for name in ("label", "winner") if _has(sheet, name)]
@@ -114,10 +120,10 @@ def _several(options: Data) -> str | None:
     named = [name for name in _SEVERAL if getattr(options, name) is not None]
     others = [name for name in ("left", "right", "loser", *_ANSWERS) if getattr(options, name) is not None]
     if len(named) > 1 or (named and others):
-        listed = " and ".join(f"--{name.replace('_', '-')}" for name in [*named[1:], *others])
+        listed = " and ".join(f"--{name.replace('_', '-')}" for name in [*others, *named])
         raise DataError(
-            f"one of --ranking, --item-ranks, --item-ratings, --contest and --offered says what a row holds; leave "
-            f"{listed} out"
+            "one of --ranking, --item-ranks, --item-ratings, --contest and --offered says what a row holds; got "
+            f"{listed}"
         )
     layout = named[0] if named else None
     if layout not in {"offered", "contest"} and (options.chosen or options.worst):
@@ -146,6 +152,8 @@ def _has_losers(sheet: Columns, options: Data) -> bool:
 
 def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     """Refuse a column that is named for two different things."""
+    if roles.groups and roles.covariates:
+        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
     items = {"left", "right", "winner", "loser", "chosen", "worst", "rank", "scores", "counts", "ranking", "item_ranks"}
     answers = {name for role in (*items, "offered", "task") for name in _names(getattr(roles, role))}
     answers |= {*roles.item_ratings} | {*(roles.item if roles.item != roles.once else ())}
@@ -158,8 +166,6 @@ def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
             raise sheet.fault(f"this column has another meaning; {option} must name another", None, name)
     if len({*roles.groups}) < len(roles.groups):
         raise sheet.fault("--groups names a column twice")
-    if roles.groups and roles.covariates:
-        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
 
 
 def _names(columns: Any) -> set[Any]:

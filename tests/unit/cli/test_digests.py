@@ -17,14 +17,14 @@ STARS = [["user", "item", "rating", "weight", "note"]]
 STARS += [[f"u{u}", f"i{i}", (u + i) % 3 % 2, 1 + u % 2, "x"] for u in range(5) for i in range(5)]
 ROWS = [["size", "colour", "label", "weight", "group", "note"]]
 ROWS += [[k, k % 7, k % 2, 1 + k % 2, k // 2, "x"] for k in range(20)]
-FEATURES = {"features": ("size", "colour"), "group": "group"}
+FEATURES = {"weight": "weight", "features": ("size", "colour"), "group": "group"}
 KINDS = {
-    "gppl": (comparisons.read, VOTES, {"model": "gppl", "covariates": ("match",), "group": "group"}),
-    "crowd": (comparisons.read, VOTES, {"model": "crowd"}),
-    "m3f": (ratings.read, STARS, {"model": "m3f"}),
-    "fm": (labels.read, STARS, {"model": "fm"}),
-    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal"}),
-    "fm-classifier": (labels.read, STARS, {"model": "fm-classifier"}),
+    "gppl": (comparisons.read, VOTES, {"model": "gppl", "weight": "weight", "covariates": ("match",), "group": "group"}),
+    "crowd": (comparisons.read, VOTES, {"model": "crowd", "weight": "weight"}),
+    "m3f": (ratings.read, STARS, {"model": "m3f", "weight": "weight"}),
+    "fm": (labels.read, STARS, {"model": "fm", "weight": "weight"}),
+    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal", "weight": "weight"}),
+    "fm-classifier": (labels.read, STARS, {"model": "fm-classifier", "weight": "weight"}),
     "ordinal": (features.read_ordinal, ROWS, {"model": "ordinal", **FEATURES}),
     "svgp": (features.read_sparse, ROWS, {"model": "svgp", **FEATURES}),
     "svgp-classifier": (features.read_sparse, ROWS, {"model": "svgp-classifier", **FEATURES}),

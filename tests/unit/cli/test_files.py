@@ -364,7 +364,7 @@ def test_it_is_read(case: str, packed: bool, file: Path, capsys: pytest.CaptureF
     text, form, columns, lines, note = READ[case]
     file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     sheet = read_sheet(file, form)
-    assert sheet.columns == columns
+    assert sheet.values == columns
     assert sheet.names == list(columns)
     assert (sheet.lines, sheet.unit) == (lines, "line")
     said = capsys.readouterr().err

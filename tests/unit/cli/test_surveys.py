@@ -71,7 +71,7 @@ def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[s
 def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
     write("item,rating,Q1,Q2,weight", [(f"p{k}", "x", "ok", ("bad", "")[k % 2], 1 + k) for k in range(3)])
     task = labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "item", "--item-ratings", "Q*", "--levels",
-                              "bad,ok"]))  # fmt: skip
+                              "bad,ok", "--weight", "weight"]))  # fmt: skip
     assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
     assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
     assert task.rows.y.tolist() == [1, 0, 1, 1, 0]
@@ -151,7 +151,7 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "other model": (GRID, ("--model", "ordinal", *ITEMS), "--item-ratings is for --model gppl, crowd, m3f"),
     "empty": ([(*row[:3], "", "", "", "") for row in GRID], (*ORDINAL, *ITEMS), "no rating is in the columns of --it"),
     "crowd": (changed(2, 4, "?"), ("--model", "crowd", "--user", "person", *ITEMS), "line 4, column 'Q3_milk': expect"),
-    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; leave --label and --item-ratings out"),
+    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; got --label and --item-ratings"),
 }
 
 
@@ -248,7 +248,7 @@ def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.Cap
 def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     write("a,b,c,chosen", [(7, 8, 9, 1), (1, 8, 9, 2)], "tasks.csv")
     assert main(["fit", "tasks.csv", "--offered", "a,b,c"]) == 2
-    assert "tasks.csv, line 2: column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
+    assert "tasks.csv, line 2, column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
     advice = "if it has positions, write the names of the columns, such as 'a' for 1"
     note = f"note: column 'chosen' is read as items, not as positions; {advice}"
     for rows, noted in (([(3, 1, 2, 1), (1, 3, 2, 2)], True), ([(1, 2, 3, 1), (1, 2, 3, 2)], False)):
@@ -269,7 +269,7 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "tasks.csv", *options, "--set", "max_iter=3"]) == 0
     model = load("model.skpref")
     assert set(model.item_ids_) == {"hot 3", "cold 5", "cold 4"}
-    assert "tasks are without an answer and left out" in capsys.readouterr().err
+    assert "8 rows left out: 8 incomplete" in capsys.readouterr().out
     rank = ["rank", "model.skpref", "new.csv", "--json"]
     write("id,kind=cold,kind=hot,size", [("iced", 1, 0, 3), ("soup", 0, 1, 4)], "new.csv")
     capsys.readouterr()
@@ -320,32 +320,32 @@ CHOSEN = next(row for row, line in enumerate(LONG[:3]) if line[6])
 OTHER = (CHOSEN + 1) % 3
 BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task p0, 1 has a second 1 (first on line"),
-    "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "name both columns, --contest PERSON,TASK"),
-    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2, column 'best': no row of task p0, 1 has a 1;"),
+    "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "then the columns of person and task name it together"),
+    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2: no row of task p0, 1 has a 1 in 'best'; --missing drop"),
     "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
     "a rank": (
         relabelled(1, 6, 2),
         CONTEST,
         "line 3, column 'best': expected 1 for the item that was the answer, or 0",
     ),
-    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst of its task"),
-    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "is in this task twice (first on line"),
+    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst item"),
+    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "item 'cold' occurs twice in one choice or ranking"),
     "few features": (
         [(*line[:4], "same", *line[5:]) for line in LONG],
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "is in this task twice (first on line 2); if these items differ, name all their features by --features",
+        "item 'same' occurs twice in one choice or ranking; if these are different items, name the columns that tell",
     ),
     "no feature": (
         relabelled(1, 4, ""),
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "line 3, column 'kind': a feature is missing; --missing drop leaves such rows out",
+        "line 3, column 'kind': an item id is missing; --missing drop leaves such rows out",
     ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
     "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
-    "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but contest"),
+    "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one"),
     "features": (relabelled(7, 5, 9), (*CONTEST, "--features", "size"), "column 'size': item "),
     "no contest": (LONG, ("--features", "size"), "--features of items needs --contest, where a row is one item"),
-    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "no task has a choice between two items"),
+    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "all rows are left out: 1 with one item to choose from"),
     "no id": (relabelled(1, 1, ""), CONTEST, "line 3, column 'task': a task id is missing; --missing drop leaves"),
 }
 
