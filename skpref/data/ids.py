@@ -13,7 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import narwhals as nw
 import numpy as np
@@ -130,8 +130,8 @@ def _encoded(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64]]:
         import pyarrow as pa
 
         with suppress(UnicodeEncodeError):  # half of a surrogate pair
-            encoded = pa.array(ids, type=pa.large_string()).dictionary_encode()
-            return encoded.dictionary.to_numpy(zero_copy_only=False), encoded.indices.to_numpy().astype(np.int64)
+            distinct, codes = _arrow_encoding(pa.array(ids, type=pa.large_string()))
+            return objects(distinct.to_list()), codes
     place: defaultdict[Any, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(place.__getitem__, values), dtype=np.int64, count=ids.size)
     return objects(list(place)), codes
@@ -153,8 +153,8 @@ class _Where(NamedTuple):
         return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"
 
 
-def _from_series(series: nw.Series[Any], where: _Where) -> IdColumn:
-    """Return the ids of a column of a frame; the frame finds the distinct ones among text and categories."""
+def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) -> IdColumn:
+    """Return the ids of a column of a frame; pyarrow finds the distinct ones among text and categories."""
     missing = series.is_null().to_numpy()
     if missing.any():
         raise DataError(where.missing(int(np.argmax(missing))))
@@ -162,25 +162,22 @@ def _from_series(series: nw.Series[Any], where: _Where) -> IdColumn:
     zone = getattr(dtype, "time_zone", None)  # which dates of NumPy have not
     if dtype.is_numeric() or (zone is None and dtype in {nw.Boolean, nw.Datetime, nw.Duration}):
         return _from_array(series.to_numpy(), where)
-    if dtype in {nw.String, nw.Categorical, nw.Enum, nw.Binary}:
-        distinct, codes = _factorised(series)
-        try:
-            ids = _from_objects(distinct, where)
-        except DataError:  # of a category: the list below tells its row
-            pass
-        else:
-            encoded: _EncodedIds = ids[codes].view(_EncodedIds)
-            encoded.encoding = ids, codes
-            return encoded
+    if encode and dtype in {nw.String, nw.Categorical, nw.Enum, nw.Binary} and find_spec("pyarrow") is not None:
+        with suppress(ValueError, TypeError):  # of a category, whose row the list below names
+            values, codes = _arrow_encoding(series.to_arrow())
+            distinct = _from_series(values, where, encode=False)
+            ids = cast("_EncodedIds", distinct[codes].view(_EncodedIds))
+            ids.encoding = distinct, codes
+            return ids
     return _from_objects(series.to_list(), where)
 
 
-def _factorised(series: nw.Series[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    if series.implementation.is_pandas_like():
-        codes, index = series.to_native().factorize()
-        return list(index), codes
-    distinct = series.unique(maintain_order=True).to_list()
-    return distinct, series.replace_strict(distinct, range(len(distinct)), return_dtype=nw.Int64).to_numpy()
+def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # noqa: ANN401  # of pyarrow
+    """Return the distinct values of an array of pyarrow, and the place of each row's among them."""
+    encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+    codes, distinct = encoded.indices.to_numpy(), cast("nw.Series[Any]", as_series(encoded.dictionary))
+    present = np.bincount(codes, minlength=len(distinct)) > 0  # some categories may not occur
+    return distinct.filter(present.tolist()), (np.cumsum(present) - 1)[codes]
 
 
 def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
