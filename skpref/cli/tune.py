@@ -28,7 +28,6 @@ from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from skpref.cli.options import Demo, Fit, Tune
@@ -42,7 +41,7 @@ _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 def tune(options: Tune) -> int:
     """Learn from files."""
     _check_extras(mlflow=options.mlflow)
-    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
+    task = read_task(options)
     if options.space:
         try:
             _check_space(task, options.space)
@@ -84,6 +83,12 @@ def demo(options: Demo) -> int:
         f"skpref tune {file} --covariates {','.join(_STYLE)} --trials {options.trials}",
     )
     return tune(replace(options, data=file, covariates=_STYLE))
+
+
+def read_task(options: Tune | Fit) -> Task:
+    """Return the task of the model, with its data."""
+    task: Task = pkgutil.resolve_name(f"skpref.cli.tasks.{MODELS[options.model][0]}")(options)
+    return task
 
 
 def _write_battles(file: Path) -> None:
@@ -145,11 +150,11 @@ def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | Non
 def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, *options.sources, regular=True)
-    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
+    task = read_task(options)
     say(options, printable(task.headline()))
-    settings, params = task.defaults(), dict(options.settings)
+    settings, params = task.defaults(), dict(options.settings or ())
     estimator = task.build(settings)
-    _check_settings(estimator, params, MODELS[options.model].options)
+    _check_settings(estimator, params, options.model)
     try:
         with advising_by_options(estimator):
             model = task.final(settings, params)
@@ -171,13 +176,13 @@ def fit(options: Fit) -> int:
     return 0
 
 
-def _check_settings(model: Any, params: dict[str, Any], options: Sequence[str]) -> None:
+def _check_settings(model: Any, params: dict[str, Any], kind: str) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
     for name in params:
         if name in OPTIONS:
-            option = "--levels" if name == "class_order" and "levels" in options else OPTIONS[name]
+            option = "--levels" if (name, kind) == ("class_order", "fm-ordinal") else OPTIONS[name]
             raise DataError(f"--set {name}: use {option}")
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"
