@@ -19,12 +19,10 @@ from skpref.cli.job import Job
 from skpref.cli.options import MODELS
 from skpref.cli.progress import Bar
 from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
-from skpref.cli.space import narrowed
+from skpref.cli.space import narrowed, values_of
 from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save_with_columns
-from skpref.search.default_spaces import Distributions
-from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from skpref.cli.tasks.base import Outcome, Task
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
-_DRAWS = 10  # of a space, to see whether estimators take its values
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
 
@@ -123,12 +120,10 @@ def _check_extras(*, mlflow: bool) -> None:
 
 def _check_space(task: Task, chosen: Any) -> None:
     """Let estimators refuse values before the work, not in every trial."""
-    optuna = require_optuna()
-    space = Distributions(narrowed(task.space, task.defaults(), chosen)[0])
-    with quietly():
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-        for _ in range(_DRAWS):
-            last_step(task.build(space.suggest(study.ask())))._validate_params()  # noqa: SLF001 - what `fit` does first
+    space, _ = narrowed(task.space, task.template.get_params(), chosen)
+    for name in chosen:
+        for value in values_of(space[name]) if isinstance(space[name], list) else values_of(chosen[name]):
+            last_step(task.build({name: value}))._validate_params()  # noqa: SLF001 - what `fit` does first
 
 
 def _copy(experiment: Path, target: Path) -> None:
@@ -152,12 +147,11 @@ def fit(options: Fit) -> int:
     check_file(options.out, *options.sources, regular=True)
     task = read_task(options)
     say(options, printable(task.headline()))
-    settings, params = task.defaults(), dict(options.settings or ())
-    estimator = task.build(settings)
+    params, estimator = dict(options.settings or ()), task.template
     _check_settings(estimator, params, options.model)
     try:
         with advising_by_options(estimator):
-            model = task.final(settings, params)
+            model = task.final({}, params)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped during the fit; {options.out} was not written") from stop
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
