@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
 from skpref.cli.files import say_note
-from skpref.cli.options import Data
+from skpref.cli.options import Data, flag_of
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_DATA = {option.name for option in fields(Data)}
 # Parameters of estimators that have an option of their own.
-OPTIONS = {
-    "items": "--items",
-    "users": "--users",
-    "levels": "--levels",
-    "class_order": "--class-order",
-    "random_state": "--seed",
-}
+OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "class_order")} | {"random_state": "--seed"}
 _READERS = {"from_results": "--score", "from_counts": "--counts", "item_ranks=[...]": "--item-ranks"}
-_OWN = {field.name for field in fields(Data)}
 # A parameter and its value; in brackets stands the value that it has, which is no advice.
 _ADVICE = re.compile(
     r"(?<![-(\w.])(?<!--set )(?:set )?(?P<name>[a-z]\w*)=(?P<value>\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"
@@ -37,12 +31,12 @@ def as_options(text: str, names: Sequence[str] = (), command: str = "") -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = match["name"], match["value"]
-        if name in _OWN and value[0] in "'\"[":  # a word or a list, such as on_self='drop' or unranked=[0]
-            return f"--{name.replace('_', '-')} {value[1:-1] or 'none'}"
+        if name in _DATA and value[0] in "'\"[":  # a word or a list, such as on_self='drop' or unranked=[0]
+            return f"{flag_of(name)} {value[1:-1] or 'none'}"
         return f"{command}--set {name}={value}" if name in names and name not in OPTIONS else match[0]
 
-    for reader, name in _READERS.items():
-        text = text.replace(f"skpref.data.{reader}", name).replace(reader, name)
+    for reader, flag in _READERS.items():
+        text = text.replace(f"skpref.data.{reader}", flag).replace(reader, flag)
     return _ADVICE.sub(option, text)
 
 

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from skpref.cli.options import Predict, Rank
     from skpref.data.columns import Columns
-    from skpref.data.row_shards import ColumnDesign
 
 _ROLES = "user", "item", "left", "right"  # options that name columns
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
+MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
 Predicted = dict[str, "NDArray[Any]"]
 
@@ -50,25 +50,27 @@ def predict(options: Predict) -> int:
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
     sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
-    options = _with_trained_columns(options, sheet)
-    last = last_step(model)
-    rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
-    if not rules:
-        kinds = ", ".join(cls.__name__ for cls in _PREDICTED)
+    options, last = _with_trained_columns(options, sheet), last_step(model)
+    readers = [read for cls, read in _READERS.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
+    if not readers:
+        kinds = ", ".join(cls.__name__ for cls in _READERS)
         raise DataError(f"{options.model}: holds no fitted model that predicts rows of a file ({kinds})")
+
+    def read_and_predict(rows: Columns) -> tuple[Columns, Predicted]:
+        """Return the rows that are complete, and their predictions."""
+        return rows, predictions(model, readers[0](model, rows, options))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
-        sheet, predicted = complete_rows(sheet, lambda rows: (rows, rules[0](model, rows, options)), options.missing)
+        sheet, predicted = complete_rows(sheet, read_and_predict, options.missing)
     cells = {name: sheet.values[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
-    if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     if options.out is not None:
         write_csv(options.out, list(columns), rows)
     if options.json:
-        return 0
-    if options.out is not None:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif options.out is not None:
         print(f"{counted(len(rows), 'rows')} written to {options.out}")
     else:
         shown = rows[: options.top]
@@ -76,6 +78,16 @@ def predict(options: Predict) -> int:
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
     return 0
+
+
+def load_model(path: Path, data: Path | None) -> Any:
+    """Load a model; where the file of data is one, say that the two were swapped."""
+    try:
+        return load(path)
+    except ModelFormatError as error:
+        if data is not None and zipfile.is_zipfile(data):
+            raise DataError(f"{error}; {data} seems to be one: the model comes first, then the data") from error
+        raise
 
 
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
@@ -90,24 +102,46 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     return replace(options, **used)
 
 
-def load_model(path: Path, data: Path | None) -> Any:
-    """Load a model; where the file of data is one, say that the two were swapped."""
-    try:
-        return load(path)
-    except ModelFormatError as error:
-        if data is not None and zipfile.is_zipfile(data):
-            raise DataError(f"{error}; {data} seems to be one: the model comes first, then the data") from error
-        raise
-
-
 def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else cut(value)
 
 
-def _pairs(model: GPPLClassifier, sheet: Columns, options: Predict) -> Predicted:
+# --------------------------------------------------------------------------------------------------------- predictions
+def predictions(model: Any, X: NDArray[Any]) -> Predicted:
+    """Return what a model says of rows, the most important column first."""
+    last = last_step(model)
+    if isinstance(last, GPPLClassifier | CrowdGPPL):
+        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+        if model.likelihood_.ties_are_answers:
+            predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+        return predicted
+    if isinstance(last, VariationalFMClassifier):
+        return {"probability": model.predict_proba(X)[:, 1]}
+    if isinstance(last, SVGPRegressor | VariationalFM):
+        return dict(zip(("prediction", "std"), model.predict(X, return_std=True), strict=True))
+    predicted = {"class" if isinstance(last, SVGPClassifier) else "level": model.predict(X)}
+    if isinstance(last, MaxMarginFactorization):
+        predicted |= zip(("score", "std"), model.predict_score(X, return_std=True), strict=True)
+    names = [f"p_{level}" for level in model.classes_.tolist()]
+    return predicted | dict(zip(names, model.predict_proba(X).T, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def _read_pairs(model: GPPLClassifier, sheet: Columns, options: Predict) -> NDArray[Any]:
     names = side_names(sheet, options)
     sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
-    return _answers(model, [*_sides(model, sheet, names), *_covariates(model, sheet)])
+    return np.column_stack([*_sides(model, sheet, names), *_covariates(model, sheet)])
+
+
+def _read_crowd(model: CrowdGPPL, sheet: Columns, options: Predict) -> NDArray[Any]:
+    user, names = options.user or sheet.usual(*USERS), side_names(sheet, options)
+    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
+    sheet.require((user, *names), purpose)
+    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
+    groups = list(model.groups) if model.group_ids_ else []
+    sheet.require(groups, "The model was learnt with --groups")
+    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
+    return np.column_stack([asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
 
 
 def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArray[Any]]:
@@ -117,15 +151,6 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArr
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
         return []
     return list(read_covariates(sheet, names).T.astype(object)) if names else []
-
-
-def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Predicted:
-    """Return the probability that the left item is preferred, and those of three answers where a tie is one."""
-    X = np.column_stack(columns)
-    predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
-    if model.likelihood_.ties_are_answers:
-        predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
-    return predicted
 
 
 def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Columns, names: tuple[str, str]) -> list[NDArray[Any]]:
@@ -150,42 +175,19 @@ def _ids(sheet: Columns, name: str, noun: str, trained: NDArray[Any], *, strict:
     return as_in_model(cells, trained)
 
 
-def _crowd(model: CrowdGPPL, sheet: Columns, options: Predict) -> Predicted:
-    user = options.user or sheet.usual(*USERS)
-    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
-    names = side_names(sheet, options)
-    sheet.require((user, *names), purpose)
-    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    groups = list(model.groups) if model.group_ids_ else []
-    sheet.require(groups, "The model was learnt with --groups")
-    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
-    return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
-
-
-def _rated(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
+def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     """Return ids of users and items; `trained` has those of the training."""
     names = read_columns(sheet, options, ("user", "item"))
     return np.column_stack([_ids(sheet, name, noun, getattr(trained, f"{noun}_ids_")) for noun, name in names.items()])
 
 
-def _stars(model: MaxMarginFactorization, sheet: Columns, options: Predict) -> Predicted:
-    X = _rated(model, sheet, options)
-    mean, std = model.predict_score(X, return_std=True)
-    return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
-
-
-def _machine(model: Any, sheet: Columns, options: Predict) -> Predicted:
+def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     design = last_step(model).design_
-    if design is not None:
-        return machine_columns(model, _rows_of(design, sheet))
-    if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
+    if design is None and isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign):
+        return _read_ratings(model.steps[0][1], sheet, options)
+    if design is None:
         fitted = "pairs of ids behind a OneHotDesign, or the columns of the files that it was fitted to"
         raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
-    return machine_columns(model, _rated(model.steps[0][1], sheet, options))
-
-
-def _rows_of(design: ColumnDesign, sheet: Columns) -> NDArray[Any]:
-    """Return the columns of ids and numbers of a factorization machine that was fitted to files, shape (n, d)."""
     sheet.require(design.names, "The model was fitted with it")
     columns = [
         _numbers_or_booleans(sheet, name) if ids is None else _ids(sheet, name, name, ids.ids)
@@ -201,17 +203,7 @@ def _numbers_or_booleans(sheet: Columns, name: str) -> NDArray[Any]:
     return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
-def machine_columns(model: Any, X: NDArray[Any]) -> Predicted:
-    """Return what a factorization machine says of rows."""
-    if isinstance(last_step(model), VariationalFMClassifier):
-        return {"probability": model.predict_proba(X)[:, 1]}
-    if isinstance(last_step(model), VariationalFMOrdinal):
-        return {"level": model.predict(X), **_by_level(model, X)}
-    mean, std = model.predict(X, return_std=True)
-    return {"prediction": mean, "std": std}
-
-
-def features_of(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[Any]:
+def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[Any]:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -220,35 +212,11 @@ def features_of(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[
     return sheet.matrix(names.tolist(), "features are numeric")
 
 
-def _levels(model: GPOrdinalRegressor, sheet: Columns, options: Predict) -> Predicted:
-    X = features_of(model, sheet, options)
-    return {"level": model.predict(X), **_by_level(model, X)}
-
-
-def _numbers(model: SVGPRegressor, sheet: Columns, options: Predict) -> Predicted:
-    mean, std = model.predict(features_of(model, sheet, options), return_std=True)
-    return {"prediction": mean, "std": std}
-
-
-def _classes(model: SVGPClassifier, sheet: Columns, options: Predict) -> Predicted:
-    X = features_of(model, sheet, options)
-    return {"class": model.predict(X), **_by_level(model, X)}
-
-
-def _by_level(model: Any, X: NDArray[Any]) -> Predicted:
-    probabilities = model.predict_proba(X)
-    return {f"p_{level}": column for level, column in zip(model.classes_.tolist(), probabilities.T, strict=True)}
-
-
 # A family of models is a line here.
-_PREDICTED: dict[type, Any] = {
-    GPPLClassifier: _pairs,
-    CrowdGPPL: _crowd,
-    MaxMarginFactorization: _stars,
-    GPOrdinalRegressor: _levels,
-    SVGPRegressor: _numbers,
-    SVGPClassifier: _classes,
-    VariationalFM: _machine,
-    VariationalFMClassifier: _machine,
-    VariationalFMOrdinal: _machine,
+_READERS: dict[type, Any] = {
+    GPPLClassifier: _read_pairs,
+    CrowdGPPL: _read_crowd,
+    MaxMarginFactorization: _read_ratings,
+    **dict.fromkeys((GPOrdinalRegressor, SVGPRegressor, SVGPClassifier), read_features),
+    **dict.fromkeys(MACHINES, _read_machine),
 }

@@ -70,10 +70,16 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - len(_MORE) + 1].rpartition(",")[0] + _MORE
 
 
+def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as they are shown: of columns by name, the names."""
+    return {name: "+".join(value) if isinstance(value, dict) else value for name, value in settings.items()}
+
+
 def settings_text(settings: dict[str, Any]) -> str:
     """Return settings on one line."""
     return ", ".join(
-        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
+        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in plain_settings(settings).items()
     )
 
 
@@ -167,7 +173,7 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
             t.score,
             len(t.scores),
             round(t.seconds, 3),
-            *(t.settings.get(n, "") for n in names),
+            *(plain_settings(t.settings).get(n, "") for n in names),
             t.error,
         ]
         for t in trials
@@ -202,14 +208,24 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     """Return the report for programs."""
     result, task = outcome.result, outcome.task
     trials = [
-        {"trial": t.number, "state": t.state, "score": t.score, "seconds": t.seconds, "settings": t.settings}
+        {
+            "trial": t.number,
+            "state": t.state,
+            "score": t.score,
+            "seconds": t.seconds,
+            "settings": plain_settings(t.settings),
+        }
         for t in result.trials
     ]
     return {
         **task.describe(),
         "metric": task.metric.name,
         "interrupted": result.interrupted,
-        "best": {"trial": result.best.number, "score": result.best.score, "settings": result.best.settings},
+        "best": {
+            "trial": result.best.number,
+            "score": result.best.score,
+            "settings": plain_settings(result.best.settings),
+        },
         "trials": trials,
         "holdout": {name: figures.metrics("") for name, figures in outcome.figures.items()},
         "n_train": outcome.n_train,

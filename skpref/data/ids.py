@@ -172,7 +172,7 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
     return _from_objects(series.to_list(), where)
 
 
-def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # noqa: ANN401  # of pyarrow
+def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # of pyarrow
     """Return the distinct values of an array of pyarrow, and the place of each row's among them."""
     encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     codes, distinct = encoded.indices.to_numpy(), cast("nw.Series[Any]", as_series(encoded.dictionary))

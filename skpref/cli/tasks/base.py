@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -16,10 +17,10 @@ from skpref.cli.files import Format, counted, read_sheet
 from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
-from skpref.search.default_spaces import Distributions
+from skpref.search import LogInteger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -114,6 +115,11 @@ class SearchResult:
     interrupted: bool = False  # by the user
 
     @property
+    def has_complete(self) -> bool:
+        """Whether a trial is complete."""
+        return any(trial.state == "complete" for trial in self.trials)
+
+    @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
@@ -165,21 +171,22 @@ class Task(ABC):
         return {}
 
     # ------------------------------------------------------------------ models
-    def defaults(self) -> Settings:
-        """Return the settings of the first trial, as far as the space has them."""
-        return Distributions(self.space, self.template.get_params()).default()
-
-    def settings(self, params: Settings) -> Settings:
-        """Return the settings that the parameters of a trial stand for."""
-        return params
-
     def build(self, settings: Settings) -> Any:
         """Return an estimator that is not fitted."""
         return clone(self.template).set_params(**settings)
 
+    def variants(self, settings: Settings) -> dict[str, Settings]:
+        """Return settings that the hold-out compares with the best ones, by name."""
+        del settings
+        return {}
+
     def final(self, settings: Settings, params: Settings | None = None) -> Any:
         """Return an estimator fitted with all rows, as it is saved."""
         return fitted(self.build(settings).set_params(**(params or {})), self.rows)
+
+    def example(self) -> Any:
+        """Return some rows as the saved model takes them, for MLflow's signature."""
+        return self.rows.X[:2]
 
     def trace(self, model: Any) -> tuple[float, ...]:
         """Return the objective of a fit after each iteration."""
@@ -228,6 +235,21 @@ class Task(ABC):
     @abstractmethod
     def next_command(self, model: Path) -> str:
         """Return the command that uses the model, with what it does before it."""
+
+
+def as_frame(rows: NDArray[Any], names: Sequence[str]) -> Any:
+    """Return rows of ids and numbers as a data frame, if pandas is installed, whose columns have types."""
+    if importlib.util.find_spec("pandas") is None:
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(names)).infer_objects()
+
+
+def limit(space: dict[str, Any], template: Any, name: str, least: int, most: int) -> None:
+    """Bound a number of a space and of the estimator."""
+    space[name] = LogInteger(min(least, most), most)
+    template.set_params(**{name: min(template.get_params()[name], most)})
 
 
 def fitted(model: Any, rows: Rows) -> Any:

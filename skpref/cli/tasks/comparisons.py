@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from skpref._text import nearest
 from skpref.cli.advice import as_of_command
@@ -26,23 +27,25 @@ from skpref.cli.files import (
 from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
+    columns_of_report,
+    effects_of,
     effects_text,
     factors_text,
     living_factors,
     plots,
     ranking_text,
     ties_text,
-    write_annotators,
-    write_effects,
+    write_columns,
     write_factors,
-    write_ranking,
 )
 from skpref.cli.tasks.base import (
     Files,
     Rows,
     Task,
+    as_frame,
     check_size,
     format_of_others,
+    limit,
     log_loss_of,
     read_data,
     read_groups,
@@ -50,13 +53,14 @@ from skpref.cli.tasks.base import (
 )
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
-from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
 from skpref.data.roles import ReadRows, Roles
 from skpref.data.roles import read as read_roles
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
-from skpref.search import WithinUserKFold, WithinUserShuffleSplit
+from skpref.search import WithinUserKFold, WithinUserShuffleSplit, default_space
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,11 +71,12 @@ if TYPE_CHECKING:
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome, Split
     from skpref.data.columns import Columns
-    from skpref.gp.crowd import CrowdGPPL
     from skpref.metrics import Calibration
     from skpref.search.loop import Settings
 
 _BINS = 10
+_LIKELIHOODS = "probit", "logit"
+_MOST_FACTORS = 20
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
@@ -119,8 +124,7 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     """Columns of the report on users, the one nearest to the consensus first."""
     draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
     report = model.annotators(n_samples=draws, random_state=seed)
-    # A data frame where pandas is installed, else a record.
-    columns = report.columns() if callable(report.columns) else {name: report[name] for name in report.columns}
+    columns = columns_of_report(report)
     order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
@@ -194,6 +198,19 @@ class Comparisons:
         }
 
 
+def answers_of(model: Any, X: Any) -> Array:
+    """Return the probabilities of left, tie and right, shape (n, 3), by a likelihood with ties."""
+    return np.asarray(model.predict_proba(X, ties=True))
+
+
+def shares_of_left(model: Any, X: Any) -> Array:
+    """Return the probability that left is preferred plus half of that of a tie, shape (n,), by any likelihood."""
+    if model.likelihood_.ties_are_answers:
+        left, tie, _ = answers_of(model, X).T
+        return np.asarray(left + 0.5 * tie)
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
 class ComparisonTask(Task):
     """Comparisons of items, by nobody in particular or by known users."""
 
@@ -205,15 +222,24 @@ class ComparisonTask(Task):
         self.rows = data.rows
         self._max_inducing = max_inducing
         self._has_ties = bool((data.rows.y == 0.5).any())
-        traits = self._has_ties, data.has_sides, data.covariates
-        if data.user is None:
-            self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
-        else:
-            self._kind = Crowd(
-                data.items, data.users, data.n_items, data.n_users, max_inducing, seed, *traits, data.groups
-            )
-        self.space = self._kind.space()
-        self.template = PairEstimator(self._kind, **self._kind.defaults())
+        self.template: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
+        self.template.set_params(random_state=seed)
+        first = 0 if data.user is None else 1  # column of the left item
+        for role, names in (("covariates", data.covariates), ("groups", data.groups)):
+            if names:
+                columns = {name: first + 2 + place for place, name in enumerate(names)}
+                self.template.set_params(left=first, right=first + 1, **{role: columns})
+        self.space = default_space(self.template)
+        if self._has_ties:
+            self.space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+        if not data.has_sides:
+            del self.space["order_effect"]
+        if "n_inducing" in self.space:
+            limit(self.space, self.template, "n_inducing", 50, min(max_inducing, data.n_items))
+        if data.user is not None:
+            most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
+            self.space["n_factors"] = stats.randint(0, most + 1)
+            self.template.set_params(n_factors=min(self.template.n_factors, most))
 
     def describe(self) -> dict[str, Any]:
         return self.data.describe()
@@ -238,11 +264,15 @@ class ComparisonTask(Task):
             f"{read_line(data.reading)}"
         )
 
-    def settings(self, params: Settings) -> Settings:
-        return self._kind.resolve(params)
+    def variants(self, settings: Settings) -> dict[str, Settings]:
+        if not self.data.covariates or settings.get("covariates", True) is None:
+            return {}
+        return {f"without {' and '.join(self.data.covariates)}": {**settings, "covariates": None}}
 
-    def build(self, settings: Settings) -> Any:
-        return self._kind.build(settings)
+    def example(self) -> Any:
+        data = self.data
+        names = [*filter(None, [data.user]), *(data.sides or ("left", "right")), *data.covariates, *data.groups]
+        return as_frame(self.rows.X[:2], names)
 
     def _is_within_users(self, rows: Rows) -> bool:
         """Whether everyone who is tested is to have other comparisons to learn from."""
@@ -271,7 +301,7 @@ class ComparisonTask(Task):
         return note
 
     def figures(self, model: Any, test: Rows) -> PairFigures:
-        predicts_ties = getattr(model, "model_", model).likelihood_.ties_are_answers
+        predicts_ties = model.likelihood_.ties_are_answers
         answers = answers_of(model, test.X) if predicts_ties else None
         return PairFigures.of(test, shares_of_left(model, test.X), answers)
 
@@ -302,11 +332,11 @@ class ComparisonTask(Task):
 
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
-        files: Files = {"ranking.csv": partial(write_ranking, ranking)}
+        files: Files = {"ranking.csv": partial(write_columns, ranking.columns())}
         if _has_effects(outcome.model):
-            files["effects.csv"] = partial(write_effects, outcome.model)
+            files["effects.csv"] = partial(write_columns, effects_of(outcome.model))
         if annotators is not None:
-            files["annotators.csv"] = partial(write_annotators, annotators)
+            files["annotators.csv"] = partial(write_columns, annotators)
             files["factors.csv"] = partial(write_factors, outcome.model)
         return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 

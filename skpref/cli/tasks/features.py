@@ -24,7 +24,9 @@ from skpref.cli.tasks.base import (
     Metric,
     Rows,
     Task,
+    as_frame,
     check_size,
+    limit,
     read_data,
     read_groups,
     read_line,
@@ -36,7 +38,7 @@ from skpref.data.levels import ordered_levels
 from skpref.data.roles import reading_of
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-from skpref.search import LogInteger, default_space
+from skpref.search import default_space
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,6 +164,9 @@ class FeatureTask(LabelTask):
         """Return parameters of the final model that name the labels."""
         return {}
 
+    def example(self) -> Any:
+        return as_frame(self.rows.X[:2], self.data.columns)
+
     def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
         """Return features by relevance, the most relevant first."""
         del seed
@@ -273,7 +278,7 @@ def _sparse_task(sheet: Columns, options: Data) -> FeatureTask:
     data = Labelled(rows, names, labels, str(options.data), options.group, _reading(sheet, options, label, names))
     task = FeatureTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)
     most = min(template.n_inducing, rows.size)
-    task.space["n_inducing"] = LogInteger(min(50, most), most)
+    limit(task.space, task.template, "n_inducing", 50, most)
     return task
 
 

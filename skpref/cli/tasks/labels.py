@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.files import complete_rows
-from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, check_size, fitted, read_weights
+from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Metric, Rows, as_frame, check_size, fitted, read_weights
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.features import Labelled, LabelTask, LevelTask
 from skpref.cli.tasks.ratings import read_columns, read_levels, read_rated, reading
@@ -43,6 +43,9 @@ class MachineTask(LabelTask):
 
     def columns(self) -> dict[str, str]:
         return dict(zip(("user", "item"), self.data.columns, strict=True))
+
+    def example(self) -> Any:
+        return as_frame(self.rows.X[:2], ("user", "item"))
 
     def _nested(self, params: Settings | None) -> dict[str, Any]:
         """Return parameters of the machine, or of any step, as those of the pipeline."""

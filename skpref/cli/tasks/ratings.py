@@ -19,7 +19,9 @@ from skpref.cli.tasks.base import (
     Metric,
     Rows,
     Task,
+    as_frame,
     check_size,
+    limit,
     read_data,
     read_line,
     read_weights,
@@ -33,7 +35,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.plots import BoundDisplay, offscreen_axes
-from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit, default_space
+from skpref.search import WithinUserKFold, WithinUserShuffleSplit, default_space
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +64,7 @@ _SWEEPS, _FACTORS = 50, 100
 _FEWEST_FACTORS = 5
 _USERS_SHOWN, _USERS_WRITTEN = 3, 100
 _ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
+RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,7 @@ class RatingTask(Task):
         self.template = template.set_params(levels=list(range(stars.levels.size)))
         self.space = default_space(template)
         if "n_factors" in self.space:
-            self.space["n_factors"] = LogInteger(min(_FEWEST_FACTORS, most_factors), most_factors)
+            limit(self.space, self.template, "n_factors", _FEWEST_FACTORS, most_factors)
         self._most_factors = most_factors
 
     def describe(self) -> dict[str, Any]:
@@ -178,6 +181,9 @@ class RatingTask(Task):
         model = self.build(settings).set_params(levels=stars.levels.tolist(), **(params or {}))
         fitted: MaxMarginFactorization = model.fit(stars.X, stars.levels[stars.rated.y], stars.rated.weight)
         return fitted
+
+    def example(self) -> Any:
+        return as_frame(self.stars.X[:2], ("user", "item"))
 
     def trace(self, model: Any) -> tuple[float, ...]:
         return tuple(np.mean(model.risks_, axis=0).tolist())
@@ -231,10 +237,9 @@ class RatingTask(Task):
         return [levels_text(outcome.figures["tuned"], self.stars.levels), chain, *shown]
 
     def files(self, outcome: Outcome) -> Files:
-        names = ["user", "rank", "item", "level", "score", "std"]
-        rows = ([row[name] for name in names] for row in outcome.findings)
+        rows = (row.values() for row in outcome.findings)
         return {
-            "recommendations.csv": lambda path: write_csv(path, names, rows),
+            "recommendations.csv": lambda path: write_csv(path, RECOMMENDED, rows),
             "risk.png": lambda path: write_plot(self._risk(outcome.model), path),
         }
 
@@ -276,8 +281,6 @@ def read(options: Data) -> RatingTask:
     n_sweeps = options.sweeps or _SWEEPS
     template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
     most = options.factors or _FACTORS
-    if options.model == "m3f":
-        template.set_params(n_factors=min(template.n_factors, most))
     return RatingTask(read_ratings(options), template, most)
 
 
@@ -396,15 +399,9 @@ def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = N
     mean, std = model.predict_score(pairs, return_std=True)
     level = model.predict(pairs)
     order = np.argsort(-mean, kind="stable")[:n]
+    level = level.tolist()
     return [
-        {
-            "user": user,
-            "rank": rank,
-            "item": pairs[k, 1],
-            "level": level[k].item() if isinstance(level[k], np.generic) else level[k],
-            "score": float(mean[k]),
-            "std": float(std[k]),
-        }
+        dict(zip(RECOMMENDED, (user, rank, pairs[k, 1], level[k], float(mean[k]), float(std[k])), strict=True))
         for rank, k in enumerate(order.tolist(), 1)
     ]
 

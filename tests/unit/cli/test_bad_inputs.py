@@ -71,7 +71,11 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         r"made: a folder without Parquet files; expected .*: name one file",
     ),
     "zero byte": (FIT, VOTES + "i1,i\0,1\n", r"bad\.csv, line 22: there is a zero byte; save it as CSV UTF-8"),
-    "separator": (FIT, VOTES.replace(",", ":"), "Found: left:right:label; are its cells separated by commas, semicolons"),
+    "separator": (
+        FIT,
+        VOTES.replace(",", ":"),
+        "Found: left:right:label; are its cells separated by commas, semicolons",
+    ),
     "half a yes": (
         [*FIT, "--model", "fm-classifier"],
         re.sub(r"\d$", "0", STARS, flags=re.MULTILINE) + "u0,9,0.5\n",

@@ -19,7 +19,11 @@ ROWS = [["size", "colour", "label", "weight", "group", "note"]]
 ROWS += [[k, k % 7, k % 2, 1 + k % 2, k // 2, "x"] for k in range(20)]
 FEATURES = {"weight": "weight", "features": ("size", "colour"), "group": "group"}
 KINDS = {
-    "gppl": (comparisons.read, VOTES, {"model": "gppl", "weight": "weight", "covariates": ("match",), "group": "group"}),
+    "gppl": (
+        comparisons.read,
+        VOTES,
+        {"model": "gppl", "weight": "weight", "covariates": ("match",), "group": "group"},
+    ),
     "crowd": (comparisons.read, VOTES, {"model": "crowd", "weight": "weight"}),
     "m3f": (ratings.read, STARS, {"model": "m3f", "weight": "weight"}),
     "fm": (labels.read, STARS, {"model": "fm", "weight": "weight"}),

@@ -390,16 +390,28 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     ),
     "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
-    "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner, --score and --counts says who"),
+    "two answers": (
+        ARENA,
+        ("--winner", "winner", "--score", "turn"),
+        "one of --label, --winner, --score and --counts says who",
+    ),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
     "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "got --winner and --ranking"),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
     "no contest of items": (ARENA, ("--item", "turn"), "--item needs --contest COLUMN, which tells rankings"),
     "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "got --winner and --contest"),
     "contest and offer": (ARENA, ("--contest", "turn", "--offered", "a,b"), "got --contest and --offered"),
-    "no rank": ("race,item,rank\n1,a,\n", ("--contest", "race"), "line 2, column 'rank': expected a rank, which is a number; got None"),
+    "no rank": (
+        "race,item,rank\n1,a,\n",
+        ("--contest", "race"),
+        "line 2, column 'rank': expected a rank, which is a number; got None",
+    ),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
-    "one in each race": ("race,item,rank\n1,a,1\n2,b,1\n", ("--contest", "race"), "all rows are left out: 2 of one item"),
+    "one in each race": (
+        "race,item,rank\n1,a,1\n2,b,1\n",
+        ("--contest", "race"),
+        "all rows are left out: 2 of one item",
+    ),
     "twice in a race": (
         "race,item,rank\n1,a,1\n2,a,1\n2,a,2\n",
         ("--contest", "race"),
@@ -416,7 +428,11 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
-    "words": (HOME, ("--covariates", "winner"), "column 'winner': this column has another meaning; --covariates must name another"),
+    "words": (
+        HOME,
+        ("--covariates", "winner"),
+        "column 'winner': this column has another meaning; --covariates must name another",
+    ),
     "no groups": (HOME, ("--groups", "home"), "--groups is for --model crowd, not for gppl"),
     "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
     "of rankings": (
@@ -471,7 +487,10 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
     options = ("--missing", "drop", "--on-self", "drop")
     assert fit(text, *options, "--covariates", "length_a-length_b").rank().n_comparisons.sum() == 2 * len(rows)
     read = "length_b, weights = none; 4 rows left out: 3 incomplete, 1 with one item twice"
-    assert f"Read: left = model_a, right = model_b, answer = winner, covariates = length_a - {read}" in capsys.readouterr().out
+    assert (
+        f"Read: left = model_a, right = model_b, answer = winner, covariates = length_a - {read}"
+        in capsys.readouterr().out
+    )
     assert np.array_equal(fit(text.replace("gpt,llama,a,,1\n", ""), *options).utility(), utilities)
     for name, message in (
         ("--missing", "line 14, column 'model_b': an item id is missing; --missing drop leaves such rows out"),
@@ -540,7 +559,10 @@ def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> Non
     model = fit(contests, "--contest", "race", "--decimal", ",", "--missing", "drop")
     assert model.rank().id.tolist() == ["gpt", "llama"]
     ranks = csv_text("gpt;llama", [("1,5;2,5",), ("1,5;2,5",)])
-    assert fit(ranks, "--item-ranks", "gpt,llama", "--decimal", ",", "--unranked", "none").rank().id.tolist() == ["gpt", "llama"]
+    assert fit(ranks, "--item-ranks", "gpt,llama", "--decimal", ",", "--unranked", "none").rank().id.tolist() == [
+        "gpt",
+        "llama",
+    ]
     rows = csv_text("left;right;label;note", [(f"{a};{b};{y};-2,5",) for (a, b), y in zip(PAIRS, LABELS, strict=True)])
     fit(rows)
     assert main(["predict", "model.skpref", "votes.csv", "--out", "answered.csv"]) == 0

@@ -321,7 +321,11 @@ OTHER = (CHOSEN + 1) % 3
 BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task p0, 1 has a second 1 (first on line"),
     "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "then the columns of person and task name it together"),
-    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2: no row of task p0, 1 has a 1 in 'best'; --missing drop"),
+    "none chosen": (
+        relabelled(CHOSEN, 6, 0),
+        CONTEST,
+        "line 2: no row of task p0, 1 has a 1 in 'best'; --missing drop",
+    ),
     "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
     "a rank": (
         relabelled(1, 6, 2),
@@ -342,7 +346,11 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
     "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
-    "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one"),
+    "group": (
+        LONG,
+        (*CONTEST, "--group", "place"),
+        "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one",
+    ),
     "features": (relabelled(7, 5, 9), (*CONTEST, "--features", "size"), "column 'size': item "),
     "no contest": (LONG, ("--features", "size"), "--features of items needs --contest, where a row is one item"),
     "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "all rows are left out: 1 with one item to choose from"),

@@ -20,7 +20,7 @@ import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref.cli import main
 from skpref.cli.files import counted, nearest, read_ids, read_sheet, read_table
-from skpref.cli.job import Job, _Tracking
+from skpref.cli.job import Job, Tracking
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
@@ -142,6 +142,11 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "5000 comparisons of 10 items" in out
     assert " 1  Ada " in out
     assert "words_a-words_b  +0.00" in out
+    tuned, without = (
+        float(re.search(rf"  {name} +\S+ +(\S+) ", out)[1])  # type: ignore[index]
+        for name in ("tuned", "without words_a-words_b")
+    )
+    assert tuned < without - 0.01
     by_hand = re.search(r"The same by hand: skpref (.*)", out)
     assert by_hand is not None
     assert main([*by_hand[1].split(), *options[2:4], "--no-mlflow", "--out", "by-hand"]) == 0
@@ -206,7 +211,7 @@ def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.Monke
         return 0.0
 
     monkeypatch.setattr(base, "cross_entropy", terminated)
-    monkeypatch.setattr(_Tracking, "end", lambda _, status: ended.append(status))
+    monkeypatch.setattr(Tracking, "end", lambda _, status: ended.append(status))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
         main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
