@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
     from skpref.cli.options import Rank
+    from skpref.cli.predict import Predicted
     from skpref.data.columns import Columns
 
 

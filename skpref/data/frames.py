@@ -145,8 +145,8 @@ def from_winners(
     >>> from_winners(matches, winner="winner_name", loser="loser_name").y.tolist()
     [1.0, 1.0]
     """
-    sides = {"left": left, "right": right} if loser is None else {"loser": loser}
-    rest = {"user": user, "weight": sample_weight, "covariates": _terms(covariates), "mirrored": _mirrored(mirrored)}
+    sides: dict[str, Any] = {"left": left, "right": right} if loser is None else {"loser": loser}
+    rest = _common(user, sample_weight, covariates, mirrored)
     return _rows(frame, Roles(winner=winner, **sides, **rest), missing)
 
 
@@ -208,7 +208,7 @@ def from_results(
     [1.0, 0.5]
     """
     scores = tuple(score) if isinstance(score, tuple | list) else (score,)
-    rest = {"user": user, "weight": sample_weight, "covariates": _terms(covariates), "mirrored": _mirrored(mirrored)}
+    rest = _common(user, sample_weight, covariates, mirrored)
     return _rows(frame, Roles(left=left, right=right, scores=scores, **rest), missing)
 
 
@@ -287,7 +287,7 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     >>> rows.X.tolist(), rows.sample_weight.tolist()
     ([['ann', 'bob'], ['bob', 'ann']], [3.0, 1.0])
     """
-    names = getattr(matrix, "columns", None) if items is None else items
+    names: Any = getattr(matrix, "columns", None) if items is None else items
     try:
         wins = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -564,10 +564,11 @@ def _terms(covariates: Any) -> tuple[Any, ...]:
     return tuple(tuple(term) if isinstance(term, list) else term for term in covariates)
 
 
-def _mirrored(value: Any) -> Mirrored:
-    if value not in {"raise", "drop", "keep"}:
-        raise DataError(f"mirrored must be 'raise', 'drop' or 'keep'; got {shorten(value)}")
-    return value  # type: ignore[no-any-return]
+def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str, Any]:
+    """Return the roles that tables of one comparison in a row share."""
+    if mirrored not in {"raise", "drop", "keep"}:
+        raise DataError(f"mirrored must be 'raise', 'drop' or 'keep'; got {shorten(mirrored)}")
+    return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
 
 
 def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:

@@ -169,7 +169,7 @@ class ReadRows(NamedTuple):
         """Return some of the comparisons."""
         names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit")
         values = {name: getattr(self, name) for name in names}
-        cut = {name: None if value is None else value[kept] for name, value in values.items()}
+        cut: dict[str, Any] = {name: None if value is None else value[kept] for name, value in values.items()}
         return self._replace(**cut, groups=tuple(level[kept] for level in self.groups))
 
 
@@ -187,10 +187,9 @@ class _Answers(NamedTuple):
     def take(self, kept: NDArray[np.bool_], left_out: dict[str, int]) -> _Answers:
         """Return some of the comparisons, and why the others were left out."""
         y = None if self.y is None else self.y[kept]
-        left, right, origin, share, unit = (
-            column[kept] for column in (self.left, self.right, self.origin, self.share, self.unit)
-        )
-        return _Answers(left, right, y, origin, share, self.left_out | left_out, unit)
+        out = self.left_out | left_out
+        sides = self.left[kept], self.right[kept]
+        return _Answers(*sides, y, self.origin[kept], self.share[kept], out, self.unit[kept])
 
 
 def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRows:
@@ -337,18 +336,18 @@ def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: Id
 
 def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
     """Return comparisons of a survey with one column for each pair; an empty cell is no answer."""
-    parts, origin = [], []
+    pairs: list[tuple[Any, Any]] = []
+    labels, origin = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
     for name, (left, right) in roles.pairs.items():
         here = [row for row, cell in enumerate(columns.cells(name)) if cell is not None]
         ids = [as_ids([side] * len(here), "pairs") for side in (left, right)]
-        if here:
-            y = read_labels_of(columns.take(here), name, (left, ids[0]), (right, ids[1]))
-            parts.append((*ids, y))
-            origin.append(np.array(here, dtype=np.int64))
-    left, right, y = (np.concatenate(side) for side in zip(*parts, strict=True)) if parts else ([], [], np.zeros(0))
-    rows = np.concatenate(origin) if origin else np.zeros(0, dtype=np.int64)
+        labels.append(read_labels_of(columns.take(here), name, (left, ids[0]), (right, ids[1])))
+        origin.append(np.array(here, dtype=np.int64))
+        pairs += [(left, right)] * len(here)
+    rows = np.concatenate(origin)
     silent = columns.size - np.unique(rows).size
-    return _Answers(left, right, y, rows, np.ones(rows.size), {"without an answer": silent}, np.arange(rows.size))
+    answers = _of_pairs(pairs, np.concatenate(labels), rows, np.ones(rows.size), {"without an answer": silent})
+    return answers._replace(unit=np.arange(rows.size))
 
 
 # -------------------------------------------------------------------------------------------------------------- choices
@@ -536,12 +535,10 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
             roles.rank,
         )
     items, members = item_of_rows(columns, roles.item), _members(columns, roles)
-    for rows in members.values():
-        ranks[rows] = _without_codes(columns, roles, ranks[rows][:, None], [(roles.rank, len(rows))], rows)[:, 0]
-    ranked = {task: [row for row in rows if not np.isnan(ranks[row])] for task, rows in members.items()}
-    return [
-        _Ranking((rows or members[task])[0], [items[row] for row in rows], ranks[rows]) for task, rows in ranked.items()
-    ]
+    for own in members.values():
+        ranks[own] = _without_codes(columns, roles, ranks[own][:, None], [(roles.rank, len(own))], own)[:, 0]
+    ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
+    return [_Ranking(first, [items[row] for row in own], ranks[own]) for first, own in ranked]
 
 
 def _rated(columns: Columns, roles: Roles) -> list[_Ranking]:
@@ -648,9 +645,7 @@ def _check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
             raise columns.fault(f"item {shorten(item)} occurs twice in one choice or ranking{tells}", row)
 
 
-def _of_pairs(
-    pairs: list[tuple[Any, Any]], y: Array, origin: Sequence[int], share: Sequence[float], left_out: dict[str, int]
-) -> _Answers:
+def _of_pairs(pairs: list[tuple[Any, Any]], y: Array, origin: Any, share: Any, left_out: dict[str, int]) -> _Answers:
     left, right = (as_ids([pair[side] for pair in pairs], "items") for side in (0, 1))
     rows = np.array(origin, dtype=np.int64)
     return _Answers(left, right, y, rows, np.array(share, dtype=np.float64), left_out, rows)

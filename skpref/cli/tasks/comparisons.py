@@ -414,8 +414,8 @@ def read_comparisons(options: Data) -> Comparisons:
     if options.users is not None and read_rows.user is not None:
         users, incomplete = _read_table(options.users, roles.user, _USERS_FILE.format(name=roles.user), "user", options)
         read_rows = _without(read_rows, incomplete, "user", read_rows.user)
-        origin = read_rows.origin
-        _check_known(kept, roles.user, read_rows.user, users.vocabulary, str(options.users), "user", origin)
+        origin, user = read_rows.origin, np.asarray(read_rows.user)
+        _check_known(kept, roles.user, user, users.vocabulary, str(options.users), "user", origin)
     _check_covariates(kept, read_rows, roles, options.covariates or ())
     rows = _rows(read_rows, roles, groups, time, options.seed)
     for note in _doubts(read_rows, roles):

@@ -102,17 +102,22 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
     if _has_losers(sheet, options):
         return {"winner": options.winner or sheet.usual("winner"), "loser": options.loser or sheet.usual("loser")}
     sides = dict(zip(("left", "right"), side_names(sheet, options), strict=True))
+    return {**sides, **_answer(sheet, options)}
+
+
+def _answer(sheet: Columns, options: Data) -> dict[str, Any]:
+    """Return the columns that say who won; refuse to choose among several."""
     named = [name for name in _ANSWERS if getattr(options, name) is not None]
     if len(named) > 1:
         raise DataError(f"one of --label, --winner, --score and --counts says who won; got {' and '.join(named)}")
     if len(options.score or ()) > 2:
         raise DataError(f"--score takes one or two columns; got {len(options.score or ())}")
-    if named and named[0] in {"score", "counts"}:
-        return {**sides, f"{named[0].rstrip('s')}s": getattr(options, named[0])}
+    if options.score or options.counts:
+        return {"scores": options.score or (), "counts": options.counts or ()}
     found = [sheet.usual(name) for name in ("label", "winner") if _has(sheet, name)]
     if not named and len(found) > 1:
         raise sheet.fault(f"{' or '.join(map(repr, found))} may say who won; name it by --label or --winner")
-    return {**sides, "winner": options.label or options.winner or (found[0] if found else sheet.usual("label"))}
+    return {"winner": options.label or options.winner or (found[0] if found else sheet.usual("label"))}
 
 
 def _several(options: Data) -> str | None:
