@@ -15,6 +15,7 @@ _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 _IN_TEXT = re.compile(f"[{_CONTROLS}]")
 _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n\r]")
 
+_SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
     r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
@@ -46,8 +47,10 @@ def printable_lines(text: str) -> str:
 def nearest(name: Any, names: Sequence[Any]) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     known: dict[str, Any] = {}
+    opposite = other_side(names, name)  # which is hardly meant
     for other in names[:_MOST_NAMES]:
-        known.setdefault(plain(str(other)), other)
+        if other != opposite:
+            known.setdefault(plain(str(other)), other)
     near = difflib.get_close_matches(plain(str(name)), list(known), n=1)
     return f"; did you mean {str(known[near[0]])[:80]!r}?" if near else ""
 
@@ -75,3 +78,15 @@ def number(cell: Any, words: Callable[[str, float], float] | None = None) -> flo
 def plain(name: str) -> str:
     """Return a name without capitals, spaces, underscores and hyphens."""
     return re.sub(r"[\s_-]+", "", name.lower())
+
+
+def other_side(names: Sequence[Any], column: Any) -> Any:
+    """Return the column with the name of the other side, such as len_b for len_a; None if there is none."""
+    known, own = {str(name).lower(): name for name in names}, str(column).lower()
+    for pair in _SIDE_NAMES:
+        for this, other in (pair, pair[::-1]):
+            for match in re.finditer(this, own):
+                name = own[: match.start()] + other + own[match.end() :]
+                if name in known:
+                    return known[name]
+    return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number, lacks_number
+from skpref._text import is_number, lacks_number, other_side
 from skpref.data.columns import DROP
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
@@ -43,7 +43,6 @@ _SIGNS = {"-1": {"-1"}, "h": {"h", "d"}}
 _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
 _WINS = re.compile(r"( team| side| player)?( wins?| won)?$")  # of "home win", but not the word "win" alone
 _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
-_SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
 _FEWEST = 10  # rows from which a pattern is hardly chance
 
 
@@ -173,15 +172,3 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
             name,
         )
     return margins
-
-
-def other_side(names: Sequence[Any], column: Any) -> Any:
-    """Return the column with the name of the other side, such as len_b for len_a; None if there is none."""
-    plain, own = {str(name).lower(): name for name in names}, str(column).lower()
-    for pair in _SIDE_NAMES:
-        for this, other in (pair, pair[::-1]):
-            for match in re.finditer(this, own):
-                name = own[: match.start()] + other + own[match.end() :]
-                if name in plain:
-                    return plain[name]
-    return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.data.winners import other_side
+from skpref._text import other_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

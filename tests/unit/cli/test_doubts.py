@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skpref._text import other_side
 from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons, features, labels, ratings
-from skpref.data.winners import other_side
 
 FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 

@@ -90,7 +90,7 @@ def test_an_item_may_be_called_as_a_side_is() -> None:
     table = {"left": ["b", "a", "a"], "right": ["a", "b", "x"], "winner": ["a", "a", "x"]}
     assert from_winners(table).y.tolist() == [0.0, 1.0, 0.0]  # x is no side
     two = {name: cells[:2] for name, cells in table.items()}
-    with pytest.raises(DataError, match="row 0: 'a' has two readings: ids of items, or a and b. Write left, right"):
+    with pytest.raises(DataError, match=r"row 0: .a. has two readings: ids of items, or a and b\. Write left, right"):
         from_winners(two)
     assert from_winners(two | {"winner": ["right", "left"]}).y.tolist() == [0.0, 1.0]
 

@@ -308,7 +308,7 @@ def test_wrong_values_are_named(battles, model):
         model.fit(X[["model_a", "model_b"]].to_numpy(), y)
     with pytest.raises(DataError, match=r"there is no column 'length_b'"):
         model.predict_proba(X.drop(columns="length_b"))
-    with pytest.raises(DataError, match=r"there is no column 'length_a'"):
+    with pytest.raises(DataError, match=r"there is no column 'model_b'\. Found"):
         model.predict_proba(X[["model_a", "home"]])
     with pytest.raises(DataError, match="got 1D array"):
         GPPLClassifier(covariates=[2]).fit(["a", "b"], [1, 0])
