@@ -68,7 +68,8 @@ def _options(sections: dict[str, Any], folder: Path) -> Tune:
                 places[key] = value
     if "space" in sections and not sections["space"]:
         raise DataError("[space] is empty; leave it out for the model's own space")
-    return Tune(_data(places, values.get("model", "gppl"), folder), space=sections.get("space", {}), **values)
+    data = _data(places, values.get("model", "gppl"), folder)
+    return Tune(data=data, space=sections.get("space", {}), **values)
 
 
 def _data(places: dict[str, Any], model: str, folder: Path) -> Path | None:

@@ -63,7 +63,7 @@ _COMPARED, _RATED, _LABELLED = Place("comparisons", _PAIRS), Place("ratings", _S
 
 
 # ------------------------------------------------------------------------------------------------------------- options
-def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) -> Any:
+def _option(text: str, place: Any = _ALONE, default: Any = None, **more: Any) -> Any:
     """Return a field with an option: `toml` is its section and key in a TOML file; other entries are argparse's."""
     return field(default=default, kw_only=True, metadata={"help": text, "place": place, **more})
 
@@ -190,7 +190,8 @@ class Data(File):
     max_inducing: int | None = _whole(
         "largest number of inducing points; time grows with its square (default: 500)",
         *(1, _COMPARED.of(*_PAIRS, "svgp", "svgp-classifier")),
-        **{"metavar": "M", "toml": ("model", "max_inducing")},
+        metavar="M",
+        toml=("model", "max_inducing"),
     )
     user: str | None = _name("column of the users (default: user); also for --model crowd", _RATED.of("crowd", *_STARS))
     item: str | None = _name("column of the rated or ranked items (default: item)", _RATED.of(*_PAIRS, *_STARS))
@@ -271,7 +272,8 @@ class Tune(Data):
     out: Path = _path(
         "folder of results (default: skpref-out)",
         *(_JOB, "DIR"),
-        **{"default": Path("skpref-out"), "toml": ("output", "folder")},
+        default=Path("skpref-out"),
+        toml=("output", "folder"),
     )
     folds: int | None = _whole(
         "folds of the cross-validation (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB
@@ -428,7 +430,7 @@ class Elicit:
     candidates: Path | None = _path(
         "file of possible questions: a column item, or left and right for comparisons (default: all items)"
     )
-    strategy: str = _option("how to choose questions (default: determinant)", default="determinant", choices=STRATEGIES)
+    strategy: Any = _option("how to choose questions (default: determinant)", default="determinant", choices=STRATEGIES)
     questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
     min_gain: float = _option(
         "stop when the expected information gain of every question is below this, in nats (default: 0)",
@@ -557,13 +559,13 @@ def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     parser.set_defaults(kind=kind)
     groups: dict[str | None, Any] = {None: parser}
     for option in options_of(kind):
-        ours = {key: option.metadata.get(key) for key in ("place", "toml", "flag")}
-        more, group = {key: value for key, value in option.metadata.items() if key not in ours}, ours["place"].group
+        more = {key: value for key, value in option.metadata.items() if key not in {"place", "toml", "flag"}}
+        group = option.metadata["place"].group
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         if not option.kw_only:
             groups[group].add_argument(option.name, **more)
             continue
         off = more.get("action") == "store_false"
-        flag = ours["flag"] or flag_of(f"no_{option.name}" if off else option.name)
+        flag = option.metadata.get("flag") or flag_of(f"no_{option.name}" if off else option.name)
         groups[group].add_argument(flag, dest=option.name, default=option.default, **more)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
 
-def narrowed(space: Settings, params: Settings, chosen: Settings) -> tuple[Settings, Settings]:
+def narrowed(space: Settings, params: Settings, chosen: Mapping[str, Any]) -> tuple[Settings, Settings]:
     """Return a space in which some settings are chosen by the user, and parameters to start from that are in it.
 
     Any parameter of the estimator can be chosen; it says by itself which values it takes.
@@ -49,12 +49,13 @@ def _distribution(name: str, own: Any, wanted: Any) -> Any:
         if not values:
             raise DataError(f"{name}: a list of values is empty")
         return values
-    low, high = wanted.get("low"), wanted.get("high")
+    ends: list[Any] = [wanted.get("low"), wanted.get("high")]
+    low, high = ends
     kind = (limits(own) or ("int" if isinstance(low, int) and isinstance(high, int) else "float",))[0]
     log, whole = wanted.get("log", kind.startswith("log")), kind.endswith("int")
     types = (int,) if whole else (int, float)
     known = set(wanted) <= {"low", "high", "log"} and isinstance(log, bool)
-    numbers = all(type(end) in types and math.isfinite(end) for end in (low, high))
+    numbers = all(type(end) in types and math.isfinite(end) for end in ends)
     if not known or not numbers or low > high or (log and low <= 0):
         what = "whole numbers" if whole else "numbers"
         raise DataError(f"{name} must be a value, a list of them, or {{ low = A, high = B, log = true }} of {what}; "
