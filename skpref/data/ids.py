@@ -160,9 +160,10 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
         raise DataError(where.missing(int(np.argmax(missing))))
     dtype = series.dtype
     zone = getattr(dtype, "time_zone", None)  # which dates of NumPy have not
-    if dtype.is_numeric() or (zone is None and dtype in {nw.Boolean, nw.Datetime, nw.Duration}):
+    if dtype.is_numeric() or (zone is None and isinstance(dtype, nw.Boolean | nw.Datetime | nw.Duration)):
         return _from_array(series.to_numpy(), where)
-    if encode and dtype in {nw.String, nw.Categorical, nw.Enum, nw.Binary} and find_spec("pyarrow") is not None:
+    text = isinstance(dtype, nw.String | nw.Categorical | nw.Enum | nw.Binary)
+    if encode and text and find_spec("pyarrow") is not None:
         with suppress(ValueError, TypeError):  # of a category, whose row the list below names
             values, codes = _arrow_encoding(series.to_arrow())
             distinct = _from_series(values, where, encode=False)

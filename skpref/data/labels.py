@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from skpref._validation import as_array, assert_all_finite, is_missing, refuse_collection
+from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["are_classes", "classes_of", "left_column", "read_labels", "refuse_one_side"]
 
 _WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
-_MEANING = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 _CASES = str.lower, str.upper, str.title
-_LABELS = f"labels of comparisons are numbers in [0, 1] ({_MEANING}), booleans, or the words left, right and tie"
-_NAMES = "; a column of winners is read by skpref.data.from_winners"
+_LABELS = (
+    "labels of comparisons are numbers in [0, 1] (1 = left preferred, 0 = right preferred, 0.5 = a tie), booleans, or "
+    "the words left, right and tie"
+)
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
@@ -37,42 +38,37 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
         raise DataError(
             f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
         )
-    if values.dtype.kind in "USO":
-        values = _numbers(values)
-    labels: Array = values.astype(np.float64)
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
+    labels = _numbers(values)
     assert_all_finite(labels, input_name="y")
-    if ((labels < 0.0) | (labels > 1.0)).any():
-        _refuse_numbers(labels)
+    outside = (labels < 0.0) | (labels > 1.0)
+    if outside.any():
+        row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
+        signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2" if set(labels.tolist()) <= {-1.0, 0.0, 1.0} else ""
+        raise DataError(
+            f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and {count} of "
+            f"{labels.size} labels are outside [0, 1]; {_LABELS}, and numbers between 0 and 1 are soft labels{signs}"
+        )
     return labels
 
 
 def _numbers(values: NDArray[Any]) -> Array:
-    """Return the numbers of words or of an object array; refuse other strings, even those that look like numbers."""
-    cells = values.tolist()
-    strings = [cell for cell in cells if isinstance(cell, str | bytes)]
-    if not strings:
+    """Return the numbers of words or numbers; refuse other strings, even those that look like numbers."""
+    cells = values.tolist() if values.dtype.kind in "USO" else []
+    if not any(isinstance(cell, str | bytes) for cell in cells):
         try:
             return values.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"Unknown label type: {error}; {_LABELS}") from error
     numbers = [_WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
-    if None not in numbers:
-        return np.array(numbers, dtype=np.float64)
-    row = numbers.index(None)
-    if is_missing(cells[row]):
-        raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
-    raise DataError(f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}{_NAMES}")
-
-
-def _refuse_numbers(labels: Array) -> NoReturn:
-    outside = (labels < 0.0) | (labels > 1.0)
-    row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
-    signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2" if set(labels.tolist()) <= {-1.0, 0.0, 1.0} else ""
-    raise DataError(
-        f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and "
-        f"{count} of {labels.size} labels are outside [0, 1]; 1 means that the left item is preferred, "
-        f"values between 0 and 1 are soft labels{signs}"
-    )
+    if None in numbers:
+        row = numbers.index(None)
+        raise DataError(
+            f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}; a column of winners is read by "
+            "skpref.data.from_winners"
+        )
+    return np.array(numbers, dtype=np.float64)
 
 
 def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> None:
@@ -91,12 +87,12 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
 def classes_of(y: Any) -> NDArray[Any]:  # any array-like
     """Return the two sides as y writes them, sorted: [0, 1], [False, True] or ["left", "right"], shape (2,)."""
     values = np.asarray([] if y is None else y).ravel()
-    cells = values.tolist() if values.dtype.kind == "O" else values[:1].tolist()
+    cells = values.tolist() if values.dtype.kind in "OU" else values[:1].tolist()
     if cells and all(isinstance(cell, bool) for cell in cells):
         return np.array([False, True])
     if cells and isinstance(cells[0], str):
-        words = [cell for cell in values.tolist() if cell.lower() != "tie"] or ["left"]
-        case = next((case for case in _CASES if case(words[0]) == words[0]), str.lower)
+        word = next((cell for cell in cells if cell.lower() != "tie"), "left")
+        case = next((case for case in _CASES if case(word) == word), str.lower)
         return np.array([case("left"), case("right")])
     return np.array([0, 1])
 
@@ -108,9 +104,5 @@ def left_column(classes: NDArray[Any]) -> int:
 
 def are_classes(classes: object) -> bool:
     """Tell whether an array is one that `classes_of` returns."""
-    wanted: list[list[Any]] = [[0, 1], *([case("left"), case("right")] for case in _CASES)]  # [0, 1] == [False, True]
-    return (
-        isinstance(classes, np.ndarray)
-        and classes.dtype.kind in "biU"
-        and any(classes.tolist() == each for each in wanted)
-    )
+    wanted: list[Any] = [[0, 1], *([case("left"), case("right")] for case in _CASES)]  # [0, 1] == [False, True]
+    return isinstance(classes, np.ndarray) and classes.dtype.kind in "biU" and classes.tolist() in wanted

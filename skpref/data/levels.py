@@ -1,24 +1,27 @@
-"""Ordered labels: the levels in order, and the number of the level of each label."""
+"""Ordered labels and ratings: the levels in order, and the number of the level of each label."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from skpref._validation import are_missing, as_array, check_numbers, refuse_collection
+from skpref._validation import are_missing, as_array, as_frame, as_series, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray
+
+    Place: TypeAlias = Callable[[int], str]  # the words for a row in messages
 
 _FEW = 8  # levels that a message shows
 _NUMBERS = "biuf"
@@ -27,13 +30,20 @@ _MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without
 
 __all__ = [
     "as_labels",
+    "check_labels",
+    "check_order",
     "encode_levels",
+    "format_levels",
     "levels_of_parts",
     "numbers_of_levels",
     "ordered_levels",
-    "read_labels",
+    "stated_order",
     "with_levels_of",
 ]
+
+
+def _row(row: int) -> str:
+    return f"row {row}"
 
 
 def ordered_levels(
@@ -43,37 +53,46 @@ def ordered_levels(
     fewest: int = 2,
     steps: bool = False,
     are_rows: bool = True,
+    column: Any = None,  # any array-like
 ) -> tuple[NDArray[Any], IntArray]:
     """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
 
     With `steps`, few numbers with fractions, such as half stars, are levels, too. Unless they `are_rows`, labels are
-    distinct ones of many rows.
+    distinct ones of many rows. The column, by default y, is what the labels were read from and may have categories.
     """
-    dtype = getattr(y, "dtype", None)
-    categories = getattr(dtype, "categories", None)
-    values = column_or_1d(read_labels(y), warn=True)
+    values = column_or_1d(check_labels(y), warn=True)
     if not (steps and _are_steps(values)):
         # Many labels that are all different would be numbers.
         check_classification_targets(values if are_rows else np.repeat(values, 2))
+    stated, categorical = (None, False) if class_order is not None else stated_order(y if column is None else column)
     if class_order is not None:
-        classes = _checked_order(class_order)
-    elif getattr(dtype, "ordered", False):
-        classes = np.asarray(categories)
+        classes = check_order(class_order)
+        values = _named(values, classes)
     else:
-        classes = np.unique(values)
-    level = _label_encoded(values, classes) if class_order is not None else None
-    if level is None:
-        level = encode_levels(values, classes, are_rows=are_rows)
-    present = np.unique(level).size
-    if present < fewest:
-        msg = (
-            f"y must have at least {fewest} classes (levels); got 1 class: {_plain(values[0])!r} "
-            f"(type of target: {type_of_target(values)})."
-        )
-        raise DataError(msg)
-    if class_order is None and not getattr(dtype, "ordered", False):
-        _check_natural_order(classes, categorical=categories is not None)
+        classes = np.unique(values) if stated is None else stated
+    level = encode_levels(values, classes, are_rows=are_rows)
+    if np.unique(level).size < fewest:
+        msg = f"y must have at least {fewest} classes (levels); got 1 class: {_plain(values[0])!r}"
+        raise DataError(f"{msg} (type of target: {type_of_target(values)}).")
+    if class_order is None and stated is None:
+        _check_natural_order(classes, categorical=categorical)
     return classes, level
+
+
+def stated_order(y: Any) -> tuple[NDArray[Any] | None, bool]:  # any array-like
+    """Return the categories of a column of pandas, polars or pyarrow if they have an order; and whether it has any."""
+    frame = as_frame(y)
+    y = y if frame is None or frame.shape[1] != 1 else frame.to_native()[frame.columns[0]]
+    dtype: Any = getattr(y, "dtype", None)
+    if hasattr(dtype, "ordered") and hasattr(dtype, "categories"):  # pandas
+        return (np.asarray(dtype.categories) if dtype.ordered else None), True
+    series = as_series(y)
+    if series is None or not isinstance(series.dtype, nw.Categorical | nw.Enum):
+        return None, False
+    if isinstance(series.dtype, nw.Enum):
+        return np.array(series.dtype.categories, dtype=object), True
+    ordered = getattr(getattr(y, "type", None), "ordered", False)
+    return (np.array(series.to_arrow().dictionary.to_pylist(), dtype=object) if ordered else None), True
 
 
 def levels_of_parts(
@@ -85,7 +104,7 @@ def levels_of_parts(
     """
     if class_order is None and orders:
         class_order = _common_order(orders)
-    distinct = np.unique(np.asarray(read_labels(np.concatenate(labels))))
+    distinct = np.unique(np.asarray(check_labels(np.concatenate(labels))))
     classes, _ = ordered_levels(distinct, class_order, steps=True, are_rows=False)
     return classes, [encode_levels(own, classes, are_rows=False) for own in labels]
 
@@ -133,26 +152,43 @@ def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
     warn(msg, DataWarning)
 
 
-def encode_levels(y: ArrayLike, classes: NDArray[Any], *, are_rows: bool = True) -> IntArray:
-    """Return the number of each label's level, shape (n,)."""
+def encode_levels(
+    y: ArrayLike,
+    classes: NDArray[Any],
+    *,
+    are_rows: bool = True,
+    place: Place = _row,
+    order: str = "class_order",
+) -> IntArray:
+    """Return the number of each label's level, shape (n,); `order` is the parameter that lists the levels."""
     values = column_or_1d(as_labels(y))
-    try:
-        order = np.argsort(classes)
-        ranked = classes[order]
-        place = np.minimum(np.searchsorted(ranked, values), classes.size - 1)
-        wrong = np.flatnonzero(ranked[place] != values)
-    except TypeError:  # strings among numbers
-        number = {level: k for k, level in enumerate(classes.tolist())}
-        order, place = np.array([number.get(label, -1) for label in values.tolist()]), np.arange(values.size)
-        wrong = np.flatnonzero(order < 0)
+    if values.dtype.kind in _NUMBERS and classes.dtype.kind in _NUMBERS:
+        sorter = np.argsort(classes)
+        level = sorter[np.minimum(np.searchsorted(classes, values, sorter=sorter), classes.size - 1)]
+        wrong = np.flatnonzero(classes[level] != values)
+    else:
+        number = {name: k for k, name in enumerate(classes.tolist())}
+        try:
+            level = np.array([number.get(label, -1) for label in values.tolist()], dtype=np.int64)
+        except TypeError as error:
+            raise DataError(f"y must hold numbers or words, the levels: {error}") from error
+        wrong = np.flatnonzero(level < 0)
     if wrong.size:
-        few = ", ".join(map(repr, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
-        row = f" (row {wrong[0]})," if are_rows else ","
-        msg = f"y holds {_plain(values[wrong[0]])!r:.80}{row} which is not among the levels {few}."
-        written = {str(level) for level in classes.tolist()}
-        hint = " They are of another type: convert one of them." if str(_plain(values[wrong[0]])) in written else ""
-        raise DataError(f"{msg}{hint} Name all levels in class_order, low to high.")
-    return np.asarray(order[place], dtype=np.int64)
+        label, more = _plain(values[wrong[0]]), f", and {wrong.size - 1} more" if wrong.size > 1 else ""
+        where = f" ({place(int(wrong[0]))}{more})," if are_rows else ","
+        hint = " They are of another type: convert one of them." if str(label) in map(str, classes.tolist()) else ""
+        raise DataError(
+            f"y holds {label!r:.80}{where} which is not among the levels {format_levels(classes, shorten)}.{hint} "
+            f"Name all levels in {order}, low to high."
+        )
+    return np.asarray(level, dtype=np.int64)
+
+
+def format_levels(levels: NDArray[Any], write: Callable[[object], str] = str) -> str:
+    """Return levels as text for a message: 1..5, or the first ten."""
+    if levels.dtype.kind in "iuf" and levels.size > 2 and (np.diff(levels) == 1).all() and levels[0] % 1 == 0:
+        return f"{int(levels[0])}..{int(levels[-1])}"
+    return ", ".join(map(write, levels[:10].tolist())) + (", ..." if levels.size > 10 else "")
 
 
 def numbers_of_levels(levels: Sequence[Any]) -> Array | None:
@@ -165,7 +201,7 @@ def numbers_of_levels(levels: Sequence[Any]) -> Array | None:
 
 def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
     """Return the levels and those of y that are not among them, if their order is that of numbers or the alphabet."""
-    values = column_or_1d(read_labels(y))
+    values = column_or_1d(check_labels(y))
     alike = all(isinstance(label, str) for label in (*classes.tolist(), *values.tolist()))
     alike = alike or (classes.dtype.kind in _NUMBERS and values.dtype.kind in _NUMBERS)
     if not alike or np.isin(values, classes).all() or np.any(classes[:-1] > classes[1:]):
@@ -182,31 +218,30 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
-    """Return class labels as an array without missing ones; None stays None, and scikit-learn refuses it."""
+def check_labels(y: ArrayLike | None, *, place: Place = _row, mixed: bool = False) -> NDArray[Any] | None:
+    """Return labels as an array without missing ones, `mixed` or of one type; scikit-learn refuses None."""
     if y is None:
         return None
     check_numbers(y, "y")
     values = as_labels(y)
     absent = are_missing(np.atleast_1d(values))
-    missing = np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))
-    if missing.size:
-        raise DataError(f"Input y contains NaN (row {missing[0]}); every row needs a label: leave such rows out.")
-    if values.dtype.kind == "O":
+    for row in np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))[:1].tolist():
+        raise DataError(f"Input y contains NaN ({place(row)}); every row needs a label: leave such rows out.")
+    if values.dtype.kind == "O" and not mixed:
         try:
-            np.unique(values)
+            sorted(set(values.ravel().tolist()))
         except (TypeError, OverflowError) as error:
             kinds = ", ".join(sorted({type(label).__name__ for label in values.ravel().tolist()}))
             raise DataError(f"Unknown label type: y mixes labels of several types ({kinds}); use one type.") from error
     return values
 
 
-def _checked_order(class_order: ArrayLike) -> NDArray[Any]:
-    classes = as_labels(class_order)
+def check_order(levels: ArrayLike, name: str = "class_order") -> NDArray[Any]:
+    """Return levels that a caller lists, each of them once."""
+    classes = as_labels(levels)
     listed = classes.tolist() if classes.ndim == 1 else []
     if not listed or are_missing(classes).any() or len(set(listed)) != len(listed):
-        msg = f"class_order must list every level once, low to high; got {class_order!r:.200}."
-        raise DataError(msg)
+        raise DataError(f"{name} must list every level once, low to high; got {levels!r:.200}.")
     return classes
 
 
@@ -215,13 +250,13 @@ def _plain(label: object) -> object:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _label_encoded(values: NDArray[Any], classes: NDArray[Any]) -> IntArray | None:
-    """Return the levels of labels that scikit-learn's `cross_val_predict` has replaced by integers, or None.
+def _named(values: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the names of labels that scikit-learn's `cross_val_predict` has replaced by integers.
 
     It does so for probabilities, by the order of the sorted labels. If all levels are names, integers cannot be
     anything else.
     """
     named = classes.dtype.kind in "US" or all(isinstance(label, str) for label in classes.tolist())
     if not named or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= classes.size:
-        return None
-    return np.asarray(np.argsort(classes)[values], dtype=np.int64)
+        return values
+    return np.asarray(np.sort(classes)[values])

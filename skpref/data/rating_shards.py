@@ -9,7 +9,7 @@ import numpy as np
 
 from skpref._checks import is_count, require
 from skpref.data.ids import as_ids, shorten
-from skpref.data.ratings import checked_ratings, enough_levels, level_numbers
+from skpref.data.ratings import encoded_ratings, enough_levels
 from skpref.data.shards import column_values, located, runs_of_rows, shared_ids
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
@@ -110,13 +110,13 @@ def read_rating_shard(
         weight = read_weights(weight, len(users))
         rows = np.flatnonzero(weight)
         users, items, y, weight, number = users[rows], items[rows], _rows_of(y, rows), weight[rows], number[rows]
-    values, declared = checked_ratings(y, levels, users, items, number) if len(users) else (np.zeros(0), None)
-    ordered = np.unique(values) if declared is None else declared
+    ordered, level, declared = np.zeros(0), np.zeros(0, dtype=np.int64), False
+    if len(users):
+        ordered, level, declared = encoded_ratings(y, levels, users, items, number)
     if ordered.size > 1:
         enough_levels(ordered)
-    level = level_numbers(values, ordered, users, items, number) if len(users) else values
     (users, user), (items, item) = numbered(users), numbered(items)
-    summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared is not None)
+    summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared)
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
 

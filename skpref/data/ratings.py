@@ -9,8 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skpref._validation import are_missing, check_numbers, check_structure, refuse_dates
+from skpref._validation import check_structure, refuse_dates
 from skpref.data.ids import as_ids, objects, read_rated, shorten
+from skpref.data.levels import check_labels, check_order, encode_levels, format_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["ByRow", "Ratings", "from_matrix", "rating_levels", "read_rated"]
+__all__ = ["ByRow", "Ratings", "format_levels", "from_matrix", "rating_levels", "read_rated"]
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
@@ -245,37 +246,44 @@ def rating_levels(
 
     Messages name the users, the items and, where they are no more the positions, the numbers of the rows.
     """
-    values, declared = checked_ratings(y, levels, users, items, numbers)
-    ordered = enough_levels(np.unique(values) if declared is None else declared)
-    return ordered, level_numbers(values, ordered, users, items, numbers)
+    ordered, level, _ = encoded_ratings(y, levels, users, items, numbers)
+    return enough_levels(ordered), level
 
 
-def checked_ratings(
+def encoded_ratings(
     y: Any,
     levels: ArrayLike | None,
     users: IdColumn,
     items: IdColumn,
     numbers: IntArray | None = None,
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return ratings as an array, shape (n,), and the levels that they or the caller declare, low to high."""
-    values, declared = _values(y), levels
-    check_consistent_length(users, values)
-    if levels is None:
-        dtype = getattr(y, "dtype", None)
-        declared = getattr(y, "categories", getattr(dtype, "categories", None))
-        if declared is not None and not getattr(dtype, "ordered", False):
-            declared = None
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        where = _user_and_item(users, items, row, numbers)
-        raise DataError(f"Input y contains NaN: no rating for {where}; leave such rows out")
+) -> tuple[NDArray[Any], IntArray, bool]:
+    """Return the levels of ratings, the number of each rating's level, and whether the levels were declared."""
+
+    def place(row: int) -> str:
+        return f"user {shorten(users[row])}, item {shorten(items[row])}, row {row if numbers is None else numbers[row]}"
+
+    if y is None:
+        raise DataError("an estimator of ratings requires y to be passed, but the target y is None")
+    if sparse.issparse(y):
+        raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
+    check_consistent_length(users, y)
+    values = column_or_1d(check_labels(y, place=place, mixed=True), warn=True)
+    if values.dtype.kind == "c":
+        raise DataError("Complex data not supported: y holds complex numbers")
+    if values.dtype.kind == "O" and all(issubclass(kind, int | float) for kind in set(map(type, values.tolist()))):
+        values = np.array(values.tolist())
     numeric = values.dtype.kind in "biuf"
     if numeric and not np.isfinite(values).all():
-        row = int(np.argmax(~np.isfinite(values)))
-        raise DataError(f"infinite rating for {_user_and_item(users, items, row, numbers)}; ratings are finite levels")
+        raise DataError(f"infinite rating ({place(int(np.argmin(np.isfinite(values))))}); ratings are finite levels")
+    declared = stated_order(y)[0] if levels is None else check_order(levels, "levels")
     if declared is None and not numeric:
         msg = f"ratings such as {shorten(values[0])} have no natural order; list all of them in levels, low to high"
         raise DataError(msg)
-    return values, None if declared is None else _levels(declared)
+    if declared is not None and declared.dtype.kind in "biuf" and (np.diff(declared.astype(np.float64)) <= 0).any():
+        raise DataError(f"levels must be in ascending order; got {declared.tolist()}")
+    ordered = np.unique(values) if declared is None else declared
+    ordered = ordered if ordered.dtype.kind in "biuf" else objects(ordered.tolist())
+    return ordered, encode_levels(values, ordered, place=place, order="levels"), declared is not None
 
 
 def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
@@ -287,71 +295,6 @@ def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
         msg = f"y has {ordered.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
         raise DataError(msg)
     return ordered
-
-
-def _values(y: Any) -> NDArray[Any]:
-    if y is None:
-        raise DataError("an estimator of ratings requires y to be passed, but the target y is None")
-    if sparse.issparse(y):
-        raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
-    values = np.asarray(check_numbers(y, "y"))
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = column_or_1d(values, warn=True)
-    if values.ndim != 1:
-        raise DataError(
-            f"y should be a 1d array, got an array of shape {values.shape} instead: one rating per row of X"
-        )
-    if values.dtype.kind == "c":
-        raise DataError("Complex data not supported: y holds complex numbers")
-    if values.dtype.kind == "O":
-        kinds = set(map(type, values.tolist()))
-        if all(issubclass(kind, int | float) for kind in kinds):
-            return np.array(values.tolist())
-    return values
-
-
-def _levels(declared: ArrayLike) -> NDArray[Any]:
-    levels = np.asarray(declared)
-    if levels.ndim != 1 or len(set(levels.tolist())) != levels.size or are_missing(levels).any():
-        raise DataError(f"levels must list every level once, low to high; got {shorten(declared)}")
-    if levels.dtype.kind in "biuf" and (np.diff(levels.astype(np.float64)) <= 0).any():
-        raise DataError(f"levels must be in ascending order; got {levels.tolist()}")
-    return levels if levels.dtype.kind in "biuf" else objects(levels.tolist())
-
-
-def level_numbers(
-    values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items: IdColumn, numbers: IntArray | None = None
-) -> IntArray:
-    """Return the number of each rating's level, shape (n,)."""
-    if levels.dtype.kind in "biuf" and values.dtype.kind in "biuf":
-        place = np.minimum(np.searchsorted(levels, values), levels.size - 1)
-        wrong = levels[place] != values
-    else:
-        number = {level: i for i, level in enumerate(levels.tolist())}
-        try:
-            place = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int64)
-        except TypeError as error:
-            raise DataError(f"y must hold numbers or words, the ratings: {error}") from error
-        wrong = place < 0
-    if wrong.any():
-        row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1
-        also = f" (and {more} more)" if more else ""
-        where = f"{_user_and_item(users, items, row, numbers)}{also}"
-        msg = f"rating {shorten(values[row])} is outside {format_levels(levels)} for {where}"
-        raise DataError(msg + "; list all levels in levels, low to high")
-    return place.astype(np.int64)
-
-
-def format_levels(levels: NDArray[Any]) -> str:
-    """Return levels as text for a message."""
-    if levels.dtype.kind in "iuf" and (np.diff(levels) == 1).all() and float(levels[0]).is_integer():
-        return f"{int(levels[0])}..{int(levels[-1])}"
-    return ", ".join(str(level) for level in levels[:10].tolist()) + (", ..." if levels.size > 10 else "")
-
-
-def _user_and_item(users: IdColumn, items: IdColumn, row: int, numbers: IntArray | None) -> str:
-    number = row if numbers is None else numbers[row]
-    return f"user {shorten(users[row])}, item {shorten(items[row])} (row {number})"
 
 
 # --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from skpref._checks import are_names, require
 from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref._warn import warn
 from skpref.data.ids import as_ids, shorten
-from skpref.data.levels import read_labels
+from skpref.data.levels import check_labels
 from skpref.data.rating_shards import numbered
 from skpref.data.shards import (
     column_values,
@@ -281,7 +281,7 @@ def _read(
     used: Any = slice(None) if weight.all() else np.flatnonzero(weight)
     weight, distinct, label_weights = weight[used], None, None
     if labels:
-        distinct, y = np.unique(np.asarray(read_labels(y))[used], return_inverse=True)
+        distinct, y = np.unique(np.asarray(check_labels(y))[used], return_inverse=True)
         label_weights = np.bincount(y, weight, distinct.size).astype(np.float64, copy=False)
     else:
         try:

@@ -310,10 +310,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         with unchanged_on_failure(self):
             old_classes = getattr(self, "classes_", np.empty(0)).tolist()
             X, labels = self._read(X, y, reset=True)
-            # A column of a data frame has an order of its categories, an array has not.
-            column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
-            categorical = hasattr(getattr(column, "dtype", None), "categories")
-            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=fewest, steps=True)
+            self.classes_, level = ordered_levels(labels, order, column=y, fewest=fewest, steps=True)
             X, level, weight = self._positive_rows(X, level, sample_weight)
             if np.unique(level).size < fewest or self.classes_.size < 2:
                 msg = f"at least 2 classes (levels) must have rows of positive weight; got {np.unique(level).size}."

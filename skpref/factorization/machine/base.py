@@ -24,7 +24,7 @@ from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.data.levels import read_labels
+from skpref.data.levels import check_labels
 from skpref.data.tables import canonical, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
@@ -129,7 +129,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         X, y = validate_data(
             self,
             X,
-            y if numeric else read_labels(y),
+            y if numeric else check_labels(y),
             accept_sparse="csr",
             dtype=np.float64,
             y_numeric=numeric,

@@ -23,7 +23,7 @@ from skpref._estimator import (
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import validate_data
-from skpref.data.levels import encode_levels, ordered_levels, read_labels, with_levels_of
+from skpref.data.levels import check_labels, encode_levels, ordered_levels, with_levels_of
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -367,7 +367,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         rows, labels = validate_data(
             self,
             X,
-            read_labels(y),
+            check_labels(y),
             accept_sparse=False if precomputed else "csr",
             dtype=np.float64,
             order="C",
@@ -375,10 +375,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         )
         order = self.class_order if order is None else order
         if reset:
-            # A column of a data frame has an order of its categories, an array has not.
-            column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
-            categorical = hasattr(getattr(column, "dtype", None), "categories")
-            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=min_levels)
+            self.classes_, level = ordered_levels(labels, order, column=y, fewest=min_levels)
         else:
             level = encode_levels(labels, self.classes_)
         weight = read_weights(sample_weight, rows.shape[0])

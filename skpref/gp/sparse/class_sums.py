@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skpref._estimator import check_memory, digest
 from skpref._math.random import as_generator
-from skpref.data.levels import read_labels
+from skpref.data.levels import check_labels
 from skpref.data.shards import located
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -161,7 +161,7 @@ def _classes_of_batch(X: Any, y: Any, weight: Any, start: int) -> _BatchClasses 
     if not len(X):
         return None
     try:
-        labels = np.asarray(read_labels(y))
+        labels = np.asarray(check_labels(y))
         check_classification_targets(labels)
         used = read_weights(weight, len(X)) > 0.0
     except ValueError as error:
@@ -177,7 +177,7 @@ def _joint_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
         raise DataError(
             f"y holds {classes[0].tolist()!r:.80} in one batch and {other.tolist()!r:.80} in another: use one type"
         )
-    return np.unique(np.asarray(read_labels(np.concatenate(classes))))
+    return np.unique(np.asarray(check_labels(np.concatenate(classes))))
 
 
 def _counts(batches: list[_BatchClasses], classes: NDArray[Any]) -> IntArray:

@@ -24,7 +24,7 @@ from skpref._estimator import (
 )
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
-from skpref.data.levels import read_labels
+from skpref.data.levels import check_labels
 from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
@@ -338,7 +338,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     ) -> tuple[Features, IntArray, Array]:
         """Return rows of positive weight, numbers of their classes and weights; set `classes_`."""
         rows, targets = validate_data(
-            self, X, read_labels(y), accept_sparse="csr", dtype=np.float64, order="C", reset=reset
+            self, X, check_labels(y), accept_sparse="csr", dtype=np.float64, order="C", reset=reset
         )
         check_classification_targets(targets)
         weight = read_weights(sample_weight, rows.shape[0])

@@ -182,7 +182,7 @@ def joined(*tables: Any) -> Any:
         ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
         ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user, item, y, times"),
         ({"item": "film"}, lambda c: (c, "y"), "no column 'film' in X"),
-        ({"levels": [1, 2]}, lambda c: (c, "y"), r"rating \d is outside 1..2 for user .* \(rows 0 to 133 of X\)"),
+        ({"levels": [1, 2]}, lambda c: (c, "y"), r"y holds \d \(user .*levels 1, 2\..* \(rows 0 to 133 of X\)"),
         ({}, lambda c: (c[c["y"] == 3], "y"), "at least 2 levels of ratings are needed"),
         ({}, lambda c: (c[c["y"] == 9], "y"), r"Found array with 0 sample\(s\)"),
         ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "Expected 2D array of 2 columns"),

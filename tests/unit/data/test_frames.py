@@ -324,7 +324,9 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
         from_choices(menus, ["a", "b"], "best")
     races = {"race": [1, 1, 1], "item": ["x", "y", "z"], "rank": ["2", "DNF", "1"]}
     assert from_rankings(races, by="race", missing="drop").X.tolist() == [["x", "z"]]
-    with pytest.raises(DataError, match="row 1: expected a rank, which is a number; got 'DNF'. Write a number larger"):
+    with pytest.raises(
+        DataError, match=r"row 1: expected a rank, which is a number; got 'DNF'\. Write a number larger"
+    ):
         from_rankings(races, by="race")
 
 

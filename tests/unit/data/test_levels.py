@@ -16,8 +16,10 @@ from skpref.data.levels import (
     levels_of_parts,
     numbers_of_levels,
     ordered_levels,
+    stated_order,
     with_levels_of,
 )
+from skpref.data.ratings import rating_levels
 from skpref.exceptions import DataError, DataWarning
 
 labels = st.one_of(
@@ -121,9 +123,10 @@ def test_what_is_no_order(order: Any) -> None:
             r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in class_order",
         ),
         (["a", "c"], ["a", "b"], r"y holds 'c' \(row 1\), which is not among the levels 'a', 'b'"),
-        ([1, 2], ["1", "2"], r"y holds 1 \(row 0\), which is not among the levels '1', '2'"),
-        (["1", "2"], [1, 2], r"y holds '1' \(row 0\), which is not among the levels 1, 2"),
-        ([0, 99], range(50), r"levels 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\."),
+        ([1, 2], ["1", "2"], r"y holds 1 \(row 0, and 1 more\), which is not among the levels '1', '2'"),
+        (["1", "2"], [1, 2], r"y holds '1' \(row 0, and 1 more\), which is not among the levels 1, 2"),
+        ([0, 99], range(50), r"levels 0\.\.49\."),
+        ([0, 99], range(0, 50, 2), r"levels 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, \.\.\."),
         (["a", "z" * 10_000], ["a", "b"], r"y holds 'z{79} \(row 1\)"),
     ],
     ids=str,
@@ -181,6 +184,47 @@ def test_categories_of_pandas() -> None:
     missing = pd.Categorical(["low", None, "high"], categories=["low", "high"], ordered=True)
     with pytest.raises(DataError, match=r"Input y contains NaN \(row 1\)"):
         ordered_levels(missing)
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow", "array of pyarrow"])
+def test_ordered_categories_of_polars_and_pyarrow(kind: str) -> None:
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    codes, names = pa.array([0, 2, 0]), ["low", "middle", "high"]
+
+    def column(*, ordered: bool) -> Any:
+        if kind == "polars":
+            return pl.Series(["low", "high", "low"], dtype=pl.Enum(names) if ordered else pl.Categorical)
+        array = pa.DictionaryArray.from_arrays(codes, names, ordered=ordered)
+        return array if kind == "array of pyarrow" else pa.chunked_array([array, array[:0]])
+
+    classes, level = ordered_levels(column(ordered=True))
+    assert (classes.tolist(), level.tolist()) == (names, [0, 2, 0])
+    ids = np.arange(3)
+    classes, level = rating_levels(column(ordered=True), None, ids, ids)
+    assert (classes.tolist(), level.tolist()) == (names, [0, 2, 0])
+    with pytest.raises(DataError, match=r"unordered Categorical.*; state the order"):
+        ordered_levels(column(ordered=False))
+    assert ordered_levels(column(ordered=False), ["low", "high"])[1].tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_the_order_of_a_column_of_a_frame_is_kept(library: str) -> None:
+    pd = pytest.importorskip("pandas")
+    y = pd.DataFrame({"y": pd.Categorical(["low", "high"], ["low", "high"], ordered=True)})
+    frame = {
+        "pandas": lambda: y,
+        "polars": lambda: pytest.importorskip("polars").DataFrame({"y": ["low", "high"]}, schema={"y": enum()}),
+        "pyarrow": lambda: pytest.importorskip("pyarrow").Table.from_pandas(y),
+    }[library]()
+    order, categorical = stated_order(frame)
+    assert order is not None
+    assert order.tolist() == ["low", "high"]
+    assert categorical
+    assert stated_order(np.array(["low", "high"])) == (None, False)
+
+
+def enum() -> Any:
+    return pytest.importorskip("polars").Enum(["low", "high"])
 
 
 @pytest.mark.parametrize(("n", "allowed"), [(100, True), (101, False)])

@@ -450,7 +450,7 @@ def test_levels_that_no_training_rating_has_are_scored():
     for y, message in ((np.append(rare[:-1], np.nan), "contains NaN"), (np.append(rare[:-1], np.inf), "infinite")):
         with pytest.raises(DataError, match=message):
             model.score(X, y)
-    with pytest.raises(DataError, match=r"rating 7 is outside 1\.\.5"):  # which was declared
+    with pytest.raises(DataError, match=r"y holds 7 .*not among the levels 1\.\.5"):  # which was declared
         model.set_params(levels=[1, 2, 3, 4, 5]).score(X, rare)
 
 
@@ -504,7 +504,7 @@ def test_bad_rows():
         clone(SMALL).fit(X, Y, sample_weight=np.zeros(len(Y)))
     with pytest.raises(DataError, match="Negative values in data passed to `sample_weight`: -1 in row 0"):
         clone(SMALL).fit(X, Y, sample_weight=-np.ones(len(Y)))
-    with pytest.raises(DataError, match=r"rating 7 is outside 1\.\.5 for user 3, item 9"):
+    with pytest.raises(DataError, match=r"y holds 7 \(user 3, item 9, row \d+\), .*levels 1\.\.5"):
         clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])
     with pytest.raises(DataError, match="user 3 rated item 9 2 times: 1, 2"):
         clone(SMALL).fit([(3, 9), (3, 9)], [1, 2])

@@ -201,7 +201,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
         with pytest.raises(DataError, match=message):
             GibbsM3F(**FAST).fit(*arguments)
     wrong = FRAME.assign(y=FRAME.y.where(FRAME.index != 93, 9))
-    with pytest.raises(DataError, match=r"rating 9 is outside 1..5 for user 'user \d+', item \d+ \(row 93\);"):
+    with pytest.raises(DataError, match=r"y holds 9 \(user 'user \d+', item \d+, row 93\), .*levels 1..5\."):
         GibbsM3F(levels=range(1, 6), **FAST).fit(stored(wrong))
     with pytest.raises(ValueError, match="user"):
         GibbsM3F(user=3).fit(tmp_path)
