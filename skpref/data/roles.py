@@ -13,6 +13,7 @@ from skpref._text import number
 from skpref._warn import warn
 from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
+from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.data.winners import read_labels_of, read_margins
 from skpref.exceptions import DataError, DataWarning
@@ -30,7 +31,7 @@ Rest = Literal["unknown", "lost"]  # what is known about items that a ranking do
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
 _MANY = 10  # rows that hardly ever have a pattern by chance
-_COUNTS = "win", "vote", "count", "choice"  # in names of columns of counts
+_COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
 
 
@@ -238,7 +239,7 @@ def reading_of(
 
 def _weights(columns: Columns, name: Any) -> Array:
     weight = columns.numbers(name, low=0.0, meaning="a weight")
-    if weight.size and not (weight > 0.0).any():
+    if columns.is_text and not (weight > 0.0).any():
         raise columns.fault("all weights are zero", column=name)
     return read_weights(weight, columns.size).copy()
 
@@ -277,7 +278,8 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
 
 def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
     """Return the left score minus the right one, shape (n,); warn of counts of wins."""
-    if len(scores) > 1 and any(word in str(scores[0]).lower() for word in _COUNTS):
+    counted = len(scores) > 1 and any(word in str(scores[0]).lower() for word in _COUNTS)
+    if counted and np.max(columns.numbers(scores[0]), initial=0.0) > 1.0:  # not flags
         warn(
             f"{_listed(scores)} are read as the scores of one game: the higher one wins, however much higher. If they "
             "count wins or votes, from_counts reads them.",
@@ -288,7 +290,8 @@ def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
 
 def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) -> _Answers:
     """Return comparisons with the twins of games that are listed for both sides in one unit, or without them."""
-    twin = mirrored_rows(answers.left, answers.right, margin)
+    user = None if roles.user is None else columns.ids(roles.user, "user")
+    twin = mirrored_rows(answers.left, answers.right, margin, user)
     if twin is None:
         return answers
     if roles.mirrored not in {"drop", "keep"}:
@@ -304,14 +307,16 @@ def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) 
     return answers.take(kept, {"that list a game a second time": int(np.sum(~kept))})
 
 
-def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array) -> IntArray | None:
+def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
     """Return the row that says the same for the other side, shape (n,); None unless every row has one, or few have."""
     n = margin.size
     if n < _MANY or n % 2 or np.sum(margin > 0.0) != np.sum(margin < 0.0):
         return None
-    codes = np.unique(np.concatenate([left, right]).astype(str), return_inverse=True)[1].reshape(2, n)
-    low, swap = codes.min(axis=0), codes[0] > codes[1]
-    key = np.stack([low, codes.max(axis=0), np.where(swap, -margin, margin)])
+    items = Vocabulary.from_columns(left, right)
+    codes = np.stack([items.encode(left), items.encode(right)])
+    people = np.zeros(n) if user is None else Vocabulary.from_columns(user).encode(user)
+    swap = codes[0] > codes[1]
+    key = np.stack([people, codes.min(axis=0), codes.max(axis=0), np.where(swap, -margin, margin)])
     _, group = np.unique(key, axis=1, return_inverse=True)
     group = group.reshape(-1)
     if (np.bincount(group, swap) != np.bincount(group, ~swap)).any():

@@ -70,26 +70,25 @@ def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], righ
 
 def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right: Any) -> Array:
     """Return labels from ids of winners or words for their sides, NaN where a cell is neither, shape (n,)."""
-    words = {cell: _folded(cell) for cell in set(cells)}
-    folded = set(words.values())
-    rows = list(zip(cells, left[1].tolist(), right[1].tolist(), strict=True))
-    by_id = [1.0 if cell == a else 0.0 if cell == b else _TIES.get(words[cell], np.nan) for cell, a, b in rows]
-    readings = {"ids of items": np.array(by_id)}
-    own = {_folded(left[0]): 1.0, _folded(right[0]): 0.0}
-    for sides in (own, *_SIDES):
-        if any(sign in sides and folded.isdisjoint(needed) for sign, needed in _SIGNS.items()):
+    number = {cell: k for k, cell in enumerate(dict.fromkeys(cells))}
+    codes = np.fromiter((number[cell] for cell in cells), np.int64, len(cells))
+    words = list(map(_folded, number))
+    shorter = [_NOUNS.sub("", _WINS.sub("", word)) for word in words]
+    winners = np.fromiter(cells, object, len(cells))
+    ties = np.array([_TIES.get(word, np.nan) for word in words])
+    is_left, is_right = (np.asarray(winners == ids.astype(object), dtype=bool) for ids in (left[1], right[1]))
+    readings = {"ids of items": np.where(is_left, 1.0, np.where(is_right, 0.0, ties[codes]))}
+    for sides in ({_folded(left[0]): 1.0, _folded(right[0]): 0.0}, *_SIDES):
+        if any(sign in sides and needed.isdisjoint(words) for sign, needed in _SIGNS.items()):
             continue
-        values = {
-            cell: sides.get(word, sides.get(_NOUNS.sub("", _WINS.sub("", word)), _TIES.get(word, np.nan)))
-            for cell, word in words.items()
-        }
-        if {0.0, 1.0} & set(values.values()):  # not ties alone: an x may be an item
-            readings[" and ".join(sides)] = np.array([values[cell] for cell in cells])
+        values = [sides.get(a, sides.get(b, _TIES.get(a, np.nan))) for a, b in zip(words, shorter, strict=True)]
+        if {0.0, 1.0} & set(values):  # not ties alone: an x may be an item
+            readings[" and ".join(sides)] = np.array(values)[codes]
     whole = {what: y for what, y in readings.items() if not np.isnan(y).any()}
-    first = next(iter(whole), None)
+    first = next(iter(whole), "")
     for what, y in whole.items():
-        if (y != whole[str(first)]).any():
-            row = int(np.argmax(y != whole[str(first)]))
+        if (y != whole[first]).any():
+            row = int(np.argmax(y != whole[first]))
             raise columns.fault(
                 f"{shorten(cells[row])} has two readings: {first}, or {what}. Write left, right or tie in this column",
                 row,
