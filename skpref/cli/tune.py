@@ -51,7 +51,7 @@ def tune(options: Tune) -> int:
     new = check_folder(options.out)
     try:
         job = Job(task, options, tracker, bar)
-        say(options, printable(task.headline()))
+        say(options, "\n".join(map(printable, task.headlines())))
         outcome, files = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
@@ -147,7 +147,7 @@ def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, *options.sources, regular=True)
     task = read_task(options)
-    say(options, printable(task.headline()))
+    say(options, "\n".join(map(printable, task.headlines())))
     params, estimator = dict(options.settings or ()), task.template
     _check_settings(estimator, params, options.model)
     try:

@@ -162,6 +162,14 @@ class Task(ABC):
     def headline(self) -> str:
         """Return one line about the data."""
 
+    def reading(self) -> str:
+        """Return what was read of a file."""
+        return ""
+
+    def headlines(self) -> list[str]:
+        """Return the lines about the data."""
+        return [self.headline(), *(f"Read: {line}" for line in [self.reading()] if line)]
+
     def options(self) -> dict[str, Any]:
         """Return options of the command line that only this kind of data has, for the tracker."""
         return {}
@@ -310,11 +318,6 @@ def read_data(options: Data) -> Columns:
 def format_of_others(options: Data) -> Format:
     """Return how the other files of a job are written: separators are found by themselves, and columns have names."""
     return Format(encoding=options.encoding, decimal=options.decimal)
-
-
-def read_line(reading: object) -> str:
-    """Return the line of a report that says what was read; nothing of data that are in no file."""
-    return f"\nRead: {reading}" if str(reading) else ""
 
 
 def read_weights(sheet: Columns, options: Data) -> Array:

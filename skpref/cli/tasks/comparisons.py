@@ -49,7 +49,6 @@ from skpref.cli.tasks.base import (
     log_loss_of,
     read_data,
     read_groups,
-    read_line,
 )
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
@@ -194,6 +193,7 @@ class Comparisons:
             "data.n_items": self.n_items,
             "data.n_features": 0 if self.items is None else self.items.n_features,
             "data.n_groups": self.rows.n_groups,
+            "data.read": self.reading,
             **(crowd if self.user is not None else {}),
         }
 
@@ -251,6 +251,9 @@ class ComparisonTask(Task):
     def options(self) -> dict[str, Any]:
         return {"max_inducing": self._max_inducing}
 
+    def reading(self) -> str:
+        return self.data.reading
+
     def headline(self) -> str:
         data, facts = self.data, self.data.describe()
         features = counted(facts["data.n_features"], "features") if data.items is not None else "no features"
@@ -261,7 +264,6 @@ class ComparisonTask(Task):
         return (
             f"Data: {facts['data.source']}: {counted(self.rows.size, 'comparisons')}{people} of "
             f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
-            f"{read_line(data.reading)}"
         )
 
     def variants(self, settings: Settings) -> dict[str, Settings]:

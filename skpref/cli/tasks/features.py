@@ -29,7 +29,6 @@ from skpref.cli.tasks.base import (
     limit,
     read_data,
     read_groups,
-    read_line,
     read_weights,
 )
 from skpref.cli.tasks.comparisons import PairFigures
@@ -98,7 +97,11 @@ class LabelTask(Task):
             "data.n_features": len(data.columns),
             "data.n_groups": data.rows.n_groups,
             "data.labels": ", ".join(map(str, data.labels.tolist())),
+            "data.read": self.reading(),
         }
+
+    def reading(self) -> str:
+        return str(self.data.reading)
 
     def headline(self) -> str:
         data, facts = self.data, self.describe()
@@ -106,7 +109,7 @@ class LabelTask(Task):
         labels = f", labels {cut(facts['data.labels'])}" if data.labels.size else ""
         shape = f"{counted(data.rows.size, 'rows')} of {counted(len(data.columns), 'columns')}"
         sha256 = facts["data.sha256"][:12]
-        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {sha256}{read_line(data.reading)}"
+        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {sha256}"
 
     def split_note(self) -> str:
         return "" if self.data.group is None else f", split by {self.data.group}"

@@ -23,7 +23,6 @@ from skpref.cli.tasks.base import (
     check_size,
     limit,
     read_data,
-    read_line,
     read_weights,
 )
 from skpref.cli.tasks.doubts import notes_on_columns
@@ -159,7 +158,11 @@ class RatingTask(Task):
             "data.n_users": stars.users.size,
             "data.n_items": stars.items.size,
             "data.levels": format_levels(stars.levels),
+            "data.read": self.reading(),
         }
+
+    def reading(self) -> str:
+        return str(self.stars.reading)
 
     def columns(self) -> dict[str, str]:
         return self.stars.columns
@@ -173,7 +176,7 @@ class RatingTask(Task):
         ratings, users, items = (counted(facts[f"data.n_{noun}"], noun) for noun in ("ratings", "users", "items"))
         return (
             f"Data: {facts['data.source']}: {ratings} by {users} of {items}, "
-            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}{read_line(self.stars.reading)}"
+            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
         )
 
     def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:
