@@ -92,12 +92,12 @@ class Job:
             figures["default settings"] = self._evaluate(default.settings, train, test)
         for name, settings in task.variants(best.settings).items():
             figures[name] = self._evaluate(settings, train, test)
-        figures |= task.baselines(train, test)
+        figures |= task.report.baselines(train, test)
         _say(f"fitting the final model with all {task.noun}")
         with advising_by_options(task.build(best.settings), "skpref fit "):
             model = task.final(best.settings)
         try:
-            findings = task.findings(model, options.seed)
+            findings = task.report.findings(model, options.seed)
         except Exception as error:  # noqa: BLE001 - the report says it; the model is there
             findings = error
         return Outcome(task, train.size, test.size, result, figures, model, findings)
@@ -106,7 +106,7 @@ class Job:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the final fit says the same again
             model = fitted(self.task.build(settings), train)
-        return self.task.figures(model, test)
+        return self.task.report.figures(model, test)
 
 
 class Search:
@@ -119,7 +119,7 @@ class Search:
     def __init__(self, task: Task, options: Tune, tracking: Tracking, bar: Bar) -> None:
         self.task, self.options = task, options
         self._tracking, self._bar = tracking, bar
-        self._space, self._start = narrowed(task.space, task.template.get_params(), options.space)
+        self._space, self._start = narrowed(task.space, task.estimator.get_params(), options.space)
         self._listen: Callable[[], None] = _nothing
         self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
         self._number = self._step = 0  # of the running trial, and what it last reported
@@ -130,9 +130,9 @@ class Search:
         options, task = self.options, self.task
         facts = {
             "versions": [__version__, require_optuna().__version__],
-            "data": task.describe()["data.sha256"],
+            "data": task.facts["data.sha256"],
             "model": options.model,
-            "options": task.options(),
+            "options": task.options,
             "folds": options.folds or task.n_folds,
             "seed": options.seed,
             "holdout": options.holdout,
@@ -174,7 +174,7 @@ class Search:
     def _run_trials(self, train: Rows, storage: Any) -> None:
         options, task = self.options, self.task
         search = OptunaSearch(
-            clone(task.template).set_params(**{name: self._start[name] for name in self._space}),
+            clone(task.estimator).set_params(**{name: self._start[name] for name in self._space}),
             self._space,
             n_trials=options.trials,
             timeout=options.timeout,
@@ -290,10 +290,10 @@ class Tracking:
         if not isinstance(self._tracker, _Silent):
             _say("opening the MLflow store")
         self._parent = self._tracker.start("tune")
-        self._tracker.log_params(self._parent, self._task.describe())
+        self._tracker.log_params(self._parent, self._task.facts)
         # Without the storage: an address may hold a password.
         names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "space")
-        values = {name: getattr(options, name) for name in names} | self._task.options()
+        values = {name: getattr(options, name) for name in names} | self._task.options
         self._tracker.log_params(self._parent, {f"job.{name}": value for name, value in values.items()})
 
     def open_trial(self, number: int) -> None:

@@ -66,11 +66,13 @@ def predict(options: Predict) -> int:
     cells = {name: sheet.values[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
+    if options.json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     if options.out is not None:
         write_csv(options.out, list(columns), rows)
     if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif options.out is not None:
+        return 0
+    if options.out is not None:
         print(f"{counted(len(rows), 'rows')} written to {options.out}")
     else:
         shown = rows[: options.top]

@@ -35,7 +35,7 @@ def report(outcome: Outcome) -> str:
     title = outcome.task.metric.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     with _noted("a part of the report cannot be made"):
-        parts += _complete(outcome).task.sections(outcome)
+        parts += _complete(outcome).task.report.sections(outcome)
     return "\n\n".join(parts)
 
 
@@ -88,7 +88,7 @@ def _figures_text(outcome: Outcome) -> str:
     cells = {name: figures.cells() for name, figures in outcome.figures.items()}
     titles = list(next(iter(cells.values())))
     rows = [(name, *(row[title] for title in titles)) for name, row in cells.items()]
-    return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note()})", *table(("", *titles), rows)])
+    return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note})", *table(("", *titles), rows)])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -123,12 +123,12 @@ def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()
     written, failure = [path, out / "trials.csv"], None
     try:
         with naming(path):
-            save_with_columns(outcome.model, path, outcome.task.columns())
+            save_with_columns(outcome.model, path, outcome.task.columns)
     except (OSError, SkprefError) as error:
         failure = error
     files: Files = {}
     with _noted("tables and plots cannot be made"):
-        files = _complete(outcome).task.files(outcome)
+        files = _complete(outcome).task.report.files(outcome)
     for name, write in files.items():
         if write_noted(out / name, write, sources):
             written.append(out / name)
@@ -218,7 +218,7 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
         for t in result.trials
     ]
     return {
-        **task.describe(),
+        **task.facts,
         "metric": task.metric.name,
         "interrupted": result.interrupted,
         "best": {

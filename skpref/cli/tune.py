@@ -51,7 +51,7 @@ def tune(options: Tune) -> int:
     new = check_folder(options.out)
     try:
         job = Job(task, options, tracker, bar)
-        say(options, "\n".join(map(printable, task.headlines())))
+        say(options, "\n".join(map(printable, task.headline.splitlines())))
         outcome, files = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
@@ -121,7 +121,7 @@ def _check_extras(*, mlflow: bool) -> None:
 
 def _check_space(task: Task, chosen: Any) -> None:
     """Let estimators refuse values before the work, not in every trial."""
-    space, _ = narrowed(task.space, task.template.get_params(), chosen)
+    space, _ = narrowed(task.space, task.estimator.get_params(), chosen)
     for name in chosen:
         for value in values_of(space[name]) if isinstance(space[name], list) else values_of(chosen[name]):
             last_step(task.build({name: value}))._validate_params()  # noqa: SLF001 - what `fit` does first
@@ -134,7 +134,10 @@ def _copy(experiment: Path, target: Path) -> None:
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
-    lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}", task.next_command(out / "model.skpref")]
+    lines = [
+        f"\nWritten to {out}/: {', '.join(path.name for path in files)}",
+        task.next_command.format(model=out / "model.skpref"),
+    ]
     if tracker is not None and tracker.online:
         lines.append(f"Look at the runs: {tracker.how_to_look()}")
     elif tracker is not None:
@@ -147,8 +150,8 @@ def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, *options.sources, regular=True)
     task = read_task(options)
-    say(options, "\n".join(map(printable, task.headlines())))
-    params, estimator = dict(options.settings or ()), task.template
+    say(options, "\n".join(map(printable, task.headline.splitlines())))
+    params, estimator = dict(options.settings or ()), task.estimator
     _check_settings(estimator, params, options.model)
     try:
         with advising_by_options(estimator):
@@ -162,12 +165,12 @@ def fit(options: Fit) -> int:
         raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
     replaced = ", in the place of the file that was there" if options.out.exists() else ""
     with naming(options.out):
-        save_with_columns(model, options.out, task.columns())
+        save_with_columns(model, options.out, task.columns)
     if options.json:
-        print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
-    if text := "\n\n".join(task.summary(model, options.seed)):
+        print_json({**task.facts, "estimator": type(last_step(model)).__name__, "file": str(options.out)})
+    if text := "\n\n".join(task.report.summary(model, options.seed)):
         say(options, "\n".join(map(printable, text.splitlines())))
-    say(options, f"Written to {options.out}{replaced}\n{task.next_command(options.out)}")
+    say(options, f"Written to {options.out}{replaced}\n{task.next_command.format(model=options.out)}")
     return 0
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -40,15 +38,16 @@ from skpref.cli.rankings import (
 )
 from skpref.cli.tasks.base import (
     Files,
+    Report,
     Rows,
     Task,
-    as_frame,
     check_size,
     format_of_others,
     limit,
     log_loss_of,
     read_data,
     read_groups,
+    read_line,
 )
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
@@ -59,7 +58,7 @@ from skpref.data.roles import read as read_roles
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
-from skpref.search import WithinUserKFold, WithinUserShuffleSplit, default_space
+from skpref.search import default_space
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,10 +67,9 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome, Split
+    from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
     from skpref.metrics import Calibration
-    from skpref.search.loop import Settings
 
 _BINS = 10
 _LIKELIHOODS = "probit", "logit"
@@ -170,32 +168,47 @@ class Comparisons:
     @property
     def digest(self) -> str:
         """SHA-256 of comparisons, items and users, 64 hexadecimal digits."""
-        digest = hashlib.sha256(json.dumps(self.rows.X.tolist()).encode())
-        for column in (self.rows.y, self.rows.weight):
-            digest.update(np.ascontiguousarray(column, dtype="<f8").data)
-        if self.rows.groups is not None:
-            digest.update(json.dumps([str(group) for group in self.rows.groups]).encode())
-        for name, table in (("", self.items), ("users", self.users)):
-            if table is not None:
-                digest.update(f"{name}{table.digest}".encode())
-        return digest.hexdigest()
+        return self.rows.digest([None if table is None else table.digest for table in (self.items, self.users)])
 
     def describe(self) -> dict[str, Any]:
         """Return shape and hash of the data, for the tracker (never the data themselves)."""
-        crowd = {
-            "data.n_users": self.n_users,
-            "data.n_user_features": 0 if self.users is None else self.users.n_features,
-        }
-        return {
+        facts: dict[str, Any] = {
             "data.source": self.source,
+            "data.read": self.reading,
             "data.sha256": self.digest,
             "data.n_comparisons": self.rows.size,
             "data.n_items": self.n_items,
             "data.n_features": 0 if self.items is None else self.items.n_features,
             "data.n_groups": self.rows.n_groups,
-            "data.read": self.reading,
-            **(crowd if self.user is not None else {}),
         }
+        if self.user is None:
+            return facts
+        features = 0 if self.users is None else self.users.n_features
+        return {**facts, "data.n_users": self.n_users, "data.n_user_features": features}
+
+    def headline(self, facts: dict[str, Any]) -> str:
+        """Return one line about the data, and what was read."""
+        features = counted(facts["data.n_features"], "features") if self.items is not None else "no features"
+        groups = f", {counted(facts['data.n_groups'], self.unit)}" if facts["data.n_groups"] else ""
+        people = f" by {counted(self.n_users, 'users')}" if self.user is not None else ""
+        people += f" ({counted(self.users.n_features, 'features')})" if self.users is not None else ""
+        return (
+            f"Data: {self.source}: {counted(self.rows.size, 'comparisons')}{people} of "
+            f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
+            f"{read_line(self.reading)}"
+        )
+
+    @property
+    def split_note(self) -> str:
+        """How the hold-out was drawn."""
+        if self.rows.time is not None:
+            return ", the latest"
+        if self.group is not None or self.user is None:
+            return "" if self.group is None else f", split by {self.group}"
+        note = "; each user also has comparisons to learn from"
+        if self.rows.groups is None and not self.sides:  # rankings, or choices, of which most users have one
+            note += ", some of the same row of the file: --group with the column of users avoids that"
+        return note
 
 
 def answers_of(model: Any, X: Any) -> Array:
@@ -211,96 +224,57 @@ def shares_of_left(model: Any, X: Any) -> Array:
     return np.asarray(model.predict_proba(X)[:, 1])
 
 
-class ComparisonTask(Task):
-    """Comparisons of items, by nobody in particular or by known users."""
+def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> Task:
+    """Return the task of comparisons, by nobody in particular or by known users."""
+    estimator: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
+    estimator.set_params(random_state=seed)
+    ids = [*filter(None, [data.user]), *(data.sides or ("left", "right"))]
+    for role, names in (("covariates", data.covariates), ("groups", data.groups)):
+        if names:
+            columns = {name: len(ids) + place for place, name in enumerate(names)}
+            estimator.set_params(left=len(ids) - 2, right=len(ids) - 1, **{role: columns})
+    space, has_ties = default_space(estimator), bool((data.rows.y == 0.5).any())
+    if has_ties:
+        space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+    if not data.has_sides:
+        del space["order_effect"]
+    if "n_inducing" in space:
+        limit(space, estimator, "n_inducing", 50, min(max_inducing, data.n_items))
+    if data.user is not None:
+        most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
+        space["n_factors"] = stats.randint(0, most + 1)
+        estimator.set_params(n_factors=min(estimator.n_factors, most))
+    facts, user = data.describe(), "" if data.user is None else " [--user ID]"
+    known = (
+        "Rank the items:   skpref rank {model}"
+        if data.items is None
+        else "Rank new items:   skpref rank {model} ITEMS.csv"
+    )
+    return Task(
+        rows=data.rows,
+        estimator=estimator,
+        space=space,
+        metric=log_loss_of(shares_of_left),
+        report=PairReport(data, has_ties=has_ties),
+        facts=facts,
+        headline=data.headline(facts),
+        next_command=known + user,
+        data=data,
+        noun="comparisons",
+        options={"max_inducing": max_inducing},
+        columns=dict(zip(("left", "right"), data.sides, strict=False)) | ({"user": data.user} if data.user else {}),
+        names=(*ids, *data.covariates, *data.groups),
+        within_users=data.user is not None and data.group is None and data.rows.time is None,
+        split_note=data.split_note,
+    )
 
-    noun: ClassVar[str] = "comparisons"
-    metric = log_loss_of(shares_of_left)
 
-    def __init__(self, data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> None:
+class PairReport(Report):
+    """The report on comparisons."""
+
+    def __init__(self, data: Comparisons, *, has_ties: bool) -> None:
         self.data = data
-        self.rows = data.rows
-        self._max_inducing = max_inducing
-        self._has_ties = bool((data.rows.y == 0.5).any())
-        self.template: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
-        self.template.set_params(random_state=seed)
-        first = 0 if data.user is None else 1  # column of the left item
-        for role, names in (("covariates", data.covariates), ("groups", data.groups)):
-            if names:
-                columns = {name: first + 2 + place for place, name in enumerate(names)}
-                self.template.set_params(left=first, right=first + 1, **{role: columns})
-        self.space = default_space(self.template)
-        if self._has_ties:
-            self.space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
-        if not data.has_sides:
-            del self.space["order_effect"]
-        if "n_inducing" in self.space:
-            limit(self.space, self.template, "n_inducing", 50, min(max_inducing, data.n_items))
-        if data.user is not None:
-            most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
-            self.space["n_factors"] = stats.randint(0, most + 1)
-            self.template.set_params(n_factors=min(self.template.n_factors, most))
-
-    def describe(self) -> dict[str, Any]:
-        return self.data.describe()
-
-    def columns(self) -> dict[str, str]:
-        names = dict(zip(("left", "right"), self.data.sides, strict=False))
-        return names if self.data.user is None else {**names, "user": self.data.user}
-
-    def options(self) -> dict[str, Any]:
-        return {"max_inducing": self._max_inducing}
-
-    def reading(self) -> str:
-        return self.data.reading
-
-    def headline(self) -> str:
-        data, facts = self.data, self.data.describe()
-        features = counted(facts["data.n_features"], "features") if data.items is not None else "no features"
-        groups = f", {counted(facts['data.n_groups'], data.unit)}" if facts["data.n_groups"] else ""
-        people = f" by {counted(data.n_users, 'users')}" if data.user is not None else ""
-        if data.users is not None:
-            people += f" ({counted(data.users.n_features, 'features')})"
-        return (
-            f"Data: {facts['data.source']}: {counted(self.rows.size, 'comparisons')}{people} of "
-            f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
-        )
-
-    def variants(self, settings: Settings) -> dict[str, Settings]:
-        if not self.data.covariates or settings.get("covariates", True) is None:
-            return {}
-        return {f"without {' and '.join(self.data.covariates)}": {**settings, "covariates": None}}
-
-    def example(self) -> Any:
-        data = self.data
-        names = [*filter(None, [data.user]), *(data.sides or ("left", "right")), *data.covariates, *data.groups]
-        return as_frame(self.rows.X[:2], names)
-
-    def _is_within_users(self, rows: Rows) -> bool:
-        """Whether everyone who is tested is to have other comparisons to learn from."""
-        return self.data.user is not None and self.data.group is None and rows.time is None
-
-    def hold_out(self, share: float, seed: int) -> Split:
-        if not self._is_within_users(self.rows):
-            return super().hold_out(share, seed)
-        return _within_users(self.rows, WithinUserShuffleSplit(test_size=share, random_state=seed))[0]
-
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        if not self._is_within_users(rows):
-            return super().folds(rows, n_folds, seed)
-        return _within_users(rows, WithinUserKFold(n_folds, random_state=seed))
-
-    def split_note(self) -> str:
-        if self.rows.time is not None:
-            return ", the latest"
-        if self.data.group is not None:
-            return f", split by {self.data.group}"
-        if self.data.user is None:
-            return ""
-        note = "; each user also has comparisons to learn from"
-        if self.rows.groups is None and not self.data.sides:  # rankings, or choices, of which most users have one
-            note += ", some of the same row of the file: --group with the column of users avoids that"
-        return note
+        self._has_ties = has_ties
 
     def figures(self, model: Any, test: Rows) -> PairFigures:
         predicts_ties = model.likelihood_.ties_are_answers
@@ -345,22 +319,6 @@ class ComparisonTask(Task):
     def summary(self, model: Any, seed: int) -> list[str]:
         return _about(model, None if self.data.user is None else _annotators(model, seed))
 
-    def next_command(self, model: Path) -> str:
-        user = "" if self.data.user is None else " [--user ID]"
-        if self.data.items is None:
-            return f"Rank the items:   skpref rank {model}{user}"
-        return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
-
-
-def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
-    """Split the comparisons of each user; those of one choice or ranking stay together where rows have such groups."""
-    if rows.groups is None:
-        return list(splitter.split(rows.X[:, :3]))
-    _, first, task = np.unique(rows.groups.astype(np.int64), return_index=True, return_inverse=True)
-    tasks = np.column_stack([rows.X[first, 0], np.arange(first.size).astype(object)])
-    parts = (tuple(np.flatnonzero(np.isin(task, part)) for part in split) for split in splitter.split(tasks))
-    return [(train, test) for train, test in parts]
-
 
 def _has_covariates(model: Any) -> bool:
     return bool(model.covariate_names_.size)
@@ -385,11 +343,11 @@ def _tuned(outcome: Outcome) -> PairFigures:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read(options: Data) -> ComparisonTask:
+def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
-        return ComparisonTask(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
-    return ComparisonTask(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
+        return make_task(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
+    return make_task(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
 
 
 def read_comparisons(options: Data) -> Comparisons:

@@ -40,7 +40,7 @@ OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "us
 def digest_of(kind: str, rows: list[list[object]]) -> str:
     read, _, options = KINDS[kind]
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-    return str(read(Fit(data=Path("rows.csv"), **options)).describe()["data.sha256"])
+    return str(read(Fit(data=Path("rows.csv"), **options)).facts["data.sha256"])
 
 
 @pytest.mark.parametrize(("kind", "column"), [(kind, name) for kind, (_, rows, _) in KINDS.items() for name in rows[0]])
@@ -63,4 +63,4 @@ def test_a_search_takes_what_a_fit_does(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
     fit, tune = (ratings.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
-    assert fit.describe() == tune.describe()
+    assert fit.facts == tune.facts

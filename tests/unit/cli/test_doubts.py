@@ -51,10 +51,10 @@ def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: 
     plain = read(parse(command))
     assert plain.rows.weight.tolist() == [1.0] * plain.rows.size
     where = "features = size, weight, weights = none" if "size" in names else "weights = none, not used: weight"
-    assert where in plain.reading() or "Q1" in names
+    assert where in plain.headline or "Q1" in names
     named = read(parse([*command, "--weight", "weight"]))
     assert np.unique(named.rows.weight).size == 12
-    assert "weights = weight" in named.reading()
+    assert "weights = weight" in named.headline
 
 
 def test_a_feature_is_no_weight() -> None:

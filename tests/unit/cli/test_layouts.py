@@ -176,7 +176,7 @@ def test_rankings_have_one_item_in_a_row() -> None:
     crowd = fit(text.replace("item,rank", "who,place"), *columns)
     assert crowd.user_ids_.size == 2
     tied = read(parse(["tune", "votes.csv", *columns]))
-    assert ", 9 rankings; sha256" in tied.headline()
+    assert ", 9 rankings; sha256" in tied.headline
     assert tied.data.has_sides is False
     assert 0 < tied.rows.y.mean() < 1  # whoever is first in the file
     Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
@@ -352,8 +352,8 @@ def test_covariates_of_winners_follow_the_sides() -> None:
     of_crowd = read(parse(["tune", "votes.csv", "--covariates", "home", "--model", "crowd"]))
     signed = np.where(of_crowd.rows.y == 1.0, 1.0, -1.0) * of_crowd.rows.X[:, 3].astype(float)
     assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
-    assert of_crowd.space["covariates"] == [True, False]
-    assert of_crowd.template.get_params()["covariates"] is True
+    assert of_crowd.space["covariates"] == [{"home": 3}, None]
+    assert of_crowd.estimator.covariates == {"home": 3}
     assert len(of_crowd.folds(of_crowd.rows, 2, 0)) == 2
 
 
@@ -362,7 +362,7 @@ def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureF
     options = ["--covariates", "home", "--trials", "2", "--folds", "2", "--no-mlflow", "--out", "out"]
     task = read(parse(["tune", "votes.csv", *options]))
     assert task.space["order_effect"] == [False, True]
-    assert task.space["covariates"] == [True, False]
+    assert task.space["covariates"] == [{"home": 2}, None]
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
     out = capsys.readouterr().out

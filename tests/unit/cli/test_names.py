@@ -73,7 +73,7 @@ def test_two_columns_that_may_hold_the_answer_are_asked_about() -> None:
 
 def test_other_files_have_such_names_too() -> None:
     file = write("User ID,Product-ID,Rating", *(f"u{k % 4},i{k % 3},{k % 5}" for k in range(12)))
-    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).stars.columns
+    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).data.columns
     assert columns == {"user": "User ID", "item": "Product-ID"}
     file = write("ID,size,Label", *(f"r{k},{k},{k % 3}" for k in range(12)))
     assert features.read_ordinal(parse(["fit", file, "--model", "ordinal"])).data.columns == ("size",)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
-from skpref.cli.tasks.base import Rows
-from skpref.cli.tasks.comparisons import Comparisons, ComparisonTask
+from skpref.cli.tasks.base import Rows, Task
+from skpref.cli.tasks.comparisons import Comparisons, make_task
 from skpref.search.default_spaces import Distributions
 
 optuna = pytest.importorskip("optuna")
@@ -25,7 +25,7 @@ def task(
     features: bool = False,
     ties: bool = False,
     **more: Any,
-) -> ComparisonTask:
+) -> Task:
     """Return a task of so many items and users; the seed is 3."""
     ids = [f"i{k}" for k in range(n_items)]
     rows = [[ids[k % n_items], ids[(k + 1) % n_items]] for k in range(max(n_items, n_users))]
@@ -35,7 +35,7 @@ def task(
     y = np.where(np.arange(len(rows)) % 3, 1.0, 0.5 if ties else 0.0)
     table = Table(RNG.normal(size=(n_items, 4)), ids) if features else None
     data = Comparisons(Rows(np.array(rows, dtype=object), y, np.ones(y.size)), table, "here", **more)
-    return ComparisonTask(data, 3, max_inducing)
+    return make_task(data, 3, max_inducing)
 
 
 TASKS = {
@@ -48,7 +48,7 @@ TASKS = {
 }
 
 
-def drawn(made: ComparisonTask, n: int = 60) -> list[dict[str, Any]]:
+def drawn(made: Task, n: int = 60) -> list[dict[str, Any]]:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     return [Distributions(made.space).suggest(study.ask()) for _ in range(n)]
 
@@ -56,7 +56,7 @@ def drawn(made: ComparisonTask, n: int = 60) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TASKS)
 def test_the_first_trial_has_the_parameters_of_the_estimator(name: str) -> None:
     made = TASKS[name]
-    params = made.template.get_params(deep=False)
+    params = made.estimator.get_params(deep=False)
     space = Distributions(made.space, params)
     assert space.default() == {name: params[name] for name in made.space}
     cls = CrowdGPPL if "crowd" in name else GPPLClassifier

@@ -51,10 +51,10 @@ def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[s
     assert triples(*ITEMS) == long  # `person` is a usual name
     assert triples("--item-ratings", "Q3_tea,Q3_m*") == [row for row in long if row[1] in {"Q3_tea", "Q3_milk"}]
     write("person,item,rating", long, "long.csv")
-    stars = [ratings.read(parse(["fit", *words, "--model", "m3f"])).stars
+    tasks = [ratings.read(parse(["fit", *words, "--model", "m3f"]))
              for words in (["survey.csv", *ITEMS], ["long.csv", "--user", "person"])]  # fmt: skip
-    assert stars[0].digest == stars[1].digest
-    assert stars[0].columns == {"user": "person", "item": "item"}
+    assert tasks[0].facts["data.sha256"] == tasks[1].facts["data.sha256"]
+    assert tasks[0].columns == {"user": "person", "item": "item"}
 
 
 def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +75,7 @@ def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
     assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
     assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
     assert task.rows.y.tolist() == [1, 0, 1, 1, 0]
-    assert task.columns() == {"user": "item", "item": "item_"}
+    assert task.columns == {"user": "item", "item": "item_"}
 
 
 def test_a_model_of_a_grid_ranks_predicts_and_asks(
@@ -195,7 +195,7 @@ def test_ratings_of_a_person_are_comparisons() -> None:
     assert ("p2", "tie") in won  # tea, milk and cola have a 3
     task = comparisons.read(parse(["fit", "survey.csv", *ITEMS]))
     assert task.data.rows.n_groups == len(GRID)
-    assert f", {len(GRID)} rows; sha256" in task.headline()
+    assert f", {len(GRID)} rows; sha256" in task.headline
 
 
 def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +231,7 @@ def answers_of(*options: str) -> list[tuple[Any, ...]]:
 
 def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.CaptureFixture[str]) -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
-    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline()
+    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline
     expected = answers_of(*OFFERED)
     assert len(expected) == 12 * 3  # best against two, and the middle one against the worst
     places = [(*row[:5], *(1 + row[2:5].index(choice) for choice in row[5:])) for row in WIDE]
@@ -297,8 +297,8 @@ def test_choices_of_a_person_stay_together_in_splits() -> None:
     write(WIDE_NAMES, WIDE[::4], "tasks.csv")  # one task each: there is nothing else to learn from
     single = comparisons.read(parse(["fit", "tasks.csv", *OFFERED, *crowd]))
     assert single.rows.groups is None
-    assert "some of the same row of the file: --group" in single.split_note()
-    assert "same row" not in task.split_note()
+    assert "some of the same row of the file: --group" in single.split_note
+    assert "same row" not in task.split_note
 
 
 def test_tasks_whose_names_hold_commas_stay_apart() -> None:

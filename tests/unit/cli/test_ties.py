@@ -37,9 +37,9 @@ def write_league(n: int = 120, *, user: bool = False) -> None:
 def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, likelihood: str) -> None:
     write_league(user=model == "crowd")
     task = read(parse(["tune", "league.csv", "--model", model]))
-    fitted = task.template.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
+    fitted = task.estimator.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
     p = fitted.predict_proba(task.rows.X)[:, 1]
-    figures = task.figures(fitted, task.rows)
+    figures = task.report.figures(fitted, task.rows)
     if likelihood == "logit":
         assert figures.answers is None
     else:
