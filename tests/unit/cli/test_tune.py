@@ -18,8 +18,9 @@ import pytest
 
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
+from skpref._text import nearest
 from skpref.cli import main
-from skpref.cli.files import counted, nearest, read_ids, read_sheet, read_table
+from skpref.cli.files import counted, read_ids, read_sheet, read_table
 from skpref.cli.job import Job, Tracking
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
