@@ -147,6 +147,11 @@ def tasks() -> Columns:
     }
 
 
+def some(columns: Columns, n: int) -> Columns:
+    """The first rows."""
+    return {name: column[:n] for name, column in columns.items()}
+
+
 def with_a_gap(columns: Columns, name: str) -> Columns:
     """The columns, one of which has two empty cells."""
     return columns | {name: ["", *columns[name][1:-1], ""]}
@@ -155,6 +160,7 @@ def with_a_gap(columns: Columns, name: str) -> Columns:
 FILES: dict[str, Callable[[], Columns]] = {
     "battles.csv": battles,
     "gaps.csv": lambda: with_a_gap(battles(), "winner"),
+    "few.csv": lambda: some(battles(), 80),
     "models.csv": models,
     "judges.csv": judges,
     "stars.csv": stars,
@@ -288,10 +294,6 @@ def rows_of(reader: Callable[..., Any], columns: Columns, *arguments: Any, **opt
     return found
 
 
-def some(columns: Columns, n: int = 30) -> Columns:
-    return {name: column[:n] for name, column in columns.items()}
-
-
 # --------------------------------------------------------------------------------------------------------------- cases
 def use(fit: str, rank: str = "", predict: str = "", elicit: str = "") -> Case:
     """Fit, then rank, predict and elicit where there is what to do it with."""
@@ -348,7 +350,7 @@ def command_cases() -> dict[str, Case]:
         "tune pairs": tune("battles.csv", "rank out/model.skpref --json"),
         "tune items and groups": tune("battles.csv --items models.csv --group judge --max-inducing 8 --json"),
         "tune by time": tune("battles.csv --time-split day --covariates length_a-length_b"),
-        "tune crowd": tune(f"battles.csv {crowd}", "rank out/model.skpref --user j8 --json", trials=1),
+        "tune crowd": tune(f"few.csv {crowd}", "rank out/model.skpref --user j8 --json", trials=1),
         "tune m3f": tune("stars.csv --model m3f --sweeps 8 --factors 3", "rank out/model.skpref --user u3 --json"),
         "tune fm-ordinal": tune("stars.csv --model fm-ordinal --json"),
         "tune fm": tune("stars.csv --model fm --rating amount"),
@@ -385,7 +387,7 @@ def command_cases() -> dict[str, Case]:
 
 
 def reader_cases() -> dict[str, Case]:
-    fights, people, tasks_ = some(battles()), some(survey(), 12), some(tasks(), 30)
+    fights, people, tasks_ = some(battles(), 30), some(survey(), 12), some(tasks(), 30)
     items = ["offer1", "offer2", "offer3"]
     sides, places = ("model_a", "model_b"), [f"place{k}" for k in range(1, 5)]
     short = with_a_gap(people, "place4")

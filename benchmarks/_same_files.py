@@ -294,11 +294,85 @@ def tables() -> dict[str, dict[str, Any]]:
     }
 
 
+ONE_FILE: dict[str, Any] = {"how": "file", "small": False}
+
+
 def file_cases() -> dict[str, Case]:
-    of, one, weighted = tables(), {"how": "file", "small": False}, {"weight": "times"}
+    return comparison_files() | feature_files() | rating_files()
+
+
+def comparison_files() -> dict[str, Case]:
+    of, weighted = tables(), {"weight": "times"}
+    return variants(
+        partial(kept, "GPPLClassifier"),
+        "files GPPLClassifier",
+        file={"columns": PAIR} | ONE_FILE,
+        shards={"columns": PAIR},
+        filtered={"columns": PAIR, "how": "filtered"},
+        csv={"columns": PAIR, "how": "csv"},
+        winners={"columns": PAIR[:2]},
+        weights={"columns": [*PAIR, "times"]} | weighted,
+        order_effect={"columns": PAIR, "order_effect": True},
+        laplace={"columns": PAIR, "inference": "laplace", "likelihood": "logit"},
+        features={"columns": PAIR} | of["pairs"],
+        names={"columns": [*PAIR, "times"], "fit": {"y": "y"}} | weighted | of["named pairs"],
+    ) | variants(
+        partial(kept, "CrowdGPPL"),
+        "files CrowdGPPL",
+        file={"columns": TRIPLE} | ONE_FILE,
+        shards={"columns": TRIPLE},
+        csv={"columns": TRIPLE, "how": "csv"},
+        weights={"columns": [*TRIPLE, "times"]} | weighted,
+        laplace={"columns": TRIPLE, "inference": "laplace", "likelihood": "logit", "order_effect": True},
+        items={"columns": TRIPLE} | of["crowd of items"],
+        users={"columns": TRIPLE} | of["crowd of users"],
+        names={"columns": [*TRIPLE, "times"], "fit": {"y": "y"}} | weighted | of["named crowd"],
+    )
+
+
+def feature_files() -> dict[str, Case]:
     by_name = {"y": "price", "sample_weight": "times"}
+    return (
+        variants(
+            partial(kept, "GPPLRegressor", fit={"y": "grade", "qid": "query"}),
+            "files GPPLRegressor",
+            file={"columns": [*ROW, "query", "grade"]} | ONE_FILE,
+            shards={"columns": [*ROW, "query", "grade"]},
+            laplace={"columns": [*ROW, "query", "grade"], "inference": "laplace"},
+            weights={
+                "columns": [*ROW, "query", "grade", "times"],
+                "fit": {"y": "grade", "qid": "query", "sample_weight": "times"},
+                "likelihood": "logit",
+            },
+        )
+        | variants(
+            partial(kept, "SVGPRegressor", fit={"y": "price"}),
+            "files SVGPRegressor",
+            file={"columns": [*ROW, "price"]} | ONE_FILE,
+            shards={"columns": [*ROW, "price"]},
+            csv={"columns": [*ROW, "price"], "how": "csv"},
+            weights={"columns": ["times", "a", "price", "b"], "fit": by_name},
+            weights_in_a_file={"columns": ["times", "a", "price", "b"], "fit": by_name} | ONE_FILE,
+            poisson={"columns": [*ROW, "count"], "fit": {"y": "count"}, "likelihood": "poisson"},
+        )
+        | variants(
+            partial(kept, "SVGPClassifier", fit={"y": "side"}),
+            "files SVGPClassifier",
+            file={"columns": [*ROW, "side"]} | ONE_FILE,
+            shards={"columns": [*ROW, "side"]},
+            three={"columns": [*ROW, "third"], "fit": {"y": "third"}},
+            weights={
+                "columns": [*ROW, "side", "times"],
+                "fit": {"y": "side", "sample_weight": "times"},
+                "likelihood": "logit",
+            },
+        )
+    )
+
+
+def rating_files() -> dict[str, Case]:
     fm: dict[str, dict[str, Any]] = {
-        "file": one,
+        "file": ONE_FILE,
         "shards": {},
         "filtered": {"how": "filtered"},
         "linear": {"n_factors": 0},
@@ -312,86 +386,24 @@ def file_cases() -> dict[str, Case]:
         estimator = estimators.get(y, "VariationalFMOrdinal")
         return kept(estimator, [*columns, *named.values()], fit=named, **more)
 
-    cases = (
-        variants(
-            partial(kept, "GPPLClassifier"),
-            "files GPPLClassifier",
-            file={"columns": PAIR} | one,
-            shards={"columns": PAIR},
-            filtered={"columns": PAIR, "how": "filtered"},
-            csv={"columns": PAIR, "how": "csv"},
-            winners={"columns": PAIR[:2]},
-            weights={"columns": [*PAIR, "times"]} | weighted,
-            order_effect={"columns": PAIR, "order_effect": True},
-            laplace={"columns": PAIR, "inference": "laplace", "likelihood": "logit"},
-            features={"columns": PAIR} | of["pairs"],
-            names={"columns": [*PAIR, "times"], "fit": {"y": "y"}} | weighted | of["named pairs"],
-        )
-        | variants(
-            partial(kept, "CrowdGPPL"),
-            "files CrowdGPPL",
-            file={"columns": TRIPLE} | one,
-            shards={"columns": TRIPLE},
-            csv={"columns": TRIPLE, "how": "csv"},
-            weights={"columns": [*TRIPLE, "times"]} | weighted,
-            laplace={"columns": TRIPLE, "inference": "laplace", "likelihood": "logit", "order_effect": True},
-            items={"columns": TRIPLE} | of["crowd of items"],
-            users={"columns": TRIPLE} | of["crowd of users"],
-            names={"columns": [*TRIPLE, "times"], "fit": {"y": "y"}} | weighted | of["named crowd"],
-        )
-        | variants(
-            partial(kept, "GPPLRegressor", fit={"y": "grade", "qid": "query"}),
-            "files GPPLRegressor",
-            file={"columns": [*ROW, "query", "grade"]} | one,
-            shards={"columns": [*ROW, "query", "grade"]},
-            laplace={"columns": [*ROW, "query", "grade"], "inference": "laplace"},
-            weights={
-                "columns": [*ROW, "query", "grade", "times"],
-                "fit": {"y": "grade", "qid": "query", "sample_weight": "times"},
-                "likelihood": "logit",
-            },
-        )
-        | variants(
-            partial(kept, "SVGPRegressor", fit={"y": "price"}),
-            "files SVGPRegressor",
-            file={"columns": [*ROW, "price"]} | one,
-            shards={"columns": [*ROW, "price"]},
-            csv={"columns": [*ROW, "price"], "how": "csv"},
-            weights={"columns": ["times", "a", "price", "b"], "fit": by_name},
-            weights_in_a_file={"columns": ["times", "a", "price", "b"], "fit": by_name} | one,
-            poisson={"columns": [*ROW, "count"], "fit": {"y": "count"}, "likelihood": "poisson"},
-        )
-        | variants(
-            partial(kept, "SVGPClassifier", fit={"y": "side"}),
-            "files SVGPClassifier",
-            file={"columns": [*ROW, "side"]} | one,
-            shards={"columns": [*ROW, "side"]},
-            three={"columns": [*ROW, "third"], "fit": {"y": "third"}},
-            weights={
-                "columns": [*ROW, "side", "times"],
-                "fit": {"y": "side", "sample_weight": "times"},
-                "likelihood": "logit",
-            },
-        )
-        | variants(
-            partial(kept, "GibbsM3F", fit={"y": "stars"}),
-            "files GibbsM3F",
-            file={"columns": ["user", "item", "stars"]} | one,
-            shards={"columns": ["user", "item", "stars"]},
-            filtered={"columns": ["user", "item", "stars"], "how": "filtered"},
-            csv={"columns": ["user", "item", "stars"], "how": "csv"},
-            words={"columns": ["user", "item", "word"], "fit": {"y": "word"}},
-            levels={"columns": ["user", "item", "stars"], "levels": range(7)},
-            chains={"columns": ["user", "item", "stars"], "n_chains": 2, "dtype": "float32"},
-            shared_thresholds={"columns": ["user", "item", "stars"], "user_thresholds": False},
-            names={
-                "columns": ["price", "item", "stars", "user", "times"],
-                "names": {"user": "who", "item": "what"},
-                "user": "who",
-                "item": "what",
-                "fit": {"y": "stars", "sample_weight": "times"},
-            },
-        )
+    cases = variants(
+        partial(kept, "GibbsM3F", fit={"y": "stars"}),
+        "files GibbsM3F",
+        file={"columns": ["user", "item", "stars"]} | ONE_FILE,
+        shards={"columns": ["user", "item", "stars"]},
+        filtered={"columns": ["user", "item", "stars"], "how": "filtered"},
+        csv={"columns": ["user", "item", "stars"], "how": "csv"},
+        words={"columns": ["user", "item", "word"], "fit": {"y": "word"}},
+        levels={"columns": ["user", "item", "stars"], "levels": range(7)},
+        chains={"columns": ["user", "item", "stars"], "n_chains": 2, "dtype": "float32"},
+        shared_thresholds={"columns": ["user", "item", "stars"], "user_thresholds": False},
+        names={
+            "columns": ["price", "item", "stars", "user", "times"],
+            "names": {"user": "who", "item": "what"},
+            "user": "who",
+            "item": "what",
+            "fit": {"y": "stars", "sample_weight": "times"},
+        },
     )
     for estimator, y in (
         ("VariationalFM", "y"),
