@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from skpref._checks import are_names, check_features, check_types, require
-from skpref._validation import check_array
+from skpref._checks import are_names, check_features, check_indices, check_types, require
+from skpref._validation import as_frame, check_array, column_names
+from skpref.data.ids import shorten
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "unique_rows"]
 
+_FAR = 1000.0  # standard deviations between items whose utilities are independent; length-scales are a few of them
+_MOST_INCOMPLETE = 0.25  # share of the items; the median distances of more would be those to far rows
 _BITS = 16  # of a number that rounding errors leave as they are
 
 
@@ -44,6 +48,12 @@ class Table:
         means that the id of an item is its row, 0 to n_items - 1.
     feature_names : sequence of str of length n_features, default=None
         Names of the columns; None takes them from a data frame.
+    missing : {"raise", "item effect"}, default="raise"
+        What to do with an item that lacks a feature (NaN or an empty cell): raise an error, or ignore its other
+        features and give it an effect of its own, which only its comparisons tell, as BradleyTerry2 does. Its row is
+        put so far from all others that its utility is independent of theirs a priori, with the variance of the kernel.
+        That needs a stationary kernel (the default of `GPPLClassifier`; `CrowdGPPL` with factors must name one), and a
+        dense table of the items of `fit`, of which three quarters have all features.
 
     Attributes
     ----------
@@ -57,6 +67,8 @@ class Table:
         Names of the columns; None if there are none.
     vocabulary : Vocabulary
         The map from ids to rows.
+    incomplete : ndarray of shape (n,), dtype int64
+        Rows that lack a feature; empty unless `missing="item effect"`.
     digest : str
         SHA-256 of ids and values, 64 hexadecimal digits, computed on demand.
 
@@ -66,8 +78,8 @@ class Table:
         The features are not a finite real matrix with at least one row and
         one column.
     DataError
-        An id is missing, occurs twice or is not hashable, or the number of ids
-        or names differs from that of rows or columns.
+        A feature is missing (the message names item and column), an id is missing, occurs twice or is not hashable, or
+        the number of ids or names differs from that of rows or columns.
 
     Examples
     --------
@@ -82,15 +94,26 @@ class Table:
     _features: Features
     _vocabulary: Vocabulary
     _feature_names: tuple[str, ...] | None
+    _incomplete: IntArray
     _digest: str | None
 
     def __init__(
-        self, features: ArrayLike, ids: ArrayLike | None = None, feature_names: Sequence[str] | None = None
+        self,
+        features: ArrayLike,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        *,
+        missing: Literal["raise", "item effect"] = "raise",
     ) -> None:
+        if missing not in {"raise", "item effect"}:
+            raise DataError(f"missing must be 'raise' or 'item effect'; got {missing!r:.80}")
         values = _read_features(features)
         vocabulary = _read_ids(ids, int(values.shape[0]))
-        names = _column_names(features) if feature_names is None else _read_names(feature_names, values.shape[1])
-        self.__dict__.update(_features=values, _vocabulary=vocabulary, _feature_names=names, _digest=None)
+        names = _names_of_columns(features) if feature_names is None else _read_names(feature_names, values.shape[1])
+        values, incomplete = _without_gaps(values, vocabulary.ids, names, missing)
+        self.__setstate__(
+            {"features": values, "vocabulary": vocabulary, "feature_names": names, "incomplete": incomplete}
+        )
 
     @property
     def features(self) -> Features:
@@ -121,6 +144,11 @@ class Table:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns; None if there are none."""
         return self._feature_names
+
+    @property
+    def incomplete(self) -> IntArray:
+        """Rows that lack a feature and lie far from all others, read-only."""
+        return self._incomplete
 
     @property
     def digest(self) -> str:
@@ -186,6 +214,7 @@ class Table:
             "features": self._features,
             "vocabulary": self._vocabulary,
             "feature_names": self._feature_names,
+            "incomplete": self._incomplete,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -195,6 +224,7 @@ class Table:
             _features=_freeze(state["features"]),
             _vocabulary=state["vocabulary"],
             _feature_names=None if names is None else tuple(names),
+            _incomplete=_freeze(state.get("incomplete", np.zeros(0, dtype=np.int64))),
             _digest=None,
         )
 
@@ -203,10 +233,16 @@ class Table:
         check_types(self, _vocabulary=Vocabulary)
         width = check_features(self, "features", self._features, self._vocabulary.size)
         require(are_names(self._feature_names, width), self, "feature_names", f"must be {width} names")
+        check_indices(self, "incomplete", self._incomplete, 0, self._vocabulary.size)
 
 
 def _read_features(features: Any) -> Features:  # any array-like
-    values = check_array(features, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    """Return features as float64 with NaN where one is missing."""
+    columns = [] if (frame := as_frame(features)) is None else list(frame.iter_columns())
+    if any(column.null_count() for column in columns) and all(column.dtype.is_numeric() for column in columns):
+        features = np.column_stack([column.cast(nw.Float64).to_numpy() for column in columns])
+    options: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": "allow-nan", "input_name": "X"}
+    values = check_array(features, dtype=np.float64, order="C", **options)
     if sparse.issparse(values):
         values = sparse.csr_array(values, copy=True)
         values.sum_duplicates()
@@ -216,7 +252,38 @@ def _read_features(features: Any) -> Features:  # any array-like
     return _freeze(values)
 
 
-def _freeze(values: Features) -> Features:
+def _without_gaps(
+    values: Features, ids: IdColumn, names: tuple[str, ...] | None, missing: str
+) -> tuple[Features, IntArray]:
+    """Return features, of which rows that lack one lie far from all others, and the numbers of these rows."""
+    is_sparse = sparse.issparse(values)
+    row, column = np.nonzero(np.isnan(values)) if not is_sparse else _stored_gaps(values)
+    incomplete = np.unique(row).astype(np.int64)
+    if not incomplete.size:
+        return values, incomplete
+    if missing == "raise" or is_sparse or incomplete.size > _MOST_INCOMPLETE * values.shape[0]:
+        where = f"item {shorten(ids[row[0]])} (row {row[0]}) has no value in column {column[0]}"
+        where += "" if names is None else f", {names[column[0]]!r}"
+        more = f", and {incomplete.size - 1} more items lack one" if incomplete.size > 1 else ""
+        raise DataError(
+            f"Input X contains NaN: {where}{more}. Fill it in (scikit-learn's SimpleImputer does), leave the item or "
+            "the column out, or pass missing='item effect' to a dense Table, at most a quarter of whose items lack a "
+            "feature: they get an effect of their own"
+        )
+    values, others = values.copy(), np.delete(values, incomplete, axis=0)
+    spread = others.std(axis=0)
+    steps = _FAR * np.arange(1.0, incomplete.size + 1.0)[:, None]
+    values[incomplete] = others.mean(axis=0) + steps * np.where(spread > 0.0, spread, 1.0)
+    return values, incomplete
+
+
+def _stored_gaps(values: Any) -> tuple[IntArray, IntArray]:  # a sparse matrix
+    entries = values.tocoo()
+    gaps = np.isnan(entries.data)
+    return entries.row[gaps], entries.col[gaps]
+
+
+def _freeze(values: Any) -> Any:  # features or row numbers
     if sparse.issparse(values):
         for part in (values.data, values.indices, values.indptr):
             part.flags.writeable = False
@@ -245,11 +312,8 @@ def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # any sequence
     return read
 
 
-def _column_names(features: object) -> tuple[str, ...] | None:
-    columns = getattr(features, "columns", None)
-    if columns is None:
-        return None
-    names = list(columns)
+def _names_of_columns(features: object) -> tuple[str, ...] | None:
+    names = column_names(features) or ()
     return tuple(map(str, names)) if names and all(isinstance(name, str) for name in names) else None
 
 

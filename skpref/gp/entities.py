@@ -64,7 +64,7 @@ class Entities:
             vocabulary, features, names = Vocabulary.from_columns(*columns), None, None
             _warn_of_spaces(vocabulary.ids, kind)
         else:
-            table = read_table(table, f"{kind}s")
+            table = read_table(table, f"{kind}s", estimator if kind == "item" else None)
             vocabulary, features, names = table.vocabulary, table.features, table.feature_names
         return cls(
             estimator=type(estimator).__name__,
@@ -207,12 +207,28 @@ class Items(NamedTuple):
         return Items(None if self.features is None else self.features[index], self.position[index])
 
 
-def read_table(features: Any, parameter: str) -> Table:
-    """Return the features as a table; an error names the parameter."""
+def read_table(features: Any, parameter: str, estimator: Any = None) -> Table:
+    """Return the features as a table; an error names the parameter. Some may be missing where an estimator is given."""
     try:
-        return features if isinstance(features, Table) else Table(features)
+        table = features if isinstance(features, Table) else Table(features)
     except (TypeError, ValueError) as error:
         raise DataError(f"{parameter}: {error}") from error
+    if table.incomplete.size and (estimator is None or not _is_stationary(estimator)):
+        first = shorten(table.ids[table.incomplete[0]])
+        raise DataError(
+            f"{parameter}: {first} lacks features (missing='item effect' of the Table), which only items of fit may, "
+            "and only with a stationary kernel: name items of the fit by their ids, fill the features in, or pass "
+            "kernel=skpref.kernels.ProductMatern(...), since tastes of users may be linear in the features without it"
+        )
+    return table
+
+
+def _is_stationary(estimator: Any) -> bool:
+    """Tell whether all covariances over the features of items vanish at large distances."""
+    named = [getattr(estimator, name, None) for name in ("kernel", "factor_kernel")]
+    kernels = [kernel for kernel in named if kernel is not None]
+    has_default_tastes = not kernels and bool(getattr(estimator, "n_factors", 0))
+    return not has_default_tastes and all(kernel.is_stationary() for kernel in kernels)
 
 
 def holds_features(chosen: Any) -> bool:

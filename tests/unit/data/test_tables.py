@@ -328,3 +328,38 @@ def test_hashes_lose_no_bit_of_a_value(form):
     values = np.random.default_rng(0).standard_normal(60)
     # A value times an odd number modulo 2**64 keeps its lowest bit; times an even one, values may meet.
     np.testing.assert_array_equal(tables._row_hashes(form(np.diag(values))) % 2, tables._mix(values) % 2)
+
+
+@pytest.mark.parametrize("form", ["array", "pandas", "nullable", "polars", "pyarrow"])
+def test_a_missing_feature_is_named_by_item_and_column(form):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"mass": [1.0, 2.0, 3.0, 4.0], "size": [1.0, None, 5.0, 3.0]})
+    features = {
+        "array": frame.to_numpy,
+        "pandas": lambda: frame,
+        "nullable": lambda: frame.astype("Int64"),
+        "polars": lambda: pytest.importorskip("polars").from_pandas(frame),
+        "pyarrow": lambda: pytest.importorskip("pyarrow").Table.from_pandas(frame),
+    }[form]()
+    column = r"column 1\. Fill" if form == "array" else r"column 1, 'size'\. Fill"
+    with pytest.raises(DataError, match=r"Input X contains NaN: item 'b' \(row 1\) has no value in " + column):
+        Table(features, ids=list("abcd"))
+    table = Table(features, ids=list("abcd"), missing="item effect")
+    assert table.incomplete.tolist() == [1]
+    assert table.features[[0, 2, 3]].tolist() == frame.iloc[[0, 2, 3]].to_numpy().tolist()
+    assert table.feature_names == (None if form == "array" else ("mass", "size"))
+    others = np.delete(table.features, 1, axis=0)
+    assert (table.features[1] - others.mean(axis=0) > 100.0 * others.std(axis=0)).all()
+    again = pickle.loads(pickle.dumps(table))
+    assert again.incomplete.tolist() == [1]
+    again.validate()
+
+
+def test_what_cannot_have_effects_of_its_own():
+    gap = np.array([[1.0, 2.0], [np.nan, 1.0], [np.nan, np.nan], [3.0, 1.0]])
+    for features, text in ((gap, "and 1 more items lack one"), (sparse.csr_array(gap[:2]), "to a dense Table")):
+        with pytest.raises(DataError, match=text):
+            Table(features, missing="item effect")
+    with pytest.raises(DataError, match="missing must be 'raise' or 'item effect'; got 'drop'"):
+        Table(gap, missing="drop")
+    assert not Table([[1.0]], missing="item effect").incomplete.size

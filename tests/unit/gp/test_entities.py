@@ -14,6 +14,7 @@ from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.data import Vocabulary
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.entities import Entities, holds_features, read_table
+from skpref.kernels import Linear
 
 FEATURES = np.arange(8.0).reshape(4, 2)
 TABLE = Table(FEATURES, ids=list("abcd"), feature_names=["x", "y"])
@@ -182,3 +183,50 @@ def test_ids_that_differ_in_spaces_alone_are_noticed(odd: str, other: str) -> No
     with pytest.warns(DataWarning, match=f"Of the item ids, 1 differ from others only in spaces.* is not {other}"):
         GPPLClassifier(random_state=0).fit(pairs)
     GPPLClassifier(random_state=0).fit([("a", "b "), ("b ", "c d"), ("c d", "a")])  # no warning: there is no "b"
+
+
+def few_answers(k: int) -> tuple[Any, Any, Any, list[str]]:
+    """Return features, pairs and answers in which item k meets others six times only."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 2))
+    utility = X @ [1.0, -0.7]
+    left = rng.integers(0, 30, 900)
+    right = (left + rng.integers(1, 30, 900)) % 30
+    y = (utility[left] - utility[right] + 0.7 * rng.normal(size=900) > 0.0).astype(float)
+    of_k = np.flatnonzero((left == k) | (right == k))
+    keep = np.setdiff1d(np.arange(900), of_k[6:])
+    ids = [f"i{row}" for row in range(30)]
+    return X, [(ids[a], ids[b]) for a, b in zip(left[keep], right[keep], strict=True)], y[keep], ids
+
+
+@pytest.mark.parametrize("item_effects", [True, False])
+def test_an_item_without_features_keeps_an_effect_of_its_own(item_effects: bool) -> None:
+    best = 24
+    X, pairs, y, ids = few_answers(best)
+    gap = X.copy()
+    gap[best, 0] = np.nan
+    model = GPPLClassifier(items=Table(X, ids), item_effects=item_effects).fit(pairs, y)
+    mean, sd = model.utility(ids, return_std=True)
+    again = GPPLClassifier(items=Table(gap, ids, missing="item effect"), item_effects=item_effects).fit(pairs, y)
+    new_mean, new_sd = again.utility(ids, return_std=True)
+    others = np.arange(30) != best
+    assert np.isfinite(new_mean).all()
+    assert new_sd[best] > 1.5 * sd[best]
+    assert abs(new_mean[best] - mean[best]) < 2.0 * new_sd[best]
+    assert np.abs(new_mean - mean)[others].max() < 0.2
+    assert np.abs(new_sd - sd)[others].max() < 0.1
+
+
+def test_where_items_without_features_are_refused() -> None:
+    X, pairs, y, ids = few_answers(0)
+    X[0, 0] = np.nan
+    table = Table(X, ids, missing="item effect")
+    for wrong in (GPPLClassifier(items=table, kernel=Linear()), CrowdGPPL(items=table)):
+        rows = pairs if isinstance(wrong, GPPLClassifier) else [("ann", *pair) for pair in pairs]
+        with pytest.raises(DataError, match=r"items: 'i0' lacks features .* only with a stationary kernel"):
+            wrong.fit(rows, y)
+    with pytest.raises(DataError, match="users: 'i0' lacks features"):
+        CrowdGPPL(users=table).fit([("i0", *pair) for pair in pairs], y)
+    model = GPPLClassifier(items=Table(X[1:], ids[1:])).fit([pair for pair in pairs if "i0" not in pair][:50], None)
+    with pytest.raises(DataError, match=r"items: 'i0' lacks features .* name items of the fit by their ids"):
+        model.utility(table)
