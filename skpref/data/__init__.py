@@ -15,6 +15,7 @@ from skpref.data.frames import (
 )
 from skpref.data.ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data.ratings import Ratings, from_matrix, read_rated
+from skpref.data.roles import Reading
 from skpref.data.tables import Table, unique_rows
 from skpref.data.vocabulary import Vocabulary
 
@@ -24,6 +25,7 @@ __all__ = [
     "IdColumn",
     "OneHotDesign",
     "Ratings",
+    "Reading",
     "Table",
     "Vocabulary",
     "as_ids",

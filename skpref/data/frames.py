@@ -424,6 +424,7 @@ def from_rankings(
     columns: Sequence[str] | None = None,
     *,
     item_ranks: Sequence[str] | Mapping[str, Any] | None = None,
+    item_ratings: Sequence[str] | Mapping[str, Any] | None = None,
     item: str = "item",
     rank: str = "rank",
     by: str | None = None,
@@ -442,12 +443,14 @@ def from_rankings(
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each ranking, with `columns` or `item_ranks`; or one row for each item of a ranking, with `by`.
+        One row for each ranking, with `columns`, `item_ranks` or `item_ratings`; or one row for each item of a ranking, with `by`.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
     item_ranks : sequence of str, or dict of str to id, default=None
         Columns of ranks, one for each item, as surveys export ranking questions. The name of a column is the id of its
         item; a dict gives other ids. Items without a rank are left out of a ranking.
+    item_ratings : sequence of str, or dict of str to id, default=None
+        Columns of ratings, scores or grades, one for each item: the higher one is the better rank.
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
@@ -473,7 +476,7 @@ def from_rankings(
     ------
     DataError
         If a column or a rank is missing, a rank may be a code for "not ranked", a ranking names one item and `rest` is
-        not given, or not exactly one of `columns`, `item_ranks` and `by` is given.
+        not given, or not exactly one of `columns`, `item_ranks`, `item_ratings` and `by` is given.
 
     Warns
     -----
@@ -496,19 +499,19 @@ def from_rankings(
     >>> from_rankings(ballots, ["first", "second"], rest="lost").X.tolist()
     [['tea', 'milk'], ['milk', 'tea']]
     """
-    if sum(layout is not None for layout in (columns, item_ranks, by)) != 1:
+    if sum(layout is not None for layout in (columns, item_ranks, item_ratings, by)) != 1:
         raise DataError(
-            "from_rankings needs one of columns (items, the best first), item_ranks (a column of ranks for each item) "
-            "and by (one row for each item)"
+            "from_rankings needs one of columns (items, the best first), item_ranks or item_ratings (a column for each "
+            "item) and by (one row for each item)"
         )
     if rest not in {None, "unknown", "lost"}:
         raise DataError(f"rest must be 'unknown' or 'lost'; got {shorten(rest)}")
     layout: dict[str, Any] = {"task": (by,), "item": (item,), "rank": rank}
     if columns is not None:
         layout = {"ranking": _names(columns)}
-    elif item_ranks is not None:
-        ranks = item_ranks if isinstance(item_ranks, Mapping) else {name: name for name in _names(item_ranks)}
-        layout = {"item_ranks": ranks}
+    for role, named in (("item_ranks", item_ranks), ("item_ratings", item_ratings)):
+        if named is not None:
+            layout = {role: named if isinstance(named, Mapping) else {name: name for name in _names(named)}}
     codes = None if unranked is None else tuple(unranked)
     roles = Roles(**layout, rest=rest, unranked=codes, user=user, weight=sample_weight)
     return _rows(frame, roles, missing)

@@ -47,7 +47,7 @@ class Roles:
     counts: tuple[Any, ...] = ()  # wins of the left item, of the right one, and ties
     ranking: tuple[Any, ...] = ()  # items, the best first
     item_ranks: Mapping[Any, Any] = field(default_factory=dict)  # by column of ranks: the item
-    item_ratings: tuple[str, ...] = ()  # columns of ratings, which are the items
+    item_ratings: Mapping[Any, Any] = field(default_factory=dict)  # by column of ratings: the item
     pairs: Mapping[Any, tuple[Any, Any]] = field(default_factory=dict)  # by column of answers: the left and right item
     offered: tuple[Any, ...] = ()  # items of which one was chosen
     chosen: Any = None
@@ -80,7 +80,7 @@ class Roles:
             **({"answer": answer} if self.loser is None else {"winner": self.winner, "loser": self.loser}),
             **{role: getattr(self, role) for role in several},
             "ranks of items": tuple(self.item_ranks),
-            "ratings of items": self.item_ratings,
+            "ratings of items": tuple(self.item_ratings),
             "answers to pairs": tuple(self.pairs),
             "user": self.user,
             "covariates": self.covariates,
@@ -549,7 +549,7 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
 def _rated(columns: Columns, roles: Roles) -> list[_Ranking]:
     """Return the rankings of ratings in columns of items: the higher rating is the better rank."""
     ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])
-    return _of_matrix(-ratings, list(roles.item_ratings))
+    return _of_matrix(-ratings, list(roles.item_ratings.values()))
 
 
 def _of_matrix(ranks: Array, items: list[Any]) -> list[_Ranking]:
@@ -602,7 +602,7 @@ def _rankings(columns: Columns, roles: Roles, rankings: list[_Ranking]) -> _Answ
     """
     everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
     if roles.item_ranks or roles.item_ratings:
-        everything = list(roles.item_ranks.values()) or list(roles.item_ratings)
+        everything = list((roles.item_ranks or roles.item_ratings).values())
     single = sum(len(ranking.items) == 1 for ranking in rankings)
     if roles.rest is None and single and not roles.task and not roles.item_ratings:
         row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)

@@ -86,7 +86,7 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
     """Return the columns of items and answers."""
     several = _several(options)
     if several == "item_ratings":
-        return {"item_ratings": item_columns(sheet, options, taken)}
+        return {"item_ratings": {name: name for name in item_columns(sheet, options, taken)}}
     if several == "item_ranks":
         return {"item_ranks": {name: name for name in options.item_ranks or ()}}
     if several == "ranking":
