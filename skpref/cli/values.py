@@ -97,10 +97,10 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def read_separator(text: str) -> str:
-    """Read the one character between cells, or its name."""
+    """Read the one character between cells, or its name, or ::."""
     separator = _SEPARATORS.get(text.lower(), text)
-    if len(separator) != 1 or separator in '"\r\n\0':
-        raise ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}")
+    if (len(separator) != 1 or separator in '"\r\n\0') and separator != "::":
+        raise ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}, ::")
     return separator
 
 
