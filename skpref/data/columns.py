@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 DROP = "leave such rows out by missing='drop'"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
-_TRUTH = {"true": 1.0, "false": 0.0}
+TRUTH = {"true": 1.0, "false": 0.0}
 
 
 class MissingCellError(DataError):
@@ -43,7 +43,7 @@ class Columns:
     """Columns of a table by name, with the place of each row for messages."""
 
     values: Mapping[Any, Any]  # by name: a column of a data frame, an array or a list
-    lines: Sequence[int]  # what messages call each row: its number from 0, or its line in a file
+    lines: Sequence[Any]  # what messages call each row: its number from 0, or its line in a file
     unit: str = "row"  # what `lines` counts
     source: str | Path = ""  # what the table is, such as the path of a file
     leave_out: str = LEAVE_OUT  # how rows with an empty cell are left out
@@ -181,7 +181,7 @@ class Columns:
             cells = _as_list(column)
             absent = np.fromiter((is_missing(cell) or lacks_number(cell) for cell in cells), bool, len(cells))
             words = {cell.strip().lower() for cell in cells if isinstance(cell, str)}
-            read = _TRUTH.get if words and words <= _TRUTH.keys() | {""} else None
+            read = TRUTH.get if words and words <= TRUTH.keys() | {""} else None
             values = np.array([number(self.with_point(cell), read) for cell in cells], dtype=np.float64)
         if absent.any():
             row = int(np.argmax(absent))

@@ -287,7 +287,15 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     >>> rows.X.tolist(), rows.sample_weight.tolist()
     ([['ann', 'bob'], ['bob', 'ann']], [3.0, 1.0])
     """
-    names: Any = getattr(matrix, "columns", None) if items is None else items
+    frame: Any = matrix
+    names: Any = getattr(frame, "columns", None) if items is None else items
+    if items is None and names is not None and hasattr(frame, "index"):  # of pandas
+        rows = list(frame.index)
+        if rows not in (list(names), list(range(len(rows)))):
+            raise DataError(
+                f"rows and columns of matrix name different items, or in another order: {shorten(rows)} and "
+                f"{shorten(list(names))}; sort them alike, or pass items"
+            )
     try:
         wins = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:

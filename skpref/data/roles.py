@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from skpref._text import number
+from skpref._text import lacks_number, number
 from skpref._warn import warn
 from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
@@ -31,6 +31,7 @@ Rest = Literal["unknown", "lost"]  # what is known about items that a ranking do
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
 _MANY = 10  # rows that hardly ever have a pattern by chance
+_MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
 
@@ -85,6 +86,7 @@ class Roles:
             "user": self.user,
             "covariates": self.covariates,
             "groups": self.groups,
+            "items not named": self.rest or ("unknown" if self.ranking or self.item_ranks else None),
         }
         return {**shown, "weights": self.weight or "none"}
 
@@ -291,42 +293,45 @@ def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
 def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) -> _Answers:
     """Return comparisons with the twins of games that are listed for both sides in one unit, or without them."""
     user = None if roles.user is None else columns.ids(roles.user, "user")
-    twin = mirrored_rows(answers.left, answers.right, margin, user)
-    if twin is None:
+    game = mirrored_rows(answers.left, answers.right, margin, user)
+    if game is None:
         return answers
+    _, first, game = np.unique(game, return_index=True, return_inverse=True)
+    twice = game.size - first.size
     if roles.mirrored not in {"drop", "keep"}:
         raise columns.fault(
-            f"every comparison is listed twice, once for each side: {twin.size // 2} pairs of rows have the same items "
-            "and answers with the sides exchanged. If such a pair is one game, mirrored='drop' reads it once; if it is "
-            "two answers, as of a judge who saw both orders, mirrored='keep' reads both"
+            f"comparisons are listed twice, once for each side: {2 * twice} of {game.size} rows are pairs with equal "
+            "items and answers with the sides exchanged. If such a pair is one game, mirrored='drop' reads it once; if "
+            "it is two answers, as of a judge who saw both orders, mirrored='keep' reads both"
         )
-    first = np.minimum(answers.unit, twin)
+    unit = answers.unit[first[game]]
     if roles.mirrored == "keep":
-        return answers._replace(unit=first)
-    kept = first == answers.unit
-    return answers.take(kept, {"that list a game a second time": int(np.sum(~kept))})
+        return answers._replace(unit=unit)
+    return answers.take(unit == answers.unit, {"that list a game a second time": twice})
 
 
 def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
-    """Return the row that says the same for the other side, shape (n,); None unless every row has one, or few have."""
+    """Return numbers of games, shape (n,), of which rows that list one for either side share one; None if few do."""
     n = margin.size
-    if n < _MANY or n % 2 or np.sum(margin > 0.0) != np.sum(margin < 0.0):
+    if n < _MANY or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
         return None
     items = Vocabulary.from_columns(left, right)
     codes = np.stack([items.encode(left), items.encode(right)])
-    people = np.zeros(n) if user is None else Vocabulary.from_columns(user).encode(user)
     swap = codes[0] > codes[1]
-    key = np.stack([people, codes.min(axis=0), codes.max(axis=0), np.where(swap, -margin, margin)])
-    _, group = np.unique(key, axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    if (np.bincount(group, swap) != np.bincount(group, ~swap)).any():
+    key = codes.min(axis=0) * items.size + codes.max(axis=0)
+    own = [np.where(swap, -margin, margin), *([] if user is None else [Vocabulary.from_columns(user).encode(user)])]
+    for column in own:
+        key, more = (np.unique(values, return_inverse=True)[1] for values in (key, column))
+        key = key * n + more
+    key = np.unique(key, return_inverse=True)[1]
+    if 2 * np.sum(np.minimum(np.bincount(key, swap), np.bincount(key, ~swap))) < _MIRRORED * n:
         return None
-    first, second = (
-        rows[np.argsort(group[rows], kind="stable")] for rows in (np.flatnonzero(swap), np.flatnonzero(~swap))
-    )
-    twin = np.empty(n, dtype=np.int64)
-    twin[first], twin[second] = second, first
-    return twin
+    order = np.lexsort((swap, key))
+    runs = np.flatnonzero(np.diff(2 * key[order] + swap[order], prepend=-1))
+    place = np.arange(n) - np.repeat(runs, np.diff(runs, append=n))  # among the rows that say the same
+    game = np.empty(n, dtype=np.int64)
+    game[order] = key[order] * n + place
+    return game
 
 
 def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: IdColumn) -> _Answers:
@@ -340,19 +345,24 @@ def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: Id
 
 
 def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
-    """Return comparisons of a survey with one column for each pair; an empty cell is no answer."""
+    """Return comparisons of a survey with one column for each pair, all coded alike; an empty cell is no answer."""
+    cells: list[Any] = []
     pairs: list[tuple[Any, Any]] = []
-    labels, origin = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
-    for name, (left, right) in roles.pairs.items():
-        here = [row for row, cell in enumerate(columns.cells(name)) if cell is not None]
-        ids = [as_ids([side] * len(here), "pairs") for side in (left, right)]
-        labels.append(read_labels_of(columns.take(here), name, (left, ids[0]), (right, ids[1])))
-        origin.append(np.array(here, dtype=np.int64))
-        pairs += [(left, right)] * len(here)
-    rows = np.concatenate(origin)
-    silent = columns.size - np.unique(rows).size
-    answers = _of_pairs(pairs, np.concatenate(labels), rows, np.ones(rows.size), {"without an answer": silent})
-    return answers._replace(unit=np.arange(rows.size))
+    rows: list[int] = []
+    places = []
+    for name, pair in roles.pairs.items():
+        column = columns.cells(name)
+        here = [row for row, cell in enumerate(column) if cell in pair or not lacks_number(cell)]
+        cells += [column[row] for row in here]
+        pairs += [pair] * len(here)
+        rows += here
+        places += [f"{columns.lines[row]}, column {name!r}" for row in here]
+    left, right = (as_ids([pair[side] for pair in pairs], "pairs") for side in (0, 1))
+    answers = replace(columns, values={None: cells}, lines=places)
+    y = read_labels_of(answers, None, ("left", left), ("right", right))
+    origin = np.array(rows, dtype=np.int64)
+    silent = columns.size - np.unique(origin).size
+    return _Answers(left, right, y, origin, np.ones(y.size), {"without an answer": silent}, np.arange(y.size))
 
 
 # -------------------------------------------------------------------------------------------------------------- choices
@@ -540,8 +550,8 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
             roles.rank,
         )
     items, members = item_of_rows(columns, roles.item), _members(columns, roles)
-    for own in members.values():
-        ranks[own] = _without_codes(columns, roles, ranks[own][:, None], [(roles.rank, len(own))], own)[:, 0]
+    most = max(map(len, members.values()), default=0)
+    ranks = _without_codes(columns, roles, ranks[:, None], [(roles.rank, most)])[:, 0]
     ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
     return [_Ranking(first, [items[row] for row in own], ranks[own]) for first, own in ranked]
 
@@ -560,16 +570,16 @@ def _of_matrix(ranks: Array, items: list[Any]) -> list[_Ranking]:
     return [_Ranking(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
 
 
-def _without_codes(
-    columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]], rows: Sequence[int] | None = None
-) -> Array:
+def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]]) -> Array:
     """Return ranks (n, k) with NaN for codes of "not ranked"; ask where a number may be one: 0, -1, 99 of 5 items."""
     if roles.unranked is not None:
         return np.where(np.isin(ranks, roles.unranked), np.nan, ranks)
     for place, (name, most) in enumerate(names):
         values = ranks[:, place]
-        # Rows of one task: the rest of a race may be elsewhere, but a code stands several times.
-        high = (values > most) if rows is None else (values > most) & (np.sum(values == values.max()) > 1)
+        high = values > most
+        if roles.task:  # the rest of a race may be elsewhere, but a code stands several times, behind a gap
+            top = values == values.max()
+            high &= top & (np.sum(top) > 1) & (values.max() - 1.0 not in values)
         odd = np.flatnonzero((values <= 0.0) | high)
         if odd.size:
             row, value = int(odd[0]), float(values[odd[0]])
@@ -577,7 +587,7 @@ def _without_codes(
                 f"{value:g} is no rank of {most} items, which are from 1 (the best) to {most}. If it means that the "
                 f"item was not ranked, unranked=[{value:g}] says so; if it is a rank, unranked=[]; if higher is "
                 "better, these are ratings",
-                row if rows is None else rows[row],
+                row,
                 name,
             )
     return ranks

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number, lacks_number, other_side
-from skpref.data.columns import DROP
+from skpref._text import is_number, lacks_number, number, other_side
+from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from skpref.data.ids import IdColumn
 
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
-_TIES = dict.fromkeys(("tie", "tied", "draw", "equal", "same", "both", *_BOTH, "neither"), 0.5)
+_HALVES = "1/2-1/2", "½-½", "½"
+_TIES = dict.fromkeys(("tie", "tied", "draw", "equal", "same", "both", *_BOTH, "neither", *_HALVES), 0.5)
 # A column keeps to one of these, since "a" is the away team next to "h" and the left side next to "b".
 _SIDES: tuple[dict[str, float], ...] = (
     {"left": 1.0, "right": 0.0},
@@ -36,7 +37,7 @@ _SIDES: tuple[dict[str, float], ...] = (
     {"white": 1.0, "black": 0.0},
     {"w": 1.0, "l": 0.0, "d": 0.5},
     {"win": 1.0, "loss": 0.0},
-    {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5, "½-½": 0.5},
+    {"1-0": 1.0, "0-1": 0.0},
 )
 # Words of which a set of words needs one: beside 1 alone, 0 is no tie, and an A alone is not the away team.
 _SIGNS = {"-1": {"-1"}, "h": {"h", "d"}}
@@ -64,7 +65,7 @@ def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], righ
         if numbers is None:
             raise columns.fault(_winner_fault(cells[row], left[1][row], right[1][row]), row, name)
         y = numbers
-    _refuse_flags(columns, name, cells)
+    _refuse_flags(columns, name)
     return y
 
 
@@ -125,21 +126,32 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
     )
 
 
-def _refuse_flags(columns: Columns, name: Any, cells: Sequence[Any]) -> None:
-    """Refuse one of several columns of 0 and 1 that together say who won: winner_a, winner_b, winner_tie."""
-    stem = re.split(r"[\s_.]", str(name))[0]
-    if str(name) == stem or not {_folded(cell) for cell in cells} <= {"0", "1", "true", "false"}:
-        return
-    flags = {}
-    for other in columns.names:
-        words = list(map(_folded, columns.texts(other))) if re.split(r"[\s_.]", str(other))[0] == stem else [""]
-        if set(words) <= {"0", "1", "true", "false"}:
-            flags[other] = np.array([word in {"1", "true"} for word in words])
-    if len(flags) > 1 and (np.sum(list(flags.values()), axis=0) == 1).all():
+def _refuse_flags(columns: Columns, name: Any) -> None:
+    """Refuse one of several columns of shares or flags that together say who won: winner_a, winner_b, winner_tie."""
+    stem, opposite = _stem(name), other_side(columns.names, name)
+    alike = [other for other in columns.names if other == opposite or (_stem(other) == stem != str(name))]
+    shares = {other: _shares(columns, other) for other in (dict.fromkeys([name, *alike]) if alike else ())}
+    flags = {other: values for other, values in shares.items() if values is not None}
+    exclusive = {name, opposite} <= flags.keys() and (flags[name] + flags[opposite] <= 1.0).all()
+    if exclusive or (len(flags) > 1 and name in flags and (np.sum(list(flags.values()), axis=0) == 1.0).all()):
         listed = ", ".join(map(repr, flags))
         raise columns.fault(
-            f"the columns {listed} are flags, one of which is 1 in each row; skpref.data.from_counts reads them"
+            f"the columns {listed} are flags, of which one at most is 1 in each row; skpref.data.from_counts reads them"
         )
+
+
+def _shares(columns: Columns, name: Any) -> Array | None:
+    """Return a column of shares or flags, shape (n,); None if it has other cells."""
+    cells = columns.cells(name)
+    share = {cell: number(cell, TRUTH.get) for cell in cells if isinstance(cell, Hashable)}
+    if not all(0.0 <= value <= 1.0 for value in share.values()):
+        return None
+    return np.array([share.get(cell, np.nan) for cell in cells])
+
+
+def _stem(name: Any) -> str:
+    """Return the first word of the name of a column."""
+    return re.split(r"[\s_.]", str(name))[0]
 
 
 # --------------------------------------------------------------------------------------------------------------- scores

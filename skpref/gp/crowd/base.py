@@ -415,9 +415,8 @@ class CrowdBase(ComparisonClassifier):
         check_scales(self, "posterior_", posterior.scales, {f"{side}{d}" for side in "vw" for d in alive})
 
     def _crowd_config(self) -> CrowdConfig:
-        offsets = self.items is None or self.item_effects
         return CrowdConfig(
-            pair=self._config(offsets=offsets, order=self.order_effect),
+            pair=self._config(offsets=self._has_offsets(), order=self.order_effect),
             n_factors=int(self.n_factors),
             consensus=self.consensus,
             n_inducing_users=self.n_inducing_users,

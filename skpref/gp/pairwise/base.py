@@ -219,6 +219,15 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         tags.target_tags.required = False
         return tags
 
+    def _has_offsets(self) -> bool:
+        """Tell whether items have offsets; without features, these are all that they have."""
+        if self.items is None and not self.item_effects:
+            raise DataError(
+                "item_effects=False leaves items nothing but the function of their features, and items=None has no "
+                "features: pass items=Table(...), or leave item_effects at True"
+            )
+        return bool(self.item_effects)
+
     @abstractmethod
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the projection of each row, with or without the order effect."""

@@ -72,7 +72,7 @@ class GPPLClassifier(ShardedClassifier):
         "additive-matern-5/2" are an `AdditiveMatern`, which has no interactions. None: "product-matern-3/2".
     item_effects : bool, default=True
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
-        unknown and adds to its variance.
+        unknown and adds to its variance. Without `items` it must be True.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
     covariates : list of str, int or pair, or dict of them by name, default=None
@@ -428,7 +428,7 @@ class GPPLClassifier(ShardedClassifier):
         self._items = items = replace(items, seen=seen)
         self.components_ = connected_components(comparisons)
         self.item_ids_ = items.seen_ids
-        config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
+        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
         return PairData(items.seen_features, comparisons), config
 
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:

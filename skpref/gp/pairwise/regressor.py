@@ -15,11 +15,12 @@ from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
+from skpref._warn import warn
 from skpref.data import as_ids, from_labels, from_pairs, unique_rows
 from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
@@ -36,7 +37,7 @@ from skpref.gp.pairwise.scores import weigh_pairs_of_scores
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
@@ -250,6 +251,11 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         ValueError
             If the input is not finite, refers to rows that do not exist or compares nothing, or if both or neither of
             `y` and `comparisons` are given.
+
+        Warns
+        -----
+        DataWarning
+            If a comparison is of two rows with the same features.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -266,6 +272,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
         else:
             rows = from_pairs(comparisons, features.shape[0], sample_weight=sample_weight)
+            _warn_of_twins(item[rows.left] == item[rows.right])
             pairs = from_labels(
                 item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
             )
@@ -450,3 +457,13 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             Share of the pairs with different `y` that are ordered correctly, in [0, 1]; predicted ties count half.
         """
         return concordance(y, self.predict(X), qid=qid, sample_weight=sample_weight)
+
+
+def _warn_of_twins(same: NDArray[np.bool_]) -> None:
+    """Warn of comparisons of two rows with the same features, whose utilities are one."""
+    if same.any():
+        warn(
+            f"comparison {np.argmax(same)} is of two rows of X with the same features, and teaches nothing "
+            f"({np.sum(same)} such comparisons are left out)",
+            DataWarning,
+        )

@@ -229,7 +229,7 @@ class ShardedClassifier(ComparisonClassifier):
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-        config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
+        config = self._config(offsets=self._has_offsets(), order=self.order_effect)
         here = few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, comparisons)
         self._set_attributes(self._infer(data, config, self.item_ids_))

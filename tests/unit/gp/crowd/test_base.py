@@ -101,8 +101,6 @@ def test_factors_are_numbered_as_those_of_the_posterior() -> None:
 
 
 def test_item_effects_are_those_of_the_first_fit_where_items_have_features() -> None:
-    plain = CrowdGPPL(n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
-    plain._check_same_model()  # without features they are all there is
     model = CrowdGPPL(items=DATA.table, n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
     model._check_same_model()
     model.set_params(item_effects=True)

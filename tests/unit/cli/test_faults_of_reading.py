@@ -1,0 +1,268 @@
+"""Files that were once read wrongly in silence: each has the right value, or is refused or asked about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from skpref.cli import main
+from skpref.cli.options import parse
+from skpref.cli.tasks import comparisons, features
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from skpref.cli.tasks.comparisons import ComparisonTask
+
+FRUITS = ("fig,lime,plum,kiwi", "1,2,0,0", "2,1,3,0", "0,0,1,2")
+RACES = ("race,item,rank", "1,a,1", "1,b,2", "1,c,99", "2,a,1", "2,b,99")
+BALLOTS = ("first,second", *["X,"] * 6, *["Y,X"] * 4)
+FLAGS = ("model_a,model_b,winner_model_a,winner_model_b,winner_tie", "x,y,1,0,0", "y,z,0,0,1", "z,x,0,1,0")
+COUNTS = ("player1,player2,win1,win2", "x,y,7,3", "y,z,1,0", "z,x,0,0")
+MENUS = ("o1,o2,o3,chosen", "x,y,z,{}", "y,z,x,{}")
+PLAYERS = ("--left", "player1", "--right", "player2")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def read(*lines: str, options: tuple[str, ...] = ()) -> ComparisonTask:
+    """Read a file as a command does."""
+    Path("data.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    return comparisons.read(parse(["fit", "data.csv", *options]))
+
+
+def pairs(task: ComparisonTask) -> dict[tuple[str, str], float]:
+    """Return the weight of each pair, the winner first; a tie counts half for each."""
+    found: dict[tuple[str, str], float] = {}
+    first = 0 if task.data.user is None else 1
+    for row, y, weight in zip(task.rows.X.tolist(), task.rows.y, task.rows.weight, strict=True):
+        left, right = row[first : first + 2]
+        for pair, share in (((left, right), y), ((right, left), 1.0 - y)):
+            if share:
+                found[pair] = round(found.get(pair, 0.0) + share * weight, 9)
+    return found
+
+
+def mirrored(n: int = 12) -> list[str]:
+    """Return games with a row for each team: team, opponent, points of both, home, judge."""
+    lines = []
+    for k in range(n):
+        a, b, own, other = f"t{k % 4}", f"t{(k + 1 + k % 3) % 4}", 90 + 7 * k % 11, 90 + 5 * k % 13
+        home = 1 - 2 * (k % 2)
+        lines += [f"{a},{b},{own},{other},{home},j{k % 3}", f"{b},{a},{other},{own},{-home},j{k % 3}"]
+    return lines
+
+
+GAMES = ("team,opponent,pts,opp_pts,home,judge", *mirrored())
+SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
+
+
+# ---------------------------------------------------------------------------------------------------------- is refused
+@pytest.mark.parametrize(
+    ("lines", "options", "message"),
+    [
+        (
+            FRUITS,
+            ("--item-ranks", FRUITS[0]),
+            "0 is no rank of 4 items.*--unranked 0 says so; if it is a rank, --unranked",
+        ),
+        (RACES, ("--contest", "race"), "line 4, column 'rank': 99 is no rank of 3 items.*--unranked 99 says so"),
+        (
+            BALLOTS,
+            ("--ranking", "first,second"),
+            "line 2: 6 rankings name one item.*--rest lost .*--rest unknown leaves",
+        ),
+        (GAMES, SCORES, "24 of 24 rows are pairs.*--mirrored drop reads it once.*--mirrored keep reads both"),
+        (
+            ("model_a,model_b,winner,label", "x,y,model_a,0", "y,z,model_a,0"),
+            (),
+            "'label' or 'winner' may say who won; name it by --label or --winner",
+        ),
+        *((FLAGS, ("--winner", name), "are flags.*--counts reads them") for name in FLAGS[0].split(",")[2:]),
+        (FLAGS, (), r"there is no column 'label'\. A file of comparisons has the columns"),
+        (
+            ("left,right,model_a,model_b,label", "a,b,c,d,1"),
+            (),
+            "left and right, or model_a and model_b, may be the items; name them by --left and --right",
+        ),
+        (
+            ("rater,judge,left,right,label", "r,j,a,b,1"),
+            ("--model", "crowd"),
+            "'rater' or 'judge' may be the column of users; name it by --user",
+        ),
+        (("a,b,1", "a,c,0"), (), "line 1: looks like data and not like names of columns.*by --columns"),
+        (("left,right,winner_b,label", "a,b,1,0"), ("--winner", "winner_a"), r"no column 'winner_a'\. A file"),
+        (COUNTS, (*PLAYERS, "--counts", "win1"), "counts are two or three columns.*got 1"),
+        (MENUS, ("--offered", "o1,o2,o3"), "is none of the items offered: write an item.*or its letter"),
+        (("left,right,label,home", "a,b,1,True", "b,a,0,maybe"), ("--covariates", "home"), "expected a number"),
+    ],
+)
+def test_it_is_refused_or_asked_about(lines: tuple[str, ...], options: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        read(*lines, options=options)
+    assert "\n" not in str(error.value)
+    assert "='" not in str(error.value)  # advice is of the command line
+
+
+# ------------------------------------------------------------------------------------------------------------- is read
+TWO_THIRDS = round(2.0 / 3.0, 9)
+CHOSEN = {("x", "y"): TWO_THIRDS, ("x", "z"): TWO_THIRDS, ("z", "y"): TWO_THIRDS, ("z", "x"): TWO_THIRDS}
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "found"),
+    [
+        (
+            FRUITS,
+            ("--item-ranks", FRUITS[0], "--unranked", "0"),
+            {
+                ("fig", "lime"): 1.0,
+                ("lime", "fig"): 0.75,
+                ("lime", "plum"): 0.75,
+                ("fig", "plum"): 0.75,
+                ("plum", "kiwi"): 1.0,
+            },
+        ),
+        (RACES, ("--contest", "race", "--unranked", "99"), {("a", "b"): 1.0}),
+        (BALLOTS, ("--ranking", "first,second", "--rest", "lost"), {("X", "Y"): 6.0, ("Y", "X"): 4.0}),
+        (BALLOTS, ("--ranking", "first,second", "--rest", "unknown"), {("Y", "X"): 4.0}),
+        (FLAGS, ("--counts", FLAGS[0][16:]), {("x", "y"): 1.0, ("y", "z"): 0.5, ("z", "y"): 0.5, ("x", "z"): 1.0}),
+        (COUNTS, (*PLAYERS, "--counts", "win1,win2"), {("x", "y"): 7.0, ("y", "x"): 3.0, ("y", "z"): 1.0}),
+        (("winner,loser,weight", "A,B,57", "C,B,91"), (), {("A", "B"): 1.0, ("C", "B"): 1.0}),
+        (("winner,loser,weight", "A,B,57", "C,B,91"), ("--weight", "weight"), {("A", "B"): 57.0, ("C", "B"): 91.0}),
+        (
+            ("Div,Home,Away,FTR,,,", "E0,A,B,H,,,", "E0,B,C,D,,,,,"),
+            ("--left", "Home", "--right", "Away", "--winner", "FTR"),
+            {("A", "B"): 1.0, ("B", "C"): 0.5, ("C", "B"): 0.5},
+        ),
+        (("sep=;", "left;right;label", "a;b;1"), (), {("a", "b"): 1.0}),
+        (("# 3 votes", "left,right,label", "a,b,1"), (), {("a", "b"): 1.0}),
+        (("left::right::label", "a::b::0"), (), {("b", "a"): 1.0}),
+        (("a,b,1", "a,c,0"), ("--columns", "left,right,label"), {("a", "b"): 1.0, ("c", "a"): 1.0}),
+        (
+            ("left,right,winner", "a,b,½-½", "b,c,½-½"),
+            (),
+            dict.fromkeys((("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")), 0.5),
+        ),
+        (
+            ("left,right,winner", "a,b,1", "b,c,0", "c,a,-1"),
+            (),
+            {("a", "b"): 1.0, ("b", "c"): 0.5, ("c", "b"): 0.5, ("a", "c"): 1.0},
+        ),
+        *(
+            ((MENUS[0], MENUS[1].format(first), MENUS[2].format(second)), ("--offered", "o1,o2,o3"), CHOSEN)
+            for first, second in (("x", "z"), ("o1", "o2"), ("1", "2"), ("A", "B"))
+        ),
+        (
+            ("task,item,chosen", "1,x,True", "1,y,False", "2,z,FALSE", "2,x,TRUE"),
+            ("--contest", "task", "--chosen", "chosen"),
+            {("x", "y"): 1.0, ("x", "z"): 1.0},
+        ),
+        (
+            ("# ALTERNATIVE NAME 1: tea", "# ALTERNATIVE NAME 2: milk", "12: 1,2", "3: 2"),
+            ("--item-ranks", "tea,milk", "--weight", "count", "--rest", "lost"),
+            {("tea", "milk"): 12.0, ("milk", "tea"): 3.0},
+        ),
+    ],
+)
+def test_it_is_read(lines: tuple[str, ...], options: tuple[str, ...], found: dict[tuple[str, str], float]) -> None:
+    assert pairs(read(*lines, options=options)) == found
+
+
+def test_a_feature_called_weight_is_a_feature() -> None:
+    Path("cars.csv").write_text(
+        "mpg,power,weight\n" + "".join(f"{k},{90 - k},{1500 + k}\n" for k in range(12)), "utf-8"
+    )
+    task = features.read_sparse(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
+    assert task.data.columns == ("power", "weight")
+    assert task.rows.weight.tolist() == [1.0] * 12
+    assert task.reading() == "label = mpg, features = power, weight, weights = none"
+
+
+def test_true_and_false_are_covariates() -> None:
+    task = read("left,right,label,home", "a,b,1,True", "b,c,0,False", options=("--covariates", "home"))
+    assert task.rows.X[:, 2].tolist() == [1.0, 0.0]
+
+
+# ----------------------------------------------------------------------------------------------------- what was read
+@pytest.mark.parametrize(
+    ("lines", "options", "line"),
+    [
+        (
+            ("left,right,label,judge,weight", "a,b,1,j,2"),
+            (),
+            "left = left, right = right, answer = label, weights = none, not used: judge, weight",
+        ),
+        (
+            ("player1,player2,win1,win2", "x,y,7,3", "z,x,0,0"),
+            (*PLAYERS, "--counts", "win1,win2"),
+            (
+                "left = player1, right = player2, answer = counts win1, win2, weights = none; 1 row left out: 1 "
+                "without a win or a tie"
+            ),
+        ),
+        (
+            BALLOTS,
+            ("--ranking", "first,second", "--rest", "unknown"),
+            "ranking = first, second, items not named = unknown, weights = none; 6 rows left out: 6 of one item",
+        ),
+        (
+            ("id,ann,bob", "1,3,4", "2,5,", "3,,"),
+            ("--item-ratings", "ann,bob"),
+            (
+                "ratings of items = ann, bob, weights = none, not used: id; 2 rows left out: 1 without a ranking, "
+                "1 of one item"
+            ),
+        ),
+        (
+            GAMES,
+            (*SCORES, "--mirrored", "drop", "--covariates", "home", "--missing", "drop"),
+            (
+                "left = team, right = opponent, answer = the higher of pts, opp_pts, covariates = home, "
+                "weights = none, not used: judge; 12 rows left out: 12 that list a game a second time"
+            ),
+        ),
+        (
+            ("left,right,label,x_a,x_b", "a,b,1,2,1", "b,b,0,1,1", "b,c,,1,1", "c,a,1,0,1"),
+            ("--covariates", "x_a-x_b", "--missing", "drop", "--on-self", "drop"),
+            (
+                "left = left, right = right, answer = label, covariates = x_a - x_b, weights = none; 2 rows left out: "
+                "1 incomplete, 1 with one item twice"
+            ),
+        ),
+    ],
+)
+def test_what_was_read_is_said(lines: tuple[str, ...], options: tuple[str, ...], line: str) -> None:
+    assert read(*lines, options=options).reading() == line
+
+
+def test_the_command_prints_what_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    read("winner,loser,weight", "A,B,57", "C,B,91")
+    assert main(["fit", "data.csv", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
+    assert "\nRead: winner = winner, loser = loser, weights = none, not used: weight\n" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------------------------- mirrored games
+@pytest.mark.parametrize("user", [(), ("--model", "crowd", "--user", "judge")])
+def test_both_rows_of_a_game_are_in_one_fold(user: tuple[str, ...]) -> None:
+    task = read(*GAMES, options=(*SCORES, "--mirrored", "keep", *user))
+    games = np.arange(task.rows.size) // 2
+    assert task.rows.groups is not None
+    assert task.rows.groups.tolist() == (2 * games).tolist()
+    for train, test in [task.hold_out(0.3, 0), *task.folds(task.rows, 3, 0)]:
+        assert train.size
+        assert test.size
+        assert not set(games[train]) & set(games[test])
+
+
+def test_covariates_are_those_of_the_row_that_is_read() -> None:
+    once = read(*GAMES, options=(*SCORES, "--mirrored", "drop", "--covariates", "home"))
+    assert once.rows.X[:, 2].tolist() == [1.0, -1.0] * 6
+    assert once.rows.groups is None
+    both = read(*GAMES, options=(*SCORES, "--mirrored", "keep", "--covariates", "home"))
+    assert both.rows.X[:, 2].tolist() == [1.0, -1.0, -1.0, 1.0] * 6
