@@ -20,7 +20,6 @@ from skpref.data.shards import (
     is_stored,
     located,
     runs_of_rows,
-    shared_ids,
     shared_schema,
     stored_names,
     without_repeats,
@@ -173,11 +172,6 @@ class RowSummary(NamedTuple):
     largest: float  # size of a target
     label_weights: Array | None = None  # total of each distinct target, of a classifier
     orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
-
-    def sharing(self, known: Sequence[dict[Any, Any]]) -> RowSummary:
-        """Return a summary that keeps the known strings of each column and adds new ones."""
-        columns = [None if ids is None else shared_ids(ids, own) for ids, own in zip(self.ids, known, strict=True)]
-        return self._replace(ids=columns)
 
 
 class RowShard(NamedTuple):
