@@ -4,13 +4,17 @@
 
     python benchmarks/same_predictions.py save before.npz
     python benchmarks/same_predictions.py compare before.npz     # ends with 1 where anything has changed
-    python benchmarks/same_predictions.py compare before.npz --only CrowdGPPL
+    python benchmarks/same_predictions.py compare before.npz --only CrowdGPPL   # cases whose name contains it
+    python benchmarks/same_predictions.py compare before.npz --only Dask files  # or one of several words
 
-Both fit small simulated data with fixed seeds on one thread, through the public names only. `save` stores predictions,
-their uncertainty, bounds, numbers of iterations and what was learnt; `compare` prints, for each case, how far they are
-from what was stored. Differences are relative to max(1, size of the number). Another numpy, numba or machine may round
-otherwise: save and compare on the same one. Code that numba has just compiled rounds otherwise (1e-14) than the same
-code from its cache: run twice. Set PYTHONPATH to choose the code; the folder it comes from is printed.
+Both fit small simulated data with fixed seeds on one thread: in memory (cases named by their estimator), to files of
+rows ("files ..."), on a cluster of threads ("Dask ..."), by the command line ("command ..."); and read tables of
+comparisons ("reader ..."). All goes through public names but for the limits in `_same_files.SMALL`. `save` stores
+predictions, their uncertainty, bounds, numbers of iterations and what was learnt, printed and written (but no times);
+`compare` prints, for each case, how far they are from what was stored. Differences are relative to max(1, size of the
+number). Another numpy, numba or machine may round otherwise: save and compare on the same one. Code that numba has just
+compiled rounds otherwise (1e-14) than the same code from its cache: run twice. Set PYTHONPATH to choose the code; the
+folder it comes from is printed.
 """
 
 # ruff: noqa: ANN401 - options of estimators, estimators and their answers are of any type
@@ -23,134 +27,41 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 import argparse
 import sys
-import tempfile
 import time
 import traceback
 import warnings
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+from _same_commands import command_cases, reader_cases
+from _same_files import cluster_cases, file_cases
+from _same_numbers import (
+    Array,
+    Case,
+    Numbers,
+    comparisons,
+    crowd,
+    features,
+    learnt,
+    numbers,
+    ratings,
+    through_file,
+    truth,
+    variants,
+)
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.pipeline import make_pipeline
 
 import skpref
 from skpref import elicitation, kernels
-from skpref.exceptions import DataError
 
-Array: TypeAlias = npt.NDArray[np.float64]
-Numbers: TypeAlias = dict[str, Any]  # what `numbers` can turn into an array
-Case: TypeAlias = Callable[[], Numbers]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TOLERANCE = 1e-12
-LEARNT = (  # public attributes of fitted estimators that are, or hold, numbers
-    *(
-        "lower_bound_",
-        "lower_bounds_",
-        "n_iter_",
-        "converged_",
-        "kernel_",
-        "kernels_",
-        "factor_kernel_",
-        "user_kernel_",
-    ),
-    *("likelihood_", "inducing_points_", "inducing_users_", "scale_", "order_effect_", "item_ids_", "user_ids_"),
-    *("components_", "user_factors_", "item_factors_", "factor_scales_", "thresholds_", "noise_", "n_skipped_"),
-    *("log_marginal_likelihood_value_", "relevance_", "classes_", "n_samples_seen_", "y_mean_", "y_scale_"),
-    *("embedding_", "embedding_std_", "length_scale_", "amplitude_", "mean_", "risks_", "risk_", "r_hat_"),
-    *("effective_sample_size_", "n_factors_", "weights_", "weights_std_", "factors_", "factors_std_", "intercept_"),
-    *("groups_", "group_priors_", "validation_losses_", "n_features_in_"),
-)
-
-
-# --------------------------------------------------------------------------------------------- from anything to numbers
-def numbers(value: Any) -> Array:
-    """All numbers in something, in one row; text counts by its checksum, a kernel by its hyper-parameters."""
-    if value is None:
-        return np.empty(0)
-    if isinstance(value, str | bytes):
-        return np.array([zlib.crc32(value.encode() if isinstance(value, str) else value)], dtype=np.float64)
-    if isinstance(value, Kernel):
-        return numbers([value.theta, value.bounds, type(value).__name__])
-    if sparse.issparse(value):
-        return numbers(value.toarray())
-    if is_dataclass(value):
-        return numbers([getattr(value, field.name) for field in fields(value)])
-    if isinstance(value, Mapping):
-        return numbers([part for pair in value.items() for part in pair])
-    if isinstance(value, list | tuple):
-        return np.concatenate([numbers(part) for part in value]) if value else np.empty(0)
-    array = np.asarray(value)
-    return numbers(array.ravel().tolist()) if array.dtype.kind in "OUS" else array.astype(np.float64).ravel()
-
-
-def learnt(model: Any) -> Numbers:
-    """What a fitted estimator shows of what it learnt."""
-    return {name: getattr(model, name) for name in LEARNT if hasattr(model, name)}
-
-
-def through_file(model: Any, ask: Callable[[Any], Any]) -> Any:
-    """What the model says after `save` and `load`; None if there is something in it that no file holds."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            skpref.save(model, Path(folder) / "model.skpref")
-        except DataError:
-            return None
-        return ask(skpref.load(Path(folder) / "model.skpref"))
-
-
-# ----------------------------------------------------------------------------------------------------------------- data
-@cache
-def features(n: int = 60, d: int = 3, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def truth(X: Array) -> Array:
-    return 1.5 * np.sin(1.5 * X[:, 0]) + 0.7 * X[:, 1]
-
-
-def answers(z: Array, rng: np.random.Generator) -> Array:
-    """1 = left, 0 = right, 0.5 = a tie."""
-    z = z + rng.normal(size=z.size)
-    return np.where(np.abs(z) < 0.3, 0.5, (z > 0).astype(np.float64))
-
-
-@cache
-def comparisons(n: int = 400, n_items: int = 60) -> tuple[npt.NDArray[np.int64], Array]:
-    """Pairs of all but the last ten items, and the answers, which favour the left side."""
-    rng = np.random.default_rng(1)
-    left = rng.integers(0, n_items - 10, n)
-    right = (left + rng.integers(1, n_items - 10, n)) % (n_items - 10)
-    f = truth(features(n_items))
-    return np.column_stack([left, right]), answers(f[left] - f[right] + 0.3, rng)
-
-
-@cache
-def crowd(n: int = 700) -> tuple[npt.NDArray[np.int64], Array, Array]:
-    """Rows of (user, left, right), answers, and features of 20 users, the last four of whom say nothing."""
-    rng = np.random.default_rng(2)
-    pairs = comparisons(n)[0] % 30
-    pairs[:, 1] = np.where(pairs[:, 0] == pairs[:, 1], (pairs[:, 1] + 1) % 30, pairs[:, 1])
-    people, X, user = rng.normal(size=(20, 2)), features(), rng.integers(0, 16, n)
-    f = truth(X) + 1.5 * people[:, :1] * X[:, 2]
-    y = answers(f[user, pairs[:, 0]] - f[user, pairs[:, 1]] + 0.4, rng)
-    return np.column_stack([100 + user, pairs]), y, people
-
-
-@cache
-def ratings() -> tuple[list[tuple[str, int]], npt.NDArray[np.int64]]:
-    """Some 500 ratings on five levels: 30 users, named by text, and 40 items."""
-    rng = np.random.default_rng(3)
-    user, item = np.nonzero(rng.random((30, 40)) < 0.4)
-    U, V, b = rng.normal(size=(30, 2)), rng.normal(size=(40, 2)), rng.normal(size=40)
-    score = np.sum(U[user] * V[item], axis=1) + b[item] + 0.5 * rng.normal(size=user.size)
-    return [(f"u{u}", int(i)) for u, i in zip(user, item, strict=True)], 1 + np.digitize(score, [-1.5, -0.5, 0.5, 1.5])
 
 
 # ---------------------------------------------------------------------------------------------------------- comparisons
@@ -363,8 +274,12 @@ def machine(
     else:
         X = sparse.csr_array(np.where(np.abs(X) < 0.5, 0.0, X)) if design == "csr" else X
         X, X_new, target = X[:350], X[350:], measured[:350]
-    y = target if kind == "number" else np.where(target > 0, "yes", "no")
-    make = skpref.VariationalFM if kind == "number" else skpref.VariationalFMClassifier
+    make: Any
+    make, y = {
+        "number": (skpref.VariationalFM, target),
+        "class": (skpref.VariationalFMClassifier, np.where(target > 0, "yes", "no")),
+        "level": (skpref.VariationalFMOrdinal, np.digitize(target, [-1.0, 0.0, 1.0])),
+    }[kind]
     model = make(random_state=0, **{"n_factors": 3, "n_epochs": 30} | options)
     half = y.size // 2
     model.fit(X[:half], y[:half]) if parts else model.fit(X, y)
@@ -375,7 +290,7 @@ def machine(
     probable = kind != "number"
     return learnt(model) | {
         "predict": model.predict_proba(X_new) if probable else model.predict(X_new, return_std=True),
-        "last": model.predict_last(X_new),
+        "last": model.predict_last(X_new) if hasattr(model, "predict_last") else None,
         "moments": model.latent_mean_and_variance(X_new),
         "covariance": model.latent_covariance(X_new[:5]),
         "samples": model.sample_y(X_new[:5], 3),
@@ -436,11 +351,6 @@ def replayed() -> Numbers:
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases
-def variants(fit: Callable[..., Numbers], name: str, **options: dict[str, Any]) -> dict[str, Case]:
-    """A case for each set of options, named by estimator and variant."""
-    return {f"{name} {variant.replace('_', ' ')}": partial(fit, **chosen) for variant, chosen in options.items()}
-
-
 def comparison_cases() -> dict[str, Case]:
     matern, mixed = kernels.ProductMatern([1.0, 2.0, 3.0]), kernels.AdditiveMatern(2.0, nu=2.5)
     columns = kernels.Columns(mixed, [0]) + ConstantKernel(0.5) * kernels.Columns(kernels.Linear(0.5), slice(1, 3))
@@ -609,6 +519,13 @@ def factor_cases() -> dict[str, Case]:
         | variants(partial(rated, "GibbsIPM3F"), "GibbsIPM3F", sparing={"alpha": 1.0, "max_new": 3}, **gibbs)
         | variants(machine, "VariationalFM", **fm)
         | variants(partial(machine, kind="class"), "VariationalFMClassifier", logit={"link": "logit"}, **fm)
+        | variants(
+            partial(machine, kind="level"),
+            "VariationalFMOrdinal",
+            gibbs={"inference": "gibbs", "n_sweeps": 12, "burn_in": 4},
+            gibbs_implicit={"design": "implicit", "inference": "gibbs", "n_sweeps": 12, "burn_in": 4},
+            **{name: options for name, options in fm.items() if name not in {"batches_implicit", "samples", "warm"}},
+        )
     )
 
 
@@ -678,12 +595,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["save", "compare"])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="WORD", help="cases whose name contains one of these"
+    )
     args = parser.parse_args()
     print(f"skpref of {Path(skpref.__file__).parent}", file=sys.stderr)
     cases = comparison_cases() | row_cases() | factor_cases() | session_cases()
+    cases |= file_cases() | cluster_cases() | command_cases() | reader_cases()
     start = time.process_time()
-    chosen = {name: case for name, case in cases.items() if args.only in name}
+    chosen = {name: case for name, case in cases.items() if any(word in name for word in args.only)}
     found = measured(chosen)
     print(f"{len(chosen)} cases, {time.process_time() - start:.0f} s of CPU", file=sys.stderr)
     complete = len({key.split(": ", 1)[0] for key in found}) == len(chosen)
@@ -691,7 +611,8 @@ def main() -> int:
         np.savez_compressed(args.file, **found)
         return 0 if complete else 1
     with np.load(args.file) as file:
-        stored = {key: file[key] for key in file.files if args.only in key.split(": ", 1)[0]}
+        names = {key: key.split(": ", 1)[0] for key in file.files}
+        stored = {key: file[key] for key, name in names.items() if any(word in name for word in args.only)}
     return 1 if compared_with(stored, found) or not complete else 0
 
 

@@ -19,25 +19,61 @@ import hypothesis
 import pytest
 import threadpoolctl
 
+from tests import compile_once, global_state
+from tests.examples import CI
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# No deadline: the first call of a compiled function takes seconds. `default`, which people and CI run, draws the same
-# examples every time, so that no change is blamed for a failure that it did not cause. `dev` and `nightly` draw new
-# ones, since every seed must pass; a failure prints the blob that repeats it.
-_default = hypothesis.settings(derandomize=True, deadline=None, max_examples=40, print_blob=True)
+# No deadline: the first call of a compiled function takes seconds. `default` and `ci` draw the same examples every
+# time, so that no change is blamed for a failure that it did not cause. `dev` and `nightly` draw new ones, since every
+# seed must pass; a failure prints the blob that repeats it. Tests that ask for another number of examples scale with
+# the profile (tests/examples.py).
+_default = hypothesis.settings(derandomize=True, deadline=None, max_examples=10, print_blob=True)
 hypothesis.settings.register_profile("default", _default)
-hypothesis.settings.register_profile("dev", _default, derandomize=False)
-hypothesis.settings.register_profile("nightly", _default, derandomize=False, max_examples=1000)
+hypothesis.settings.register_profile("ci", _default, max_examples=CI)
+hypothesis.settings.register_profile("dev", _default, max_examples=CI, derandomize=False)
+hypothesis.settings.register_profile("nightly", _default, max_examples=1000, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    compile_once.install()
+
+# Tests with these fixtures are slow.
+SLOW_FIXTURES = {
+    "cluster",  # starts two worker processes, in which everything is compiled or loaded again
+    "mlflow_server",  # starts a server of MLflow, which takes ten seconds
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow by its fixtures."""
+    for item in items:
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread where it was loaded before this file could say so."""
     with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_leaves_no_global_state(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail after a module whose fixtures leave global state that they changed, and restore it."""
+    with global_state.restored() as left:
+        yield
+    assert not left, f"{request.node.nodeid} leaves global state behind: {', '.join(left)}"
+
+
+@pytest.fixture(autouse=True)
+def _restored_global_state() -> Iterator[None]:
+    """Restore the global state that a test changes, so that no test depends on those before it."""
+    with global_state.restored():
         yield
 
 

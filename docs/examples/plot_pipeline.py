@@ -44,8 +44,10 @@ for name, estimator in {**rivals, "SVGPRegressor": model}.items():
 # Search for settings that have no gradient, such as the likelihood. `GridSearchCV` takes parameters of the last step by
 # their long name. The callback logs every fit as a run in MLflow: here in a temporary folder, by default in ``mlruns``.
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-store = Path(tempfile.mkdtemp()) / "mlflow.db"
-track = MLflowCallback("diabetes", tracking_uri=f"sqlite:///{store}")
+folder = Path(tempfile.mkdtemp())
+client = mlflow.MlflowClient(f"sqlite:///{folder}/mlflow.db")
+client.create_experiment("diabetes", artifact_location=(folder / "artifacts").as_uri())
+track = MLflowCallback("diabetes", tracking_uri=client.tracking_uri)
 grid = {"svgpregressor__likelihood": ["gaussian", "student-t"]}
 search = GridSearchCV(model, grid, cv=3).set_callbacks(track).fit(X_train, y_train)
 search.best_params_
@@ -62,7 +64,7 @@ search.best_params_
 
 # %%
 # The searches, their trials and the fits of the folds are all in the store. ``mlflow ui`` shows them in a browser.
-runs = mlflow.MlflowClient(f"sqlite:///{store}").search_runs(["1"], max_results=1000)
+runs = client.search_runs(["1"], max_results=1000)
 print(f"{len(runs)} runs; look at yours with:")
 print("mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db")
 

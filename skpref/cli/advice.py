@@ -9,23 +9,21 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
-from skpref.cli.options import Data
+from skpref.cli.files import say_note
+from skpref.cli.options import Data, flag_of
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_DATA = {option.name for option in fields(Data)}
 # Parameters of estimators that have an option of their own.
-OPTIONS = {
-    "items": "--items",
-    "users": "--users",
-    "levels": "--levels",
-    "class_order": "--class-order",
-    "random_state": "--seed",
-}
-_OWN = {field.name for field in fields(Data)}
+OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "class_order")} | {"random_state": "--seed"}
+_READERS = {"from_results": "--score", "from_counts": "--counts", "item_ranks=[...]": "--item-ranks"}
 # A parameter and its value; in brackets stands the value that it has, which is no advice.
-_ADVICE = re.compile(r"(?<![-(\w.])(?<!--set )(?:set )?(?P<name>[a-z]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|[\w.+-]*\w)")
+_ADVICE = re.compile(
+    r"(?<![-(\w.])(?<!--set )(?:set )?(?P<name>[a-z]\w*)=(?P<value>\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"
+)
 
 
 def as_options(text: str, names: Sequence[str] = (), command: str = "") -> str:
@@ -33,11 +31,27 @@ def as_options(text: str, names: Sequence[str] = (), command: str = "") -> str:
 
     def option(match: re.Match[str]) -> str:
         name, value = match["name"], match["value"]
-        if name in _OWN and value[0] in "'\"":  # a word, such as on_self='drop'
-            return f"--{name.replace('_', '-')} {value[1:-1]}"
+        if name in _DATA and value[0] in "'\"[":  # a word or a list, such as on_self='drop' or unranked=[0]
+            return f"{flag_of(name)} {value[1:-1] or 'none'}"
         return f"{command}--set {name}={value}" if name in names and name not in OPTIONS else match[0]
 
+    for reader, flag in _READERS.items():
+        text = text.replace(f"skpref.data.{reader}", flag).replace(reader, flag)
     return _ADVICE.sub(option, text)
+
+
+@contextmanager
+def as_of_command() -> Iterator[None]:
+    """Write advice of the reader, which names parameters of Python, as options."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except DataError as error:
+            raise DataError(as_options(str(error))) from error
+        finally:
+            for warning in found:
+                say_note(as_options(str(warning.message)))
 
 
 @contextmanager

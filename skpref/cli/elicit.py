@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,15 +12,14 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import printable
-from skpref.cli.files import by_text, check_file, nearest, read_sheet
-from skpref.cli.report import print_json
+from skpref._text import is_number, nearest
+from skpref.cli.files import by_text, read_sheet
+from skpref.cli.output import check_file
+from skpref.cli.predict import MACHINES
+from skpref.cli.report import cut, print_json
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
-from skpref.factorization.fm import VariationalFM
-from skpref.factorization.fm_classifier import VariationalFMClassifier
-from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skpref.cli.options import Elicit
     from skpref.elicitation import Estimates
 
-_LONGEST: Final = 60
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _MORE: Final = "s = skip, u = undo the last answer, q = quit"
 
@@ -64,7 +63,7 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     last = last_step(model)
     if not hasattr(last, "posterior_"):
         raise DataError(f"{options.model}: holds a {type(last).__name__} that is not fitted")
-    machine = isinstance(last, VariationalFM | VariationalFMClassifier | VariationalFMOrdinal)
+    machine = isinstance(last, MACHINES)
     if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):
         why = "has no ids of users and items; save a Pipeline of OneHotDesign and the machine"
         raise DataError(f"{options.model}: a {type(last).__name__} alone {why}")
@@ -102,11 +101,11 @@ def _read(path: Path, items: NDArray[Any], *, pairs: bool) -> list[Any]:
         for index, cell in enumerate(cells):
             if cell not in texts:
                 more = nearest(cell, list(texts)) or ""
-                raise sheet.fault(f"unknown item {_shown(cell)!r}{more}", index, name)
+                raise sheet.fault(f"unknown item {cut(cell)!r}{more}", index, name)
         columns.append([texts[cell] for cell in cells])
     for index, row in enumerate(zip(*columns, strict=True)):
         if pairs and row[0] == row[1]:
-            raise sheet.fault(f"item {_shown(row[0])!r} is compared with itself", index)
+            raise sheet.fault(f"item {cut(row[0])!r} is compared with itself", index)
     rows = list(zip(*columns, strict=True)) if pairs else columns[0]
     return list(dict.fromkeys(rows))
 
@@ -156,12 +155,12 @@ class _Asker:
         if not labels:
             return "a number"
         if len(labels) == 2:
-            return f"y = {_shown(labels[1])}, n = {_shown(labels[0])}"
-        return f"one of {', '.join(_shown(label) for label in labels)}"
+            return f"y = {cut(labels[1])}, n = {cut(labels[0])}"
+        return f"one of {', '.join(cut(label) for label in labels)}"
 
     def _question(self, row: int) -> str:
         asked = self.session.candidates_[row]
-        return f"1 {_shown(asked[0])}   2 {_shown(asked[1])}?" if self.pairs else f"{_shown(asked)}?"
+        return f"1 {cut(asked[0])}   2 {cut(asked[1])}?" if self.pairs else f"{cut(asked)}?"
 
     def _answer(self, question: str) -> Any:
         """Return an answer, "skip", "undo", or None to quit; ask again until it can be read."""
@@ -184,7 +183,7 @@ class _Asker:
             answer = self._meant(line.strip())
             if answer is not None:
                 return answer
-            self.say(f"{_shown(line.strip())!r} is no answer. Answer with {self._how()}; {_MORE}.")
+            self.say(f"{cut(line.strip())!r} is no answer. Answer with {self._how()}; {_MORE}.")
 
     def _meant(self, text: str) -> Any:
         """What a text stands for; None if for nothing."""
@@ -194,19 +193,12 @@ class _Asker:
         if len(labels) == 2 and text.lower() in {"y", "yes", "n", "no"}:
             return labels[int(text.lower().startswith("y"))]
         for label in labels:
-            if text in {str(label), _shown(label)}:
+            if text in {str(label), cut(label)}:
                 return label
-        try:
-            value = float(text)
-        except ValueError:
-            return None
-        if not np.isfinite(value):
-            return None
-        return (
-            next((label for label in labels if isinstance(label, int | float) and label == value), None)
-            if labels
-            else value
-        )
+        value = float(text) if is_number(text) else np.nan
+        if labels or not np.isfinite(value):
+            return next((label for label in labels if isinstance(label, int | float) and label == value), None)
+        return value
 
     # ------------------------------------------------------------------------------------------------ what was learnt
 
@@ -216,35 +208,29 @@ class _Asker:
         return rows if self.pairs else [row for row in rows if row not in self.session.answers_]
 
     def _next(self) -> Any:
-        try:
+        with suppress(DataError):  # no candidate is left
             return self.session.candidates_[int(self.session.ask()[0])]
-        except DataError:
-            return None
+        return None
 
     def findings(self) -> dict[str, Any]:
         """Return all that was learnt, as plain values."""
-        estimates = self.session.estimates()
-        candidates = self.session.candidates_
+        estimates, candidates = self.session.estimates(), self.session.candidates_
+        names = ("item", "estimate", "low", "high")
+        columns = estimates.ids, estimates.value, estimates.low, estimates.high
         return {
             "model": self.model,
-            "user": _plain(self.user),
+            "user": self.user,
             "ended": self.ended,
             "answers": [
-                {"question": _plain(candidates[row]), "answer": _plain(answer)}
-                for row, answer in self.session.answers_.items()
+                {"question": candidates[row], "answer": answer} for row, answer in self.session.answers_.items()
             ],
-            "skipped": [_plain(candidates[row]) for row in self.skipped],
+            "skipped": [candidates[row] for row in self.skipped],
             "estimates": [
-                {
-                    "item": _plain(estimates.ids[row]),
-                    "estimate": float(estimates.value[row]),
-                    "low": float(estimates.low[row]),
-                    "high": float(estimates.high[row]),
-                }
+                dict(zip(names, (column[row] for column in columns), strict=True))
                 for row in np.argsort(-estimates.value, kind="stable").tolist()
             ],
-            "recommended": [_plain(estimates.ids[row]) for row in self._ranked(estimates)],
-            "next_question": _plain(self._next()),
+            "recommended": [estimates.ids[row] for row in self._ranked(estimates)],
+            "next_question": self._next(),
         }
 
     def text(self, top: int) -> str:
@@ -254,39 +240,22 @@ class _Asker:
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         lines = [f"\nLearnt from {n} answer{'' if n == 1 else 's'}{skipped}. {self._meaning()}:"]
         chances = not self.pairs and len(self.session.labels_) == 2
-        width = max([4, *(len(_shown(estimates.ids[row])) for row in ranked[:top])])
+        width = max([4, *(len(cut(estimates.ids[row])) for row in ranked[:top])])
         lines.append(f"  {'item':<{width}}  {'estimate':>9}  90 % between")
         for row in ranked[:top]:
             # Of probabilities near 0 the exponent says nothing.
             form = ".2f" if chances else ".3g"
             numbers = f"{estimates.value[row]:9{form}}  {estimates.low[row]:{form}} and {estimates.high[row]:{form}}"
-            lines.append(f"  {_shown(estimates.ids[row]):<{width}}  {numbers}")
+            lines.append(f"  {cut(estimates.ids[row]):<{width}}  {numbers}")
         if len(ranked) > top:
             lines.append(f"  ... and {len(ranked) - top} more (--top)")
         upcoming = self._next()
         if upcoming is not None:
-            both = f"{_shown(upcoming[0])} or {_shown(upcoming[1])}" if self.pairs else _shown(upcoming)
+            both = f"{cut(upcoming[0])} or {cut(upcoming[1])}" if self.pairs else cut(upcoming)
             lines.append(f"Next I would ask: {both}")
         return "\n".join(lines)
 
     def _meaning(self) -> str:
-        if self.pairs:
-            return "Best by utility, from the average"
         labels = self.session.labels_
-        if len(labels) == 2:
-            return f"Most probable {_shown(labels[1])}"
-        return "Recommended by expected rating"
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if value is None or isinstance(value, bool | int | float | str) else _shown(value)
-
-
-def _shown(value: Any) -> str:
-    """Text of an id that cannot steer the terminal."""
-    text = printable(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+        rated = f"Most probable {cut(labels[1])}" if len(labels) == 2 else "Recommended by expected rating"
+        return "Best by utility, from the average" if self.pairs else rated

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
 import io
 import json
-import math
 import os
 import re
-import secrets
 import sys
-import tempfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from skpref._text import lacks_number, printable
+from skpref._text import is_number, lacks_number, printable, with_point
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -29,20 +26,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
     from skpref.data import Table
+    from skpref.data.columns import Columns
 
-_DELIMITERS = ",;\t|"
-_SEPARATORS = "comma", "semicolon", "tab", "bar"
+_DELIMITERS = ",", ";", "\t", "::", "|"
+_SEPARATORS = "comma", "semicolon", "tab", "::", "bar"
+_EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the separator
+_COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
+_UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index
+_NO_NAMES = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
+_MOST_SEEN = 1000  # rows in which words are told from numbers
 _LONGEST_CELL = 60
 _MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
-_MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
-_COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
-    r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
-)
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
-_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 # Usual names of the column of users, in any case and with or without spaces, as `Sheet.usual` finds them.
 _PEOPLE = "user", "rater", "person", "respondent", "participant", "judge", "annotator"
@@ -50,14 +47,7 @@ USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "r
 LEAVE_OUT = "--missing drop leaves such rows out"
 
 Result = TypeVar("Result")
-
-
-class MissingCellError(DataError):
-    """Cells that are needed are empty."""
-
-    def __init__(self, message: str, rows: Sequence[int]) -> None:
-        super().__init__(message)
-        self.rows = rows  # of the sheet: all that lack such a cell
+_Row = tuple[int, list[str]]  # line and cells
 
 
 class Format(NamedTuple):
@@ -69,165 +59,22 @@ class Format(NamedTuple):
     decimal: str | None = None  # what is before the decimals of a number in text; None: a point
 
 
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """A file's columns."""
-
-    path: Path  # the file
-    columns: dict[str, list[Any]]  # cells by column: text (CSV) or values (Parquet)
-    lines: list[int]  # line (CSV) or row (Parquet) of each cell, from 1
-    unit: str  # what `lines` counts
-    decimal: str | None = None  # as in Format
-    notes: list[str] = field(default_factory=list)  # for the user, once all is read
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns, in order."""
-        return list(self.columns)
-
-    def usual(self, *names: str) -> str:
-        """Return the first column with a usual name, whatever its case and spaces; the first name if there is none."""
-        plain = {_plain(column): column for column in reversed(self.names)}
-        found = [name if name in self.columns else plain.get(_plain(name)) for name in names]
-        return next(filter(None, found), names[0])
-
-    def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
-        """Return an error that says where."""
-        where = [str(self.path)]
-        where += [f"{self.unit} {self.lines[index]}"] if index is not None else []
-        where += [f"column {column!r}"] if column is not None else []
-        return DataError(f"{', '.join(where)}: {text}")
-
-    def require(self, names: Sequence[str], purpose: str) -> None:
-        """Complain of a column that is missing, and name the nearest one."""
-        for name in names:
-            if name not in self.columns:
-                hint = nearest(name, self.names) or "."
-                alone = f"; cells are separated by one of {' '.join(_SEPARATORS)}" if len(self.names) == 1 else ""
-                raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
-
-    def take(self, rows: Sequence[int]) -> Sheet:
-        """Return some of the rows."""
-        columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
-        return replace(self, columns=columns, lines=[self.lines[row] for row in rows], notes=[])
-
-    def texts(self, name: str) -> list[str]:
-        """Return a column as text, empty where a cell is missing."""
-        return [as_id(cell) for cell in self.columns[name]]
-
-    def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
-        """Return a column of ids as text, shape (n,)."""
-        cells = self.texts(name)
-        empty = [index for index, cell in enumerate(cells) if not cell]
-        if empty:
-            what = f"{'an' if noun[0] in 'aeio' else 'a'} {noun}{'' if noun in {'label', 'feature'} else ' id'}"
-            raise MissingCellError(str(self.fault(f"{what} is missing", empty[0], name)), empty)
-        # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
-        if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
-            cells = [cell.removesuffix(".0") for cell in cells]
-        return np.array(cells, dtype=object)
-
-    def refuse_missing(self, name: str, levels: Sequence[str]) -> None:
-        """Complain of cells of a column of levels that hold none: nothing, or text such as NA."""
-        cells = self.texts(name)
-        empty = [index for index, cell in enumerate(cells) if lacks_number(cell) and cell not in levels]
-        if empty:
-            raise MissingCellError(str(self.fault(f"a level is missing{_got(cells[empty[0]])}", empty[0], name)), empty)
-
-    def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
-        """Return a column of numbers, shape (n,)."""
-        return self.matrix([name], meaning, low, high)[:, 0]
-
-    def numbers_or_none(self, name: str, meaning: str) -> list[float | None]:
-        """Return a column of numbers, with None where there is none."""
-        cells = enumerate(self.columns[name])
-        return [
-            None if lacks_number(cell) else self._number(row, name, -math.inf, math.inf, meaning) for row, cell in cells
-        ]
-
-    def matrix(self, names: Sequence[str], meaning: str, low: float = -math.inf, high: float = math.inf) -> Array:
-        """Return columns of numbers, shape (n, d)."""
-        for name in names:
-            if any(map(lacks_number, self.columns[name])):
-                raise self._missing_numbers(names, meaning)
-        rows = range(len(self.lines))
-        columns = [[self._number(row, name, low, high, meaning) for row in rows] for name in names]
-        return np.array(columns, dtype=np.float64).T
-
-    def _missing_numbers(self, names: Sequence[str], meaning: str) -> MissingCellError:
-        """Return the complaint of the first cell without a number, with all rows that have one."""
-        empty = [[index for index, cell in enumerate(self.columns[name]) if lacks_number(cell)] for name in names]
-        index, name = next((rows[0], name) for rows, name in zip(empty, names, strict=True) if rows)
-        cell = self.columns[name][index]
-        fault = self.fault(f"a number is missing{_in_brackets(meaning)}{_got(cell)}", index, name)
-        return MissingCellError(str(fault), sorted(set().union(*empty)))
-
-    def with_point(self, cell: Any) -> Any:
-        """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
-        return _with_point(cell) if self.decimal == "," else cell
-
-    def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
-        cell = self.columns[name][index]
-        more = _in_brackets(meaning)
-        try:
-            value = float(self.with_point(cell))
-        except (TypeError, ValueError):
-            advice = ""
-            if self.decimal == "," and is_number(cell):
-                advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
-            elif self.decimal != "," and is_number(_with_point(cell)):
-                advice = "; a comma before the decimals is read by --decimal ,"
-            elif self._is_odd_word(index, name):
-                advice = "; empty such cells, then --missing drop leaves their rows out"
-            raise self.fault(f"expected a number{more}, got {_short(cell)}{advice}", index, name) from None
-        if not math.isfinite(value):
-            raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
-        if not low <= value <= high:
-            bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
-            raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
-        return value
-
-    def _is_odd_word(self, index: int, name: str) -> bool:
-        """Tell whether most cells of the column of a word are numbers."""
-        cells = self.cells_like(index, name)
-        return 2 * sum(is_number(self.with_point(cell)) for cell in cells) > len(cells)
-
-    def cells_like(self, index: int, name: str) -> list[Any]:
-        """Return the cells of the column of a cell, as the file has it."""
-        del index
-        return self.columns[name]
-
-
-def _plain(name: str) -> str:
-    """Return a name without capitals, spaces, underscores and hyphens."""
-    return re.sub(r"[\s_-]+", "", name.lower())
-
-
-def _got(cell: str | None) -> str:
-    return f", got {_short(cell)}" if cell is not None and cell.strip() else ""
-
-
-def _in_brackets(meaning: str) -> str:
-    return f" ({meaning})" if meaning else ""
-
-
-def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | None) -> Result:
+def complete_rows(sheet: Columns, read: Callable[[Columns], Result], missing: str | None) -> Result:
     """Return what is read from a sheet; where `missing` is "drop", from the rows without a cell that it lacks."""
-    complete = sheet
-    while True:
-        try:
-            result = read(complete)
-        except MissingCellError as error:
-            if missing != "drop":
-                raise DataError(f"{error}; {LEAVE_OUT}") from error
-            complete = complete.take(sorted(set(range(len(complete.lines))) - set(error.rows)))
-            if not complete.lines:
-                raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
-        else:
-            for note in complete.notes:
-                say_note(note)
-            say_left_out(len(sheet.lines) - len(complete.lines), "row", f"of {sheet.path} ", "incomplete")
-            return result
+    from skpref.data.columns import complete as complete_columns  # only now: --help need not wait for scikit-learn
+
+    result, kept = complete_columns(sheet, read, missing)
+    for note in kept.notes:
+        say_note(note)
+    say_left_out(sheet.size - kept.size, "row", f"of {sheet.source} ", "incomplete")
+    return result
+
+
+def _sheet(path: Path, values: dict[str, list[Any]], lines: list[int], unit: str) -> Columns:
+    """Return the columns of a file."""
+    from skpref.data.columns import Columns  # only now, as above
+
+    return Columns(values, lines, unit, path, LEAVE_OUT, is_text=True)
 
 
 def say_note(note: str) -> None:
@@ -248,23 +95,7 @@ def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
         say_note(f"{rows} {reason} and left out")
 
 
-def _with_point(cell: Any) -> Any:
-    """Return the text of a number with a decimal comma as one with a point; None of other text."""
-    if not isinstance(cell, str):
-        return cell
-    return cell.replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(cell) else None
-
-
-def is_number(cell: Any) -> bool:
-    """Tell whether a cell can be read as a number."""
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def read_sheet(path: Path, form: Format | None = None) -> Sheet:
+def read_sheet(path: Path, form: Format | None = None) -> Columns:
     """Read a file, a folder of Parquet files, or standard input for the path "-"."""
     form = form or Format()
     is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
@@ -274,149 +105,226 @@ def read_sheet(path: Path, form: Format | None = None) -> Sheet:
             "files: name one file, or write the data by to_parquet of pandas"
         )
     sheet = _read_parquet(path, path) if is_dataset else _read_file(path, form)
-    if not sheet.lines:
+    if not sheet.size:
         raise sheet.fault("there are column names, but no rows")
     return replace(sheet, decimal=form.decimal)
 
 
-def _read_file(path: Path, form: Format) -> Sheet:
-    with naming(path), _opened(path) as file:
-        source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
-        head = source.read(4)
-        source.seek(0)
-        parquet = head == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
-        if head[:2] == b"\x1f\x8b":
-            source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
-        with _readable(path):
-            if parquet:
-                return _read_parquet(path, source)
-            if not form.columns and _is_json(source):
-                return _read_json(path, source, form)
-            return _read_csv(path, source, form)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    if str(path) != "-":
-        with path.open("rb") as file:
-            yield file
-    elif sys.stdin is None:
-        raise DataError("-: the standard input is closed")
-    else:
-        yield io.BytesIO(sys.stdin.buffer.read())
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _read_file(path: Path, form: Format) -> Columns:
+    with naming(path):
+        data = _bytes(path)
+    is_parquet = data[:4] == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+    if is_parquet:
+        return _read_parquet(path, io.BytesIO(data))
+    encoding = form.encoding or "utf-8-sig"
     try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+        text = data.decode(encoding)
+    except UnicodeError as error:
+        line, why = data.count(b"\n", 0, getattr(error, "start", 0)) + 1, getattr(error, "reason", error)
+        advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
+        raise DataError(f"{path}, line {line}: not text in {form.encoding or 'UTF-8'} ({why}); {advice}") from error
+    if not form.columns and text[:64].lstrip()[:1] in {"{", "["}:
+        return _read_json(path, text)
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(f"{path}, line {line}: there is a zero byte; save it as CSV UTF-8")
+    del text  # a large file is not held as text and in cells at once: lines are decoded one by one
+    return _read_text(path, io.TextIOWrapper(io.BytesIO(data), encoding, newline=""), form)
 
 
-def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
-    header = list(form.columns or ())
-    _check_header("--columns", header)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for line, row in _csv_rows(path, source, form):
-        if not header:
-            header = [_unquoted(name).strip() for name in row]
-            header[0] = header[0] or "unnamed"  # pandas writes its index so
-            _check_header(f"{path}, line {line}", header)
-        elif len(row) != len(header):
-            raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
-        else:
-            rows.append([_unquoted(cell) for cell in row])
-            lines.append(line)
-    if not form.columns and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
-        where = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
-        say_note(f"{path}: {where}, are no answers and skipped")
-        del rows[:2], lines[:2]
-    if not header:
-        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
-    columns = zip(*rows, strict=True) if rows else [[] for _ in header]
-    return Sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
+def _bytes(path: Path) -> bytes:
+    if str(path) != "-":
+        return path.read_bytes()
+    if sys.stdin is None:
+        raise DataError("-: the standard input is closed")
+    return sys.stdin.buffer.read()
 
 
-def _csv_rows(path: Path, source: BinaryIO, form: Format) -> Iterator[tuple[int, list[str]]]:
+def _read_text(path: Path, lines: Iterable[str], form: Format) -> Columns:
+    """Read cells with separators, or rankings of PrefLib."""
+    lines = iter(lines)
+    head: list[str] = []  # above the table: sep= as Excel writes it, blank lines and comments
+    for first in lines:
+        if not (first.isspace() or _is_comment(first, form) or (not head and _EXCEL.fullmatch(first))):
+            break
+        head.append(first)
+    else:
+        first = ""
+    lines = chain([first], lines)
+    if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
+        return _read_preflib(path, chain(head, lines))
+    excel = _EXCEL.fullmatch(head[0]) if head else None
+    separator = excel[1] if excel and not form.separator else _separator(first, form)
+    return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
+
+
+def _separator(line: str, form: Format) -> str:
+    """Return the separator that gives as many cells as there are names, or else that a line has most of."""
+    text = re.sub(r'"[^"]*"', "", line)
+    n_separators = len(form.columns or ()) - 1
+    return form.separator or max(
+        _DELIMITERS,
+        key=lambda mark: (text.count(mark) == n_separators, text.count(mark), mark != form.decimal),
+    )
+
+
+def _is_comment(line: str, form: Format) -> bool:
+    """Tell whether a line begins with # and has not the cells of a row."""
+    return bool(_COMMENT.match(line)) and len(line.split(_separator(line, form))) != len(form.columns or ())
+
+
+def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> Iterator[_Row]:
     """Yield rows that are not blank, and the line on which each ends."""
     csv.field_size_limit(_MOST_CHARACTERS)
-    with io.TextIOWrapper(source, form.encoding or "utf-8-sig", newline="") as file:
-        reader = None
-        try:
-            first = file.readline()
-            file.seek(0)
-            separator = form.separator or max(_DELIMITERS, key=first.count)
-            reader = csv.reader(file, delimiter=separator, strict=True)
-            for row in reader:
-                if any("\0" in cell for cell in row):
-                    why = "there is a zero byte; save it as CSV UTF-8"
-                    raise DataError(f"{path}, line {reader.line_num}: {why}")
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-        except UnicodeError as error:
-            after = f", after line {reader.line_num}" if reader is not None and reader.line_num else ""
-            raise _not_text(f"{path}{after}", form, error) from error
-        except csv.Error as error:
-            line = 0 if reader is None else reader.line_num
-            raise DataError(f"{path}, line {line}: cannot be read as CSV ({error})") from error
-
-
-def _not_text(where: str, form: Format, error: UnicodeError) -> DataError:
-    advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
-    return DataError(f"{where}: not text in {form.encoding or 'UTF-8'} ({getattr(error, 'reason', error)}); {advice}")
-
-
-def _is_json(source: BinaryIO) -> bool:
-    """Tell whether a file begins as an object or a list of JSON does."""
-    head = source.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    source.seek(0)
-    return head[:1] in {b"{", b"["}
-
-
-def _read_json(path: Path, source: BinaryIO, form: Format) -> Sheet:
-    """Read a list of objects, or an object on each line."""
+    quoting: Any = csv.QUOTE_MINIMAL
+    if separator == "::":  # csv knows one character only; such files have no quotes
+        lines, separator, quoting = (line.replace("::", "\x1f") for line in lines), "\x1f", csv.QUOTE_NONE
+    spaces = separator != " "  # behind a comma they belong to no cell
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True, skipinitialspace=spaces)
     try:
-        text = source.read().decode(form.encoding or "utf-8-sig")
-    except UnicodeError as error:
-        raise _not_text(str(path), form, error) from error
-    lines, records = [], []
-    if text.lstrip().startswith("["):
-        records = _parsed(path, text, None)
-        lines = list(range(1, len(records) + 1))
-    else:
-        for line, part in enumerate(text.split("\n"), 1):
-            if part.strip():
-                records.append(_parsed(path, part, line))
-                lines.append(line)
-    unit = "record" if text.lstrip().startswith("[") else "line"
+        for row in reader:
+            if any(map(str.strip, row)):
+                yield n_before + reader.line_num, row
+    except csv.Error as error:
+        raise DataError(f"{path}, line {n_before + reader.line_num}: cannot be read as CSV ({error})") from error
+
+
+def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Format) -> Columns:
+    """Return the columns of rows."""
+    line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
+    where = f"{path}, line {line}" if line else "--columns"
+    names = [unquoted(name).strip() for name in top]
+    if not any(names):
+        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
+    while not names[-1]:
+        names.pop()
+    _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], _NO_NAMES if line else "")
+    _say_comments(path, head, len(top) if line else 0, separator)
+    rows, lines = [], []
+    for number, row in table:  # tuples of text cost the garbage collector nothing
+        rows.append(tuple(row if len(row) == len(names) else _fitted(path, number, row, len(names))))
+        lines.append(number)
+    if line and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
+        questions = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
+        say_note(f"{path}: {questions}, are no answers and skipped")
+        del rows[:2], lines[:2]
+    if tuple(names) in rows:
+        advice = "remove this line" if line else "remove this line, or leave --columns out"
+        raise DataError(
+            f"{path}, line {lines[rows.index(tuple(names))]}: has the names of the columns once more; {advice}"
+        )
+    cells = list(zip(*rows, strict=True)) or [()] * len(names)
+    if line and (reason := _why_data(names, cells)):
+        raise DataError(f"{where}: looks like data and not like names of columns ({reason}); {_NO_NAMES}")
+    if rows and not line:
+        shown = ", ".join(f"{name} = {_short(cell)}" for name, cell in zip(names[:6], rows[0], strict=False))
+        say_note(f"{path}: line {lines[0]} is the first row, as --columns names the columns: {shown}")
+    named = _named(where, names, cells, lines)
+    say_left_out(len(top) - len(named), "column", f"of {path} without a name ", "empty")
+    columns = {name: [unquoted(cell) if cell[:1] == "'" else cell for cell in named[name]] for name in named}
+    return _sheet(path, columns, lines, "line")
+
+
+def _say_comments(path: Path, head: list[str], n_cells: int, separator: str) -> None:
+    """Tell the user of the comments before a table, and refuse one that may have its names."""
+    comments = {number: line for number, line in enumerate(head, 1) if line.startswith("#")}
+    for number, line in comments.items():
+        if 1 < n_cells == len(line.split(separator)):
+            what = "begins with # and has as many cells as the first line without"
+            advice = "remove the # if these are the names of the columns, or the line if it is a comment"
+            raise DataError(f"{path}, line {number}: {what}; {advice}")
+    if comments:
+        say_note(f"{path}: skipped {counted(len(comments), 'lines')} of comments, which begin with #")
+
+
+def _fitted(path: Path, line: int, row: list[str], n_columns: int) -> list[str]:
+    """Return a row without the empty cells behind the last column."""
+    extra = next(filter(str.strip, row[n_columns:]), None)
+    if len(row) > n_columns and extra is None:
+        return row[:n_columns]
+    why = "the line may be cut off; if only empty cells are missing, add them (read_csv and to_csv of pandas do)"
+    if extra is not None:
+        why = f"name the column of {_short(extra)} (write.table of R does not name the first), or quote such cells"
+    raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {n_columns} columns; {why}")
+
+
+def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
+    """Return why a first line seems to be a row: it has numbers only, or text that its column has again; or nothing."""
+    numeric = [is_number(name) for name in names]
+    for is_numeric, cells in zip(numeric, columns, strict=True):
+        below = [is_number(cell) for cell in cells[:_MOST_SEEN] if not lacks_number(cell)]
+        if below and (not any(below) if is_numeric else all(below)):
+            return ""  # a word above numbers, or a number above words, is a name
+    if all(numeric):
+        return "it has numbers only"
+    texts = [name for name, is_numeric, cells in zip(names, numeric, columns, strict=True)
+             if name and not is_numeric and name in cells]  # fmt: skip
+    return f"{_short(texts[0])} occurs again in its column" if texts else ""
+
+
+def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -> dict[str, Sequence[str]]:
+    """Return columns by name without nameless ones that are empty; pandas writes the index without a name."""
+    named = {}
+    for position, (name, cells) in enumerate(zip(names, columns, strict=True), 1):
+        row = None if name else next((row for row, cell in enumerate(cells) if cell.strip()), None)
+        if row is not None and position > 1:
+            what = f"column {position} has no name, but {_short(cells[row])} in line {lines[row]}"
+            raise DataError(f"{where}: {what}; name it")
+        if name or row is not None:
+            named[name or _UNNAMED] = cells
+    return named
+
+
+def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
+    """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
+    from skpref.data.preflib import read_preflib  # only now: --help need not wait for numba
+
+    try:
+        columns, places = read_preflib(lines)
+    except DataError as error:
+        raise DataError(f"{path}, {error}") from error
+    what = f"{counted(len(places), 'rankings')} of PrefLib with the columns {_list(list(columns))}"
+    say_note(f"{path}: {what}; --item-ranks A,B,... --weight count reads them")
+    return _sheet(path, columns, places, "line")
+
+
+def _read_json(path: Path, text: str) -> Columns:
+    """Read a list of objects, or an object on each line."""
+    is_list = text.lstrip().startswith("[")
+    parts = [(0, text)] if is_list else [(n, part) for n, part in enumerate(text.split("\n"), 1) if part.strip()]
+    records, line = [], 0
+    try:
+        for line, part in parts:  # noqa: B007 - the line is of the error
+            records.append(json.loads(part, parse_constant=lambda _: None))
+    except (ValueError, RecursionError) as error:
+        where = f"{path}, line {line}" if line else path
+        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
+    unit, lines = "line", [line for line, _ in parts]
+    if is_list:
+        records, unit, lines = records[0], "record", list(range(1, len(records[0]) + 1))
     for line, record in zip(lines, records, strict=True):
         if not isinstance(record, dict):
             raise DataError(f"{path}, {unit} {line}: expected an object of JSON, such as {{'left': 'a'}}")
     names = list(dict.fromkeys(name for record in records for name in record))
-    return Sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
+    return _sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
 
 
-def _parsed(path: Path, text: str, line: int | None) -> Any:
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
-        where = path if line is None else f"{path}, line {line}"
-        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
-
-
-def _check_header(where: str, header: list[str]) -> None:
+def _check_header(where: str, header: list[str], advice: str = "") -> None:
     names: set[str] = set()
     for position, name in enumerate(header, 1):
         if not name:
             raise DataError(f"{where}: column {position} has no name; all columns must be named")
         if name in names:
-            raise DataError(f"{where}: there are two columns {name!r}")
+            raise DataError(f"{where}: there are two columns {name!r}; rename one{advice and f', or {advice}'}")
         names.add(name)
 
 
-def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
+def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
     try:
         import pandas as pd
         import pyarrow as pa
@@ -432,7 +340,7 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
     names = [str(name).strip() for name in frame.columns]
     _check_header(str(path), names)
     columns = dict(zip(names, frame.to_numpy().T.tolist(), strict=True))
-    return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
+    return _sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
 def _schema_of(folder: Path) -> Any:
@@ -447,7 +355,7 @@ def items_purpose(id_column: str) -> str:
     return f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
 
 
-def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
+def read_table(sheet: Columns, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
     """Return ids and features of a file of items or users."""
     sheet.require((id_column, *(names or ())), purpose)
     wanted = names or tuple(name for name in sheet.names if name != id_column)
@@ -460,7 +368,7 @@ def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tup
     return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
 
 
-def read_ids(sheet: Sheet, id_column: str) -> NDArray[Any]:
+def read_ids(sheet: Columns, id_column: str) -> NDArray[Any]:
     """Return the ids of a file of items whose features do not matter, shape (n,)."""
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
@@ -468,7 +376,7 @@ def read_ids(sheet: Sheet, id_column: str) -> NDArray[Any]:
     return ids
 
 
-def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+def _check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):
         if first.setdefault(name, row) != row:
@@ -476,25 +384,11 @@ def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "i
             raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
-    lower = {other.lower(): other for other in names[:_MOST_NAMES]}
-    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
-
-
-def as_id(cell: Any) -> str:
-    """Text of an id: 7, 7.0 and "7" are one id, whichever file they stand in."""
-    if cell is None:
-        return ""
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
-
-
 def by_text(ids: NDArray[Any]) -> dict[str, Any]:
     """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
-    return {text(own): own for text in (str, as_id) for own in ids.tolist()}
+    from skpref.data.columns import as_text  # only now, as above
+
+    return {text(own): own for text in (str, as_text) for own in ids.tolist()}
 
 
 def as_in_model(cells: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
@@ -514,23 +408,6 @@ def _list(names: Sequence[str]) -> str:
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
 
 
-# -------------------------------------------------------------------------------------------------------------- results
-@contextmanager
-def complete(path: Path) -> Iterator[Path]:
-    """Let a file be written under another name, and give it its own when it is complete."""
-    is_device = path.exists() and not path.is_file()
-    final = path.resolve()  # a link stays one
-    temporary = path if is_device else final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
-    with naming(path):
-        try:
-            yield temporary
-            if not is_device:
-                temporary.replace(final)
-        finally:
-            if not is_device:
-                temporary.unlink(missing_ok=True)
-
-
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Give an error of the disk the name of the file: a full disk names none, and neither does a failed read."""
@@ -541,72 +418,11 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def check_no_source(path: Path, sources: Iterable[Path | None]) -> None:
-    """Complain of a file to write that is read, perhaps under another name."""
-    for source in sources:
-        if source is not None and path.is_file() and source.is_file() and path.samefile(source):
-            raise DataError(f"{path}: is what is read ({source}) and would be lost; name another by --out")
-
-
-def check_file(path: Path | None, *sources: Path | None, regular: bool = False) -> None:
-    """Complain of a file that cannot be written, or that is one of those to read."""
-    if path is None:
-        return
-    check_no_source(path, sources)
-    if path.is_dir():
-        raise DataError(f"--out {path}: is a folder; name a file, such as {path / 'result'}")
-    if path.exists() and not path.is_file():
-        if regular:
-            raise DataError(f"--out {path}: is no file; a model is written to a file")
-        return
-    if not path.parent.is_dir():
-        raise DataError(f"--out {path}: there is no folder {path.parent}; make it, or name another")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise DataError(f"--out {path}: is there and may not be written; name another file")
-    _try(path.parent, f"--out {path}")
-
-
-def check_folder(path: Path) -> bool:
-    """Make a folder where there is none, or complain."""
-    new = not path.exists()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(parent for parent in (path, *path.parents) if parent.exists())
-        raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
-    except OSError as error:
-        raise DataError(
-            f"folder of results {path}: cannot be made ({error.strerror}); name another by --out"
-        ) from error
-    _try(path, f"folder of results {path}")
-    return new
-
-
-def _try(folder: Path, what: str) -> None:
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise DataError(f"{what}: {folder} cannot be written to ({error.strerror}); name another by --out") from error
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV file, whose cells no spreadsheet takes for formulas."""
-    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([_quoted(name) for name in header])
-        writer.writerows([_quoted(cell) for cell in row] for row in rows)
-
-
-def _is_formula(cell: str) -> bool:
+def is_formula(cell: str) -> bool:
     """Whether a spreadsheet would run a cell, or would if it had no apostrophes before it; numbers are none."""
-    return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(_with_point(cell))
+    return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(with_point(cell))
 
 
-def _quoted(cell: Any) -> Any:
-    """Return a cell with an apostrophe before what a spreadsheet would run; `_unquoted` takes it away again."""
-    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
-
-
-def _unquoted(cell: str) -> str:
-    """Return a cell without the apostrophe that `_quoted` puts before a formula."""
-    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
+def unquoted(cell: str) -> str:
+    """Return a cell without the apostrophe that `skpref.cli.output` puts before a formula."""
+    return cell[1:] if cell[:1] == "'" and is_formula(cell) else cell

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from skpref._version import __version__
 from skpref.cli.advice import advising_by_options
 from skpref.cli.files import say_note
-from skpref.cli.report import write_noted, write_trials
+from skpref.cli.report import plain_settings, write_noted, write_trials
 from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
 from skpref.exceptions import DataError, TrackingWarning
@@ -32,6 +32,7 @@ from skpref.search.loop import open_study, quietly, require_optuna
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import SurrogateSampler
 from skpref.search.sharing import has_ended, readable, reason
+from skpref.tracking.recorder import log_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,79 +51,53 @@ class Job:
     """The main job."""
 
     def __init__(self, task: Task, options: Tune, tracker: Tracker | None, bar: Bar) -> None:
-        self.task = task
-        self.options = options
-        self._tracking = _Tracking(tracker, task)
-        self._bar = bar
-        self._listen: Callable[[], None] = _nothing
-        self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
-        self._number = self._step = 0  # of the running trial, and what it last reported
-        self._n_kept = 0
-        self._space, self._defaults = narrowed(task.space, task.defaults(), options.space)
+        self.task, self.options = task, options
+        self._tracking = Tracking(tracker, task)
         # Split here, so that errors in the data are raised before anything is written.
         self._parts = [task.rows.take(rows) for rows in task.hold_out(options.holdout, options.seed)]
-        self._kept: Any = None
-        if options.storage is not None:
-            self._kept = open_study(self._study_name(), storage=options.storage, direction="maximize")
+        self.search = Search(task, options, self._tracking, bar)
 
     def run(self, write: Callable[[Outcome], list[Path]]) -> tuple[Outcome, list[Path]]:
         """Search, refit and evaluate; write the files by a function; return the outcome and the files."""
+        result: SearchResult | None = None
         self._tracking.start(self.options)
         try:
-            outcome = self._run()
+            result = self.search.run(self._parts[0])
+            outcome = self._finish(result)
             self._tracking.log_outcome(outcome)
             files = write(outcome)
-            self._tracking.log_files(files)
+            self._tracking.log_files(files, outcome)
         except BaseException as error:
             self._tracking.end("KILLED" if isinstance(error, KeyboardInterrupt | SystemExit) else "FAILED")
-            if isinstance(error, KeyboardInterrupt) and self._n_kept:
-                trials = "the one finished trial is" if self._n_kept == 1 else f"the {self._n_kept} finished trials are"
-                where = self.options.out / "trials.csv"
+            if isinstance(error, KeyboardInterrupt) and result is not None and result.has_complete:
+                n, where = len(result.trials), self.options.out / "trials.csv"
+                trials = "the one finished trial is" if n == 1 else f"the {n} finished trials are"
                 again = f"The same command {self.options.again}"
                 raise KeyboardInterrupt(f"stopped after the search; {trials} in {where}. {again}") from error
             raise
         self._tracking.end("FINISHED")
         return outcome, files
 
-    def _study_name(self) -> str:
-        """Return a name that changes with everything that trials depend on."""
-        options, task = self.options, self.task
-        facts = {
-            "versions": [__version__, require_optuna().__version__],
-            "data": task.describe()["data.sha256"],
-            "model": options.model,
-            "options": task.options(),
-            "folds": options.folds or task.n_folds,
-            "seed": options.seed,
-            "holdout": options.holdout,
-            "space": {name: repr(limits(values) or values) for name, values in self._space.items()},
-            "defaults": self._defaults,
-            "points": len(Distributions(self._space).points(options.trials)),
-        }
-        text = json.dumps(facts, sort_keys=True, default=repr)
-        return f"skpref-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-    def _run(self) -> Outcome:
-        options, task = self.options, self.task
-        train, test = self._parts
-        result = self._search(train)
-        # Now: the rest may be interrupted.
-        trials = partial(write_trials, result.trials, metric=task.metric.name)
+    def _finish(self, result: SearchResult) -> Outcome:
+        """Evaluate the best settings on the hold-out, and fit the final model."""
+        options, task, (train, test) = self.options, self.task, self._parts
+        trials = partial(write_trials, result.trials, metric=task.metric.name)  # before what may be interrupted
         write_noted(options.out / "trials.csv", trials, options.sources)
-        if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
+        if result.interrupted and not result.has_complete:
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
-        self._n_kept = len(result.trials)
         best, default = result.best, result.trials[0]
         _say("refitting without the hold-out")
         figures = {"tuned": self._evaluate(best.settings, train, test)}
         if default.state == "complete" and best is not default:
             figures["default settings"] = self._evaluate(default.settings, train, test)
-        figures |= task.baselines(train, test)
+        for name, settings in task.variants(best.settings).items():
+            figures[name] = self._evaluate(settings, train, test)
+        figures |= task.report.baselines(train, test)
         _say(f"fitting the final model with all {task.noun}")
         with advising_by_options(task.build(best.settings), "skpref fit "):
             model = task.final(best.settings)
         try:
-            findings = task.findings(model, options.seed)
+            findings = task.report.findings(model, options.seed)
         except Exception as error:  # noqa: BLE001 - the report says it; the model is there
             findings = error
         return Outcome(task, train.size, test.size, result, figures, model, findings)
@@ -131,18 +106,47 @@ class Job:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the final fit says the same again
             model = fitted(self.task.build(settings), train)
-        return self.task.figures(model, test)
+        return self.task.report.figures(model, test)
 
-    # ---------------------------------------------------------------------------------------------------------- search
-    def _search(self, train: Rows) -> SearchResult:
-        """Run the trials that are not kept from an earlier run.
 
-        They are run in memory, after the kept ones: so sampler and pruner see the same trials as in a search that was
-        never stopped, and trials that a killed process left unfinished are not among them.
-        """
-        options, optuna = self.options, require_optuna()
-        kept = self._kept_trials()
-        storage = optuna.storages.InMemoryStorage()
+class Search:
+    """The trials of a job: in memory, after the trials of earlier runs.
+
+    So sampler and pruner see the same trials as in a search that was never stopped, and trials that a killed process
+    left unfinished are not among them.
+    """
+
+    def __init__(self, task: Task, options: Tune, tracking: Tracking, bar: Bar) -> None:
+        self.task, self.options = task, options
+        self._tracking, self._bar = tracking, bar
+        self._space, self._start = narrowed(task.space, task.estimator.get_params(), options.space)
+        self._listen: Callable[[], None] = _nothing
+        self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
+        self._number = self._step = 0  # of the running trial, and what it last reported
+        self._storage = Storage(options, self.study_name)
+
+    def study_name(self) -> str:
+        """Return a name that changes with everything that trials depend on."""
+        options, task = self.options, self.task
+        facts = {
+            "versions": [__version__, require_optuna().__version__],
+            "data": task.facts["data.sha256"],
+            "model": options.model,
+            "options": task.options,
+            "folds": options.folds or task.n_folds,
+            "seed": options.seed,
+            "holdout": options.holdout,
+            "space": {name: repr(limits(values) or values) for name, values in self._space.items()},
+            "defaults": {name: self._start[name] for name in self._space},
+            "points": len(Distributions(self._space).points(options.trials)),
+        }
+        text = json.dumps(facts, sort_keys=True, default=repr)
+        return f"skpref-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def run(self, train: Rows) -> SearchResult:
+        """Run the trials that are not kept from an earlier run."""
+        options, kept = self.options, self._storage.trials()
+        storage = require_optuna().storages.InMemoryStorage()
         study = open_study("trials", storage=storage, direction="maximize")
         if kept:
             _say(f"resuming from {len(kept)} finished trial{'' if len(kept) == 1 else 's'}")
@@ -167,36 +171,10 @@ class Job:
         trials = list(filter(has_ended, study.get_trials(deepcopy=False)))
         return SearchResult([self._record(trial, number) for number, trial in enumerate(trials)], interrupted)
 
-    def _kept_trials(self) -> list[Any]:
-        """Return the trials of earlier runs, from the first one on without a gap.
-
-        Two commands that ran at the same time have both written a trial of a number; the later one counts.
-        """
-        if self._kept is None:
-            return []
-        with quietly(), readable(self.options.storage, "cannot be read", "name another by --storage", every=True):
-            trials = self._kept.get_trials(deepcopy=False)
-        by_number = {trial.user_attrs.get(_NUMBER): trial for trial in trials}
-        return list(itertools.takewhile(bool, map(by_number.get, range(self.options.trials))))
-
-    def _store(self, trial: Any) -> None:
-        """Write a trial that ended to the study that outlives the process."""
-        if self._kept is None:
-            return
-        entry = copy.copy(trial)
-        entry.user_attrs = {**trial.user_attrs, _NUMBER: trial.number}
-        try:
-            with quietly():
-                self._kept.add_trial(entry)
-        except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
-            self._kept = None
-            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason(error)}"
-            say_note(note)
-
     def _run_trials(self, train: Rows, storage: Any) -> None:
         options, task = self.options, self.task
         search = OptunaSearch(
-            clone(task.template).set_params(**self._defaults),
+            clone(task.estimator).set_params(**{name: self._start[name] for name in self._space}),
             self._space,
             n_trials=options.trials,
             timeout=options.timeout,
@@ -232,18 +210,55 @@ class Job:
     def _on_trial(self, study: Any, trial: Any) -> None:
         """Store a trial that ended, and show it."""
         del study
-        self._store(trial)
+        self._storage.add(trial)
         self._report(self._record(trial, trial.number), self._trace)
         self._trace, self._step, self._number = (), 0, trial.number + 1
         self._listen()
 
     def _record(self, trial: Any, number: int) -> TrialRecord:
-        record = record_of(trial, number)
-        return replace(record, settings=self.task.settings(record.settings) if record.settings else {})
+        """Return a trial with its settings, of which the study has places in lists where values are no primitives."""
+        record, fixed = record_of(trial, number), require_optuna().trial.FixedTrial(trial.params)
+        return replace(record, settings=Distributions(self._space).suggest(fixed) if trial.params else {})
 
     def _report(self, record: TrialRecord, trace: tuple[float, ...] = ()) -> None:
         self._bar.trial(record)
         self._tracking.log_trial(record, trace)
+
+
+class Storage:
+    """The study that outlives the process, if there is one."""
+
+    def __init__(self, options: Tune, name: Callable[[], str]) -> None:
+        self._options = options
+        self._study: Any = None
+        if options.storage is not None:
+            self._study = open_study(name(), storage=options.storage, direction="maximize")
+
+    def trials(self) -> list[Any]:
+        """Return the trials of earlier runs, from the first one on without a gap.
+
+        Two commands that ran at the same time have both written a trial of a number; the later one counts.
+        """
+        if self._study is None:
+            return []
+        with quietly(), readable(self._options.storage, "cannot be read", "name another by --storage", every=True):
+            trials = self._study.get_trials(deepcopy=False)
+        by_number = {trial.user_attrs.get(_NUMBER): trial for trial in trials}
+        return list(itertools.takewhile(bool, map(by_number.get, range(self._options.trials))))
+
+    def add(self, trial: Any) -> None:
+        """Write a trial that ended."""
+        if self._study is None:
+            return
+        entry = copy.copy(trial)
+        entry.user_attrs = {**trial.user_attrs, _NUMBER: trial.number}
+        try:
+            with quietly():
+                self._study.add_trial(entry)
+        except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
+            self._study = None
+            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason(error)}"
+            say_note(note)
 
 
 class _Pruner(RacingPruner):
@@ -259,75 +274,81 @@ class _Pruner(RacingPruner):
         return super().prune(study, trial)
 
 
-class _Tracking:
-    """The runs of a job in MLflow: a parent, and a run for each trial; nothing without a tracker."""
+class Tracking:
+    """The runs of a job in MLflow: a parent, and a run for each trial; nothing without a tracker.
+
+    Scores have the names that `OptunaSearch` gives them, too: the larger the better.
+    """
 
     def __init__(self, tracker: Tracker | None, task: Task) -> None:
-        self._tracker: Any = tracker
+        self._tracker: Any = tracker or _Silent()
         self._task = task
-        self._parent = ""
-        self._trial = ""
+        self._parent = self._trial = ""
 
     def start(self, options: Tune) -> None:
         """Start the parent."""
-        if self._tracker is None:
-            return
-        _say("opening the MLflow store")
+        if not isinstance(self._tracker, _Silent):
+            _say("opening the MLflow store")
         self._parent = self._tracker.start("tune")
-        self._tracker.log_params(self._parent, self._task.describe())
+        self._tracker.log_params(self._parent, self._task.facts)
         # Without the storage: an address may hold a password.
         names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "space")
-        values = {name: getattr(options, name) for name in names} | self._task.options()
+        values = {name: getattr(options, name) for name in names} | self._task.options
         self._tracker.log_params(self._parent, {f"job.{name}": value for name, value in values.items()})
 
     def open_trial(self, number: int) -> None:
         """Start the run of a trial, if it has none."""
-        if self._tracker is not None and not self._trial:
-            self._trial = self._tracker.start(f"trial {number}", self._parent)
+        self._trial = self._trial or self._tracker.start(f"trial {number}", self._parent)
 
     def log_trial(self, record: TrialRecord, trace: tuple[float, ...]) -> None:
         """Log a trial that ended."""
-        if self._tracker is None:
-            return
         self.open_trial(record.number)
         metric, run = self._task.metric.name, self._trial
-        self._tracker.log_params(run, record.settings)
+        self._tracker.log_params(run, plain_settings(record.settings))
         self._tracker.set_tags(run, {"state": record.state} | ({"error": record.error} if record.error else {}))
         self._tracker.log_curve(run, f"fold_{metric}", record.scores)
+        self._tracker.log_curve(run, "fold_score", [-score for score in record.scores])
         self._tracker.log_curve(run, self._task.objective, trace)
         if record.scores:
             self._tracker.log_metrics(run, {f"cv_{metric}": record.score, "seconds": record.seconds})
-        self.close_trial("FAILED" if record.state == "failed" else "FINISHED")
         if record.state == "complete":
+            self._tracker.log_metrics(run, {"mean_test_score": -record.score})
             self._tracker.log_metrics(self._parent, {f"cv_{metric}": record.score}, record.number)
+        self.close_trial("FAILED" if record.state == "failed" else "FINISHED")
 
     def close_trial(self, status: str) -> None:
         """End the run of a trial, if one is open."""
-        if self._tracker is not None and self._trial:
+        if self._trial:
             self._tracker.end(self._trial, status)
         self._trial = ""
 
     def log_outcome(self, outcome: Outcome) -> None:
         """Log the best settings, the final fit and the hold-out."""
-        if self._tracker is None:
-            return
-        best, task = outcome.result.best, self._task
-        self._tracker.log_params(self._parent, {f"best.{name}": value for name, value in best.settings.items()})
+        best, task, settings = outcome.result.best, self._task, plain_settings(outcome.result.best.settings)
+        self._tracker.log_params(self._parent, {f"best.{name}": value for name, value in settings.items()})
+        self._tracker.log_metrics(self._parent, {"best.mean_test_score": -best.score})
         self._tracker.log_curve(self._parent, task.objective, task.trace(outcome.model))
         for name, figures in outcome.figures.items():
             self._tracker.log_metrics(self._parent, figures.metrics(f"holdout.{name.replace(' ', '_')}."))
         self._tracker.set_tags(self._parent, {"interrupted": outcome.result.interrupted, "best_trial": best.number})
 
-    def log_files(self, files: list[Path]) -> None:
-        """Log the files of the results."""
-        if self._tracker is not None:
-            for path in files:
-                self._tracker.log_artifact(self._parent, path)
+    def log_files(self, files: list[Path], outcome: Outcome) -> None:
+        """Log the files of the results, and the model as MLflow serves it."""
+        for path in files:
+            self._tracker.log_artifact(self._parent, path)
+        if not isinstance(self._tracker, _Silent):
+            log_model(self._tracker, self._parent, outcome.model, self._task.example(), "skpref tune")
 
     def end(self, status: str) -> None:
         """End the parent."""
-        if self._tracker is not None:
-            self._tracker.end(self._parent, status)
+        self._tracker.end(self._parent, status)
+
+
+class _Silent:
+    """A tracker that logs nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., str]:
+        return lambda *_: ""
 
 
 @contextmanager

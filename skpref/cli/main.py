@@ -1,4 +1,4 @@
-"""The command from the first argument to the exit code: options, signals, errors in one line."""
+"""From what was typed to an exit code: options, signals, errors in one line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,13 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from skpref._text import printable, printable_lines
 from skpref.cli.files import say_note
-from skpref.cli.options import Demo, Elicit, Fit, Predict, Rank, Sync, Tune, parse
+from skpref.cli.options import COMMANDS, Fit, Run, Tune, parse
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# By name: --help and --version need not wait for numba.
-_COMMANDS = {
-    Tune: "skpref.cli.tune:tune",
-    Demo: "skpref.cli.tune:demo",
-    Fit: "skpref.cli.tune:fit",
-    Predict: "skpref.cli.predict:predict",
-    Rank: "skpref.cli.rank:rank",
-    Elicit: "skpref.cli.elicit:elicit",
-    Sync: "skpref.cli.sync:sync",
-}
+_RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,13 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
             stream.reconfigure(errors="backslashreplace")
-    with _printable_streams(), _ends_in_order(), warnings.catch_warnings():
+    with _wrapped(Printable), _ends_in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
         try:
             options = parse(sys.argv[1:] if argv is None else argv)
-            run = pkgutil.resolve_name(_COMMANDS[type(options)])
-            with _without_reader(options):
+            run = pkgutil.resolve_name(_RUNS[type(options)])
+            # A command that writes files finishes its work, even if nobody reads its output any more.
+            with _wrapped(Patient if isinstance(options, Tune | Fit | Run) else Stream):
                 code = int(run(options))
             _flush()
         except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough
@@ -63,14 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-class Printable:
-    """A stream that writes control characters as in Python: text from a file does not steer the terminal."""
+class Stream:
+    """A stream that writes to another one."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write."""
+        self._stream.write(text)
+        return len(text)
+
+
+class Printable(Stream):
+    """A stream that writes control characters as in Python: text from a file does not steer the terminal."""
 
     def write(self, text: str) -> int:
         """Write."""
@@ -78,50 +79,37 @@ class Printable:
         return len(text)
 
 
-@contextmanager
-def _printable_streams() -> Iterator[None]:
-    out, err = (None if stream is None else cast("TextIO", Printable(stream)) for stream in (sys.stdout, sys.stderr))
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
-
-
-class Patient:
+class Patient(Stream):
     """A stream that ignores a reader who leaves, as in ``skpref tune ... | head``."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write."""
-        try:
+        with self._without_reader():
             self._stream.write(text)
-        except BrokenPipeError:
-            _discard(self._stream)
         return len(text)
 
     def flush(self) -> None:
         """Write what waits to be written."""
-        try:
+        with self._without_reader():
             self._stream.flush()
+
+    @contextmanager
+    def _without_reader(self) -> Iterator[None]:
+        try:
+            yield
         except BrokenPipeError:
             _discard(self._stream)
 
 
 @contextmanager
-def _without_reader(options: Any) -> Iterator[None]:
-    """Finish the work of a command that writes files, even if nobody reads its output any more."""
-    if not isinstance(options, Tune | Fit) or sys.stdout is None or sys.stderr is None:
-        yield
-        return
-    out, err = cast("TextIO", Patient(sys.stdout)), cast("TextIO", Patient(sys.stderr))
+def _wrapped(kind: type[Stream]) -> Iterator[None]:
+    """Let output go through a stream of a kind; streams may be closed."""
+    out, err = (None if stream is None else cast("TextIO", kind(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield
 
 
-def _discard(stream: TextIO) -> None:
+def _discard(stream: Any) -> None:
     """Let what is still written go to the null device."""
     with suppress(OSError, ValueError, AttributeError):  # not all streams are files
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -159,10 +147,9 @@ def _in_a_line(error: Exception) -> str:
     hint = ""
     if isinstance(error, FileNotFoundError):
         path = Path(os.fsdecode(error.filename))
-        names = (
-            [entry.name for entry in path.parent.iterdir() if entry.name != path.name] if path.parent.is_dir() else []
-        )
-        near = difflib.get_close_matches(path.name, names[:5000], n=1, cutoff=0.8)
+        others = path.parent.iterdir() if path.parent.is_dir() else ()
+        names = [entry.name for entry in others if entry.name != path.name][:5000]
+        near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"{error.filename}: {error.strerror}{hint}"
 

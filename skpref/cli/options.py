@@ -1,22 +1,21 @@
-"""What can be typed: the parser, the TOML file of ``skpref run``, and one record of options for each command."""
+"""What can be typed: one table of options, from which the parser, the keys of TOML files and the hints are made."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field, replace
+import inspect
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skpref._text import nearest
 from skpref._version import __version__
-from skpref.cli.experiment import PAIRS, SIDES, by_key, read_arguments
-from skpref.cli.files import nearest
 from skpref.cli.values import (
     at_least,
+    finite,
     read_encoding,
-    read_gain,
     read_names,
     read_path,
-    read_positive,
     read_separator,
     read_setting,
     read_share,
@@ -25,120 +24,205 @@ from skpref.cli.values import (
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-
-class Model(NamedTuple):
-    """A model that can be tuned."""
-
-    reader: str  # function that makes the task from the options; by name, since --help need not wait for numba
-    about: str  # a few words for --help
-    options: tuple[str, ...]  # options that not all models have
-
-
-_COMPARISONS = (
-    *SIDES,
-    "item",
-    "item_ratings",
-    "features",
-    "covariates",
-    "label",
-    "items",
-    "id",
-    "group",
-    "time_split",
-    "max_inducing",
-)
-_RATINGS = (*PAIRS, "levels", "duplicates", "sweeps", "factors")
-_FEATURES = ("label", "features", "group")
-
-# A model is a line here, a function that reads its data, and its options in the parser.
+# A model is a line here, a function that reads its data, and the options that name it: what makes the task from the
+# options (by name, since --help need not wait for numba), and a few words for --help.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one utility for each item", _COMPARISONS),
-    "crowd": Model(
-        "skpref.cli.tasks.comparisons:read",
-        "comparisons by users: a consensus and personal utilities",
-        (*_COMPARISONS, "user", "users", "groups"),
-    ),
-    "m3f": Model("skpref.cli.tasks.ratings:read", "ratings: factors of users and items", _RATINGS),
-    "ipm3f": Model(
-        "skpref.cli.tasks.ratings:read", "ratings: binary features of users; their number is learnt", _RATINGS[:-1]
-    ),
-    "ordinal": Model(
-        "skpref.cli.tasks.features:read_ordinal",
-        "features with ordered labels: a Gaussian process",
-        (*_FEATURES, "class_order"),
-    ),
-    "fm": Model("skpref.cli.tasks.labels:read", "a number by user and item: a factorization machine", PAIRS),
-    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: a factorization machine", PAIRS),
-    "fm-ordinal": Model(
-        "skpref.cli.tasks.labels:read",
-        "ratings as levels by user and item: a factorization machine",
-        (*PAIRS, "levels"),
-    ),
-    "svgp": Model(
-        "skpref.cli.tasks.features:read_sparse",
-        "features with a number: a sparse Gaussian process",
-        (*_FEATURES, "max_inducing"),
-    ),
-    "svgp-classifier": Model(
-        "skpref.cli.tasks.features:read_sparse",
-        "features with one of two classes: a sparse Gaussian process",
-        (*_FEATURES, "max_inducing"),
-    ),
+    "gppl": ("comparisons:read", "comparisons: one utility for each item"),
+    "crowd": ("comparisons:read", "comparisons by users: a consensus and personal utilities"),
+    "m3f": ("ratings:read", "ratings: factors of users and items"),
+    "ipm3f": ("ratings:read", "ratings: binary features of users; their number is learnt"),
+    "ordinal": ("features:read_ordinal", "features with ordered labels: a Gaussian process"),
+    "fm": ("labels:read", "a number by user and item: a factorization machine"),
+    "fm-classifier": ("labels:read", "0 or 1 by user and item: a factorization machine"),
+    "fm-ordinal": ("labels:read", "ratings as levels by user and item: a factorization machine"),
+    "svgp": ("features:read_sparse", "features with a number: a sparse Gaussian process"),
+    "svgp-classifier": ("features:read_sparse", "features with one of two classes: a sparse Gaussian process"),
 }
-_SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
-Strategy = Literal["random", "mean", "variance", "information", "determinant"]
+STRATEGIES = "random", "mean", "variance", "information", "determinant"
+TRAVELLERS = "travellers"
+SPOOL = Path("mlruns/spool")
+
+
+class Place(NamedTuple):
+    """Where an option stands in the help, and which models have it."""
+
+    group: str | None = None
+    models: tuple[str, ...] = ()  # all models, if none is named
+
+    def of(self, *models: str) -> Place:
+        """Return the same group with other models."""
+        return Place(self.group, models)
+
+
+_PAIRS, _CHAINS, _ROWS = ("gppl", "crowd"), ("m3f", "ipm3f"), ("ordinal", "svgp", "svgp-classifier")
+_STARS = (*_CHAINS, "fm", "fm-classifier", "fm-ordinal")
+_FILE, _JOB, _FIT, _ALONE = Place("file"), Place("job"), Place("fit"), Place()
+_COMPARED, _RATED, _LABELLED = Place("comparisons", _PAIRS), Place("ratings", _STARS), Place("rows with labels")
 
 
 # ------------------------------------------------------------------------------------------------------------- options
+def _option(text: str, place: Any = _ALONE, default: Any = None, **more: Any) -> Any:
+    """Return a field with an option: `toml` is its section and key in a TOML file; other entries are argparse's."""
+    return field(default=default, kw_only=True, metadata={"help": text, "place": place, **more})
+
+
+def _argument(text: str, metavar: str, **more: Any) -> Any:
+    """Return a field that is typed without its name."""
+    return field(metadata={"help": text, "place": _ALONE, "type": read_path, "metavar": metavar, **more})
+
+
+def _name(text: str, place: Place = _ALONE, metavar: str = "COLUMN") -> Any:
+    return _option(text, place, type=read_text, metavar=metavar)
+
+
+def _names(text: str, place: Place = _ALONE, metavar: str = "A,B,...") -> Any:
+    return _option(text, place, type=read_names, metavar=metavar)
+
+
+def _path(text: str, place: Place = _ALONE, metavar: str = "FILE", **more: Any) -> Any:
+    return _option(text, place, type=read_path, metavar=metavar, **more)
+
+
+def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None, **more: Any) -> Any:
+    return _option(text, place, default, **{"type": at_least(low), "metavar": "N", **more})
+
+
+def _json(text: str = "print JSON to standard output, and messages to standard error", place: Place = _ALONE) -> Any:
+    return _option(text, place, default=False, action="store_true", toml=None)
+
+
+Names = tuple[str, ...] | None
+
+
 @dataclass(frozen=True)
-class Data:
+class Text:
+    """How text is written, and what is done with cells that hold nothing."""
+
+    separator: str | None = _option(
+        "separator of cells: one character, ::, or tab, comma, semicolon, bar, space (default: detected)",
+        **{"place": _FILE, "type": read_separator, "metavar": "CHARACTER"},
+    )
+    decimal: str | None = _option("decimal separator of all text files (default: .)", _FILE, choices=(".", ","))
+    encoding: str | None = _option(
+        "encoding of all text files (default: utf-8)", _FILE, type=read_encoding, metavar="NAME"
+    )
+    missing: str | None = _option(
+        "what to do with incomplete rows, where a cell is empty or has text such as NA for a number (default: error)",
+        **{"place": _FILE, "choices": ("error", "drop")},
+    )
+
+
+@dataclass(frozen=True)
+class File(Text):
+    """The same, and the columns of the items; of `tune`, `fit` and `predict`."""
+
+    left: str | None = _name("column of the left items (default: left, or model_a)", _FILE.of(*_PAIRS))
+    right: str | None = _name("column of the right items (default: right, or model_b)", _FILE.of(*_PAIRS))
+    columns: Names = _names("names of the columns, if the file has no header", _FILE)
+
+
+@dataclass(frozen=True)
+class Data(File):
     """Where the data are and what they mean; of `tune`, `run`, `demo` and `fit`."""
 
-    data: Path | None  # file of comparisons, ratings or rows; None: the choices of travellers
-    model: str = "gppl"
-    items: Path | None = None
-    id: str | None = None
-    users: Path | None = None
-    group: str | None = None
-    time_split: str | None = None
-    max_inducing: int | None = None
-    user: str | None = None
-    item: str | None = None
-    rating: str | None = None
-    item_ratings: tuple[str, ...] | None = None
-    levels: tuple[str, ...] | None = None
-    duplicates: str | None = None
-    sweeps: int | None = None
-    factors: int | None = None
-    left: str | None = None
-    right: str | None = None
-    winner: str | None = None
-    loser: str | None = None
-    score: tuple[str, ...] | None = None
-    ranking: tuple[str, ...] | None = None
-    contest: tuple[str, ...] | None = None
-    rank: str | None = None
-    offered: tuple[str, ...] | None = None
-    chosen: str | None = None
-    worst: str | None = None
-    item_ranks: tuple[str, ...] | None = None
-    missing: str | None = None
-    on_self: str | None = None
-    covariates: tuple[str, ...] | None = None
-    groups: tuple[str, ...] | None = None
-    label: str | None = None
-    weight: str | None = None
-    separator: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    columns: tuple[str, ...] | None = None
-    features: tuple[str, ...] | None = None
-    class_order: tuple[str, ...] | None = None
-    seed: int = 0
-    holdout: float = 0.2  # share that is held out; 0: one rating of each user
-    json: bool = False
+    data: Path | None = _argument("file of comparisons, ratings or rows", "DATA")  # None: the choices of travellers
+    model: str = _option(
+        "kind of model, see `skpref tune --help` (default: gppl)",
+        **{"default": "gppl", "choices": tuple(MODELS), "toml": ("model", "name")},
+    )
+    winner: str | None = _name("column of the winner: an id, or a word for its side", _COMPARED)
+    loser: str | None = _name("column of the loser; rows are then (winner, loser)", _COMPARED)
+    score: Names = _names(
+        "column of scores such as 2-1, or of the left score minus the right one; or two columns, A,B; the higher wins",
+        *(_COMPARED, "A[,B]"),
+    )
+    counts: Names = _names("columns of counts: wins of the left item, of the right one, and ties", _COMPARED, "A,B[,C]")
+    mirrored: str | None = _option(
+        "comparisons that are all listed for both sides: read each once, or as two answers (default: error)",
+        **{"place": _COMPARED, "choices": ("error", "drop", "keep")},
+    )
+    rest: str | None = _option(
+        "items that a ranking does not name: nothing is known, or they lost (default: error if it names one item)",
+        **{"place": _COMPARED, "choices": ("unknown", "lost")},
+    )
+    unranked: Names = _names("ranks that mean `not ranked`, such as 0,99; none: all are ranks", _COMPARED)
+    ranking: Names = _names("columns of rankings, the best first; cells at the end may be empty", _COMPARED)
+    item_ranks: Names = _names("columns of ranks, one for each item, with its name; 1 is the best", _COMPARED)
+    contest: Names = _names(
+        "column that tells rankings or choices apart, such as the race or the task, where a row is one --item: with "
+        "--rank (1 is the best) or --chosen (1 or 0); several columns, A,B, tell them apart together",
+        *(_COMPARED, "A[,B]"),
+    )
+    rank: str | None = _name("column of ranks, with --contest (default: rank)", _COMPARED)
+    offered: Names = _names(
+        "columns of items of which one was chosen; --chosen names the column of its id, or of its column", _COMPARED
+    )
+    chosen: str | None = _name(
+        "column of the choice (default: chosen); with --contest, 1 for the chosen item and 0 for others", _COMPARED
+    )
+    worst: str | None = _name("column of the worst item: best-worst scaling (MaxDiff); see --chosen", _COMPARED)
+    on_self: str | None = _option(
+        "rows that compare an item with itself (default: error)", _COMPARED, choices=("error", "drop")
+    )
+    covariates: Names = _names(
+        "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left",
+        *(_COMPARED, "A,B-C,..."),
+    )
+    groups: Names = _names(
+        "columns of groups with utilities of their own, such as a category; see rank --groups", _COMPARED.of("crowd")
+    )
+    weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
+    items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")
+    id: str | None = _name("column of ids in ITEMS (default: id)", _COMPARED)
+    users: Path | None = _path(
+        "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id, person, ...",
+        *(_COMPARED.of("crowd"), "USERS"),
+    )
+    group: str | None = _name(
+        "column of groups, such as persons, that are not divided in splits, so that tests are on unseen groups",
+        _COMPARED.of(*_PAIRS, *_ROWS),
+    )
+    time_split: str | None = _name(
+        "column of dates or numbers: the latest rows are held out, and folds are tested on later rows", _COMPARED
+    )
+    max_inducing: int | None = _whole(
+        "largest number of inducing points; time grows with its square (default: 500)",
+        *(1, _COMPARED.of(*_PAIRS, "svgp", "svgp-classifier")),
+        metavar="M",
+        toml=("model", "max_inducing"),
+    )
+    user: str | None = _name("column of the users (default: user); also for --model crowd", _RATED.of("crowd", *_STARS))
+    item: str | None = _name("column of the rated or ranked items (default: item)", _RATED.of(*_PAIRS, *_STARS))
+    rating: str | None = _name("column of the ratings (default: rating)", _RATED)
+    item_ratings: Names = _names(
+        "columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "
+        '"Q3_*"; also for comparisons, where the higher rating wins',
+        _RATED.of(*_PAIRS, *_STARS),
+    )
+    levels: Names = _names(
+        "all levels, low to high (default: the numbers in the file)", _RATED.of(*_CHAINS, "fm-ordinal")
+    )
+    duplicates: str | None = _option(
+        "what to do with different ratings of an item by one user (default: error)",
+        **{"place": _RATED.of(*_CHAINS), "choices": ("error", "mean", "last")},
+    )
+    sweeps: int | None = _whole(
+        "sweeps of a chain, a fifth of them burn-in (default: 50)", 2, _RATED.of(*_CHAINS), toml=("model", "sweeps")
+    )
+    factors: int | None = _whole(
+        "largest number of factors (default: 100)", 1, _RATED.of("m3f"), metavar="K", toml=("model", "factors")
+    )
+    label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
+    features: Names = _names(
+        "columns of features (default: all columns except label, id, weight and group); with --contest, those of the "
+        "items, such as brand,price; words become columns of 0 and 1",
+        _LABELLED.of(*_PAIRS, *_ROWS),
+    )
+    class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
+    seed: int = _whole("random seed (default: 0)", 0, _JOB, 0)
+    json: bool = _json(place=_JOB)
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -146,34 +230,81 @@ class Data:
         return self.data, self.items, self.users
 
     def __post_init__(self) -> None:
-        for option in _SPECIAL:
-            if option not in MODELS[self.model].options and getattr(self, option) is not None:
-                owners = [name for name, model in MODELS.items() if option in model.options]
+        for option in options_of(type(self)):
+            models = option.metadata["place"].models
+            if models and self.model not in models and getattr(self, option.name) is not None:
+                owners = [name for name in MODELS if name in models]
                 shown = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
-                raise DataError(f"--{option.replace('_', '-')} is for --model {shown}, not for {self.model}")
+                raise DataError(f"{flag_of(option.name)} is for --model {shown}, not for {self.model}")
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
-        if self.features is not None and self.model in {"gppl", "crowd"} and (self.items or not self.contest):
+        if self.features is not None and self.model in _PAIRS and (self.items or not self.contest):
             raise DataError("--features of items needs --contest, where a row is one item, and no --items")
-        if not self.holdout and self.model not in {"m3f", "ipm3f"}:
-            raise DataError(
-                "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"
-            )
 
 
 @dataclass(frozen=True)
 class Tune(Data):
-    """`tune`, `run` and `demo`."""
+    """Tune a model on a file: search for settings, test on held-out rows, write report, plots and model.
 
-    trials: int = 30
-    timeout: float | None = None
-    out: Path = Path("skpref-out")
-    folds: int | None = None  # None: as many as the task has by default
-    storage: str | None = None
-    experiment: str = "skpref"
-    mlflow: bool = True
-    space: Mapping[str, Any] = field(default_factory=dict)  # [space] of the TOML file
-    file: Path | None = None  # the TOML file
+    models:
+    {models}
+
+    Files are CSV, JSON (a list, or one record in each line) or Parquet, and may be compressed by gzip.
+    - is standard input.
+    A file of comparisons has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie);
+    or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad); or winner, loser. A
+    column weight is optional. --model crowd also needs a column user. For columns with other names use
+    --left, --right, --label, --winner, --loser, --score, --weight, --user. Further columns are ignored.
+    With --model crowd some comparisons of each user are held out, and annotators.csv says how far each
+    user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
+    A file of ratings has the columns user, item, rating and, optionally, weight. Some ratings of each
+    user are held out. A grid of ratings has one row for each person and one column for each item:
+    --item-ratings "Q3_*" --user PERSON.
+    A row of choices has several items: --offered A,B,C --chosen COLUMN, for MaxDiff also --worst COLUMN.
+    Or a row is one of the items of a task: --contest PERSON,TASK --item COLUMN --chosen COLUMN.
+    A file of rows has a column label and numeric features.
+    """
+
+    trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
+    timeout: float | None = _option(
+        "seconds after which no further trial begins", _JOB, type=finite("positive"), metavar="S"
+    )
+    out: Path = _path(
+        "folder of results (default: skpref-out)",
+        *(_JOB, "DIR"),
+        default=Path("skpref-out"),
+        toml=("output", "folder"),
+    )
+    folds: int | None = _whole(
+        "folds of the cross-validation (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB
+    )
+    holdout: float = _option(
+        "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user",
+        **{"place": _JOB, "default": 0.2, "type": read_share, "metavar": "SHARE"},
+    )
+    storage: str | None = _name(
+        "file, or address of a database, for finished trials: the same command resumes from them", _JOB, "FILE"
+    )
+    experiment: str = _option(
+        "MLflow experiment (default: skpref)",
+        **{
+            "place": _JOB,
+            "default": "skpref",
+            "type": read_text,
+            "metavar": "NAME",
+            "toml": ("tracking", "experiment"),
+        },
+    )
+    mlflow: bool = _option("do not track", _JOB, default=True, action="store_false", toml=("tracking", "mlflow"))
+    space: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # [space] of the TOML file
+    file: Path | None = field(default=None, kw_only=True)  # the TOML file
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.holdout and self.model not in _CHAINS:
+            raise DataError(
+                "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"
+            )
 
     @property
     def again(self) -> str:
@@ -184,136 +315,192 @@ class Tune(Data):
 
 @dataclass(frozen=True)
 class Demo(Tune):
-    """`demo`."""
+    """Run `tune` on simulated battles of language models whose judges like long answers.
 
-    dataset: Literal["arena", "travellers"] = "arena"
+    Or, in one to two minutes, on the choices of 210 travellers among air, train, bus and car (Greene and Hensher;
+    statsmodels' modechoice), holding out whole travellers.
+    """
+
+    data: Path | None = field(default=None, kw_only=True)
+    dataset: str = _option("default: arena", default="arena", choices=("arena", TRAVELLERS))
+    model: str = _option("model (default: gppl)", default="gppl", choices=("gppl",))
+    max_inducing: int | None = _whole("largest number of inducing points (default: 150)", 1, metavar="M")
+    trials: int = _whole("trials of the search (default: 10)", 1, _JOB, 10)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Do what `tune` does, with the options in a TOML file.
+
+    Its sections are [data], [model], [search], [space], [tracking] and [output]. Keys are the options
+    of `tune`. In [space], a setting has one value, a list of values, or
+    {{ low = ..., high = ..., log = true }}. Paths are relative to the folder of the file. The same
+    file gives the same numbers. With storage in [search], a run that was stopped or killed resumes
+    from its finished trials when it is started again.
+
+    example:
+      [data]
+      file = "comparisons.csv"
+      items = "items.csv"
+      [model]
+      name = "gppl"
+      [search]
+      trials = 30
+      seed = 1
+      storage = "study.journal"
+      [tracking]
+      mlflow = false
+    """
+
+    file: Path = _argument("", "EXPERIMENT.toml")
+    out: Path | None = _path("folder of results, instead of the one in the file", metavar="DIR")
+    json: bool = _json()
 
 
 @dataclass(frozen=True)
 class Fit(Data):
-    """`fit`."""
+    """Fit one model to a whole file, with default or other settings, and save it.
 
-    settings: tuple[tuple[str, Any], ...] = ()  # parameters of the estimator
-    out: Path = Path("model.skpref")
+    Files and models are the same as for `tune`.
+    """
 
-
-@dataclass(frozen=True)
-class Predict:
-    """`predict`."""
-
-    model: Path
-    data: Path
-    user: str | None
-    item: str | None
-    left: str | None
-    right: str | None
-    separator: str | None
-    encoding: str | None
-    decimal: str | None
-    columns: tuple[str, ...] | None
-    missing: str | None
-    top: int
-    out: Path | None
-    json: bool
+    settings: Sequence[tuple[str, Any]] | None = _option(
+        "a parameter of the estimator, such as C=0.1 or kernel=auto; repeat the option for several",
+        **{"place": _FIT, "type": read_setting, "action": "append", "flag": "--set", "metavar": "NAME=VALUE"},
+    )
+    out: Path = _path("model file (default: model.skpref)", _FIT, default=Path("model.skpref"))
 
 
 @dataclass(frozen=True)
-class Rank:
-    """`rank`."""
+class Predict(File):
+    """Add columns of predictions to a file.
 
-    model: Path
-    items: Path | None
-    id: str | None
-    user: str | None
-    scale: Literal["utility", "elo"]
-    top: int
-    out: Path | None
-    json: bool
-    groups: tuple[str, ...] | None = None
-    separator: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    missing: str | None = None
+    These are the probability that left is preferred (from columns left, right and, for a crowd, user), the rating of
+    an item by a user (from user, item), or the label of features.
+    """
+
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
+    data: Path = _argument("CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input", "DATA")
+    user: str | None = _name("column of users (default: user)")
+    item: str | None = _name("column of items (default: item)")
+    top: int = _whole("rows to print (default: 20)", 1, default=20)
+    out: Path | None = _path("write all rows to this CSV file")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
+class Rank(Text):
+    """Rank items by their features.
+
+    ITEMS has a column id and the features that the model was tuned with, in any order; other columns are ignored. A
+    model without features ranks the items of its data. A model of a crowd ranks by the consensus, or by the utilities
+    of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated. A model
+    of features ranks the rows of ITEMS by their predictions.
+    """
+
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
+    items: Path | None = _argument("what to rank; default: all known items", "ITEMS", nargs="?")
+    id: str | None = _name("column of ids in ITEMS (default: id)")
+    groups: Names = _names(
+        "groups in which to rank, with a model that was learnt with --groups", metavar="COLUMN=GROUP,..."
+    )
+    user: str | None = _name("id of the user for whom items are ranked, in a crowd or of ratings", metavar="ID")
+    scale: str = _option(
+        "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500",
+        **{"default": "utility", "choices": ("utility", "elo")},
+    )
+    top: int = _whole("items to print (default: 20)", 1, default=20)
+    out: Path | None = _path("write the whole ranking to this CSV file")
+    json: bool = _json()
 
 
 @dataclass(frozen=True)
 class Elicit:
-    """`elicit`."""
+    """Ask questions in the terminal, and print what follows from the answers.
 
-    model: Path
-    user: str | None
-    candidates: Path | None
-    strategy: Strategy
-    questions: int
-    min_gain: float
-    session: Path | None
-    out: Path | None
-    top: int
-    json: bool
-    seed: int
+    That is: estimates, their uncertainty, recommendations, the next question. MODEL is a model of comparisons (answers
+    1 or 2), of ratings, or a Pipeline of OneHotDesign and a factorization machine (answers y or n, or a number). s
+    skips a question, u takes the last answer back, q quits. The file of the model is not changed.
+    """
+
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
+    user: str | None = _name(
+        "id of the user who answers, with a model of several users (default: a new user)", metavar="ID"
+    )
+    candidates: Path | None = _path(
+        "file of possible questions: a column item, or left and right for comparisons (default: all items)"
+    )
+    strategy: Any = _option("how to choose questions (default: determinant)", default="determinant", choices=STRATEGIES)
+    questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
+    min_gain: float = _option(
+        "stop when the expected information gain of every question is below this, in nats (default: 0)",
+        **{"default": 0.0, "type": finite("at least 0"), "metavar": "G"},
+    )
+    session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")
+    out: Path | None = _path("write a copy of the model that has learnt from the answers")
+    top: int = _whole("items to print (default: 10)", 1, default=10)
+    json: bool = _json("print the result as JSON, and questions to standard error")
+    seed: int = _whole("random seed (default: 0)", 0, default=0)
 
 
 @dataclass(frozen=True)
 class Sync:
-    """`mlflow-sync`."""
+    """Send runs that MLflow could not receive earlier.
 
-    DEFAULT: ClassVar[Path] = Path("mlruns/spool")
-    spool: Path
-    tracking_uri: str | None
-    experiment: str | None
-    json: bool
+    If the MLflow store fails, fits continue and their runs are kept in a folder. This command sends them. Nothing is
+    sent twice, and what has arrived is deleted from the folder.
+    """
+
+    spool: Path = _argument(f"folder named in the warning (default: {SPOOL})", "FOLDER", nargs="?", default=SPOOL)
+    tracking_uri: str | None = _option(
+        "the store (default: the store of the run; an address with a password is not remembered)", metavar="URI"
+    )
+    experiment: str | None = _option("send to this experiment instead (created if necessary)", metavar="NAME")
+    json: bool = _json("print JSON for programs")
 
 
-def parse(argv: Sequence[str]) -> Any:
-    """Return the options of the command that was typed."""
-    values = vars(_parser().parse_args(argv))
-    kind = values.pop("kind")
-    return _read_experiment(**values) if kind is None else kind(**values)
+# ------------------------------------------------------------------------------------------------------------- commands
+# A command has options, whose docstring is its description, the function that runs it (by name: --help and --version
+# need not wait for numba), and a line in the list of commands.
+COMMANDS: dict[str, tuple[Any, str, str]] = {
+    "tune": (Tune, "tune:tune", "tune a model on a file of comparisons, ratings or labelled rows"),
+    "run": (Run, "experiment:run", "tune a model with the options in a TOML file"),
+    "demo": (Demo, "tune:demo", "tune a model on simulated battles, or on real data with --dataset"),
+    "fit": (Fit, "tune:fit", "fit a model with given settings, without a search"),
+    "predict": (Predict, "predict:predict", "predict the rows of a file with a saved model"),
+    "rank": (Rank, "rank:rank", "rank items with a saved model, or recommend items to a user"),
+    "elicit": (Elicit, "elicit:elicit", "ask a person the most informative questions, and learn from the answers"),
+    "mlflow-sync": (Sync, "sync:sync", "send runs that MLflow could not receive earlier"),
+}
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a field as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def options_of(kind: type[Any]) -> Iterator[Field[Any]]:
+    """Yield the fields of a command that can be typed; of `demo`, its own and those of any search."""
+    for option in fields(kind):
+        own = kind is not Demo or option.name in Demo.__annotations__ or option.metadata.get("place") == _JOB
+        if own and option.metadata:
+            yield option
+
+
+def keys_of_toml() -> dict[str, dict[str, Field[Any]]]:
+    """Return the options of `tune` by section and key of a TOML file."""
+    sections: dict[str, dict[str, Field[Any]]] = {
+        name: {} for name in ("data", "model", "search", "tracking", "output")
+    }
+    for option in options_of(Tune):
+        usual = "search" if option.metadata["place"] == _JOB else "data", option.name
+        place = option.metadata.get("toml", usual)
+        if place is not None and option.name != "data":
+            sections[place[0]][place[1]] = option
+    return sections
 
 
 # --------------------------------------------------------------------------------------------------------------- parser
-_MODEL = "file that `tune`, `run`, `fit` or skpref.save wrote"
-_JSON = "print JSON to standard output, and messages to standard error"
-_MAX_INDUCING = "largest number of inducing points; time grows with its square (default: {})"
-_ABOUT_TUNE = """Tune a model on a file: search for settings, test on held-out rows, write report, plots and model.
-
-models:
-{models}
-
-Files are CSV, JSON (a list, or one record in each line) or Parquet, and may be compressed by gzip.
-- is standard input.
-A file of comparisons has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie);
-or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad); or winner, loser. A
-column weight is optional. --model crowd also needs a column user. For columns with other names use
---left, --right, --label, --winner, --loser, --score, --weight, --user. Further columns are ignored.
-With --model crowd some comparisons of each user are held out, and annotators.csv says how far each
-user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
-A file of ratings has the columns user, item, rating and, optionally, weight. Some ratings of each
-user are held out. A grid of ratings has one row for each person and one column for each item:
---item-ratings "Q3_*" --user PERSON.
-A row of choices has several items: --offered A,B,C --chosen COLUMN, for MaxDiff also --worst COLUMN.
-Or a row is one of the items of a task: --contest PERSON,TASK --item COLUMN --chosen COLUMN.
-A file of rows has a column label and numeric features."""
-_ABOUT_RUN = """Do what `tune` does, with the options in a TOML file. Its sections are [data], [model], [search],
-[space], [tracking] and [output]. Keys are the options of `tune`. In [space], a setting has one
-value, a list of values, or { low = ..., high = ..., log = true }. Paths are relative to the folder
-of the file. The same file gives the same numbers. With storage in [search], a run that was stopped
-or killed resumes from its finished trials when it is started again.
-
-example:
-  [data]
-  file = "comparisons.csv"
-  items = "items.csv"
-  [model]
-  name = "gppl"
-  [search]
-  trials = 30
-  seed = 1
-  storage = "study.journal"
-  [tracking]
-  mlflow = false"""
-
-
 _ABOUT_SET = "; --set is an option of `skpref fit`; a search takes settings from the section [space] of `skpref run`"
 
 
@@ -337,12 +524,12 @@ class _Parser(argparse.ArgumentParser):
         name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
         longer = [option for option in options if len(name) > 2 and option.startswith(name)]
         hint = f"; did you mean {min(longer, key=len)!r}?" if longer else nearest(name, options)
-        hint = _ABOUT_SET if name == "--set" else hint
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{_ABOUT_SET if name == '--set' else hint}")
 
 
-def _parser(parser_class: type[_Parser] = _Parser) -> argparse.ArgumentParser:
-    parser = parser_class(
+def parse(argv: Sequence[str]) -> Any:
+    """Return the options of the command that was typed."""
+    parser = _Parser(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
         epilog="`skpref COMMAND --help` lists all options. Exit codes: 0 = done, also if a search was stopped after a "
@@ -351,309 +538,34 @@ def _parser(parser_class: type[_Parser] = _Parser) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"skpref {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_tune, _add_run, _add_demo, _add_fit, _add_predict, _add_rank, _add_elicit, _add_sync):
-        add(commands)
-    return parser
+    for name, (kind, _, about) in COMMANDS.items():
+        _add_command(commands, name, kind, about)
+    values = vars(parser.parse_args(argv))
+    return values.pop("kind")(**values)
 
 
-def _add_tune(commands: Any) -> None:
-    models = "\n".join(f"  {name:<15} {model.about}" for name, model in MODELS.items())
-    tune = commands.add_parser(
-        "tune",
-        usage="%(prog)s [OPTIONS] DATA",  # the whole list would hide the line that says what is wrong
-        help="tune a model on a file of comparisons, ratings or labelled rows",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=_ABOUT_TUNE.format(models=models),
+def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
+    models = "\n".join(f"  {model:<15} {what}" for model, (_, what) in MODELS.items())
+    description = (inspect.getdoc(kind) or "").format(models=models)
+    has_lines = "\n  " in description
+    parser = commands.add_parser(
+        name,
+        # The whole list of options would hide the line that says what is wrong.
+        usage="%(prog)s [OPTIONS] DATA" if kind in (Tune, Fit) else None,
+        help=about,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter,
     )
-    _add_data_options(tune)
-    _add_job_options(tune, trials=30)
-    tune.set_defaults(kind=Tune)
-
-
-def _add_run(commands: Any) -> None:
-    run = commands.add_parser(
-        "run",
-        help="tune a model with the options in a TOML file",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=_ABOUT_RUN,
-    )
-    run.add_argument("file", type=read_path, metavar="EXPERIMENT.toml")
-    run.add_argument("--out", type=read_path, metavar="DIR", help="folder of results, instead of the one in the file")
-    run.add_argument("--json", action="store_true", help=_JSON)
-    run.set_defaults(kind=None)
-
-
-def _add_data_options(parser: argparse.ArgumentParser) -> None:
-    """Add where the data are, and what they mean: of `tune` and of `fit`."""
-    parser.add_argument("data", type=read_path, metavar="DATA", help="file of comparisons, ratings or rows")
-    parser.add_argument(
-        "--model", choices=list(MODELS), default="gppl", help="kind of model, see `skpref tune --help` (default: gppl)"
-    )
-    _add_file_options(parser)
-    add = parser.add_argument_group("comparisons").add_argument
-    add("--winner", type=read_text, metavar="COLUMN", help="column of the winner: an id, or a word for its side")
-    add("--loser", type=read_text, metavar="COLUMN", help="column of the loser; rows are then (winner, loser)")
-    text = (
-        "column of scores such as 2-1, or of the left score minus the right one; or two columns, A,B; the higher wins"
-    )
-    add("--score", type=read_names, metavar="A[,B]", help=text)
-    text = "columns of rankings, the best first; cells at the end may be empty"
-    add("--ranking", type=read_names, metavar="A,B,...", help=text)
-    text = "columns of ranks, one for each item, with the name of the item; 1 is the best"
-    add("--item-ranks", type=read_names, metavar="A,B,...", help=text)
-    text = "column that tells rankings or choices apart, such as the race or the task, where a row is one --item: with "
-    text += "--rank (1 is the best) or --chosen (1 or 0); several columns, A,B, tell them apart together"
-    add("--contest", type=read_names, metavar="A[,B]", help=text)
-    add("--rank", type=read_text, metavar="COLUMN", help="column of ranks, with --contest (default: rank)")
-    text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
-    add("--offered", type=read_names, metavar="A,B,...", help=text)
-    text = "column of the choice (default: chosen); with --contest, 1 for the item that was chosen and 0 for the others"
-    add("--chosen", type=read_text, metavar="COLUMN", help=text)
-    text = "column of the worst item, as --chosen has the best one: best-worst scaling (MaxDiff)"
-    add("--worst", type=read_text, metavar="COLUMN", help=text)
-    text = "what to do with rows that compare an item with itself (default: error)"
-    add("--on-self", choices=["error", "drop"], help=text)
-    text = "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left"
-    add("--covariates", type=read_names, metavar="A,B-C,...", help=text)
-    text = "columns of groups with utilities of their own, such as a category, for --model crowd; see rank --groups"
-    add("--groups", type=read_names, metavar="A,B,...", help=text)
-    add("--weight", type=read_text, metavar="COLUMN", help="column of weights, of any kind of rows (default: weight)")
-    add("--items", type=read_path, help="file of the items' features")
-    add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    text = "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id, person, ..."
-    add("--users", type=read_path, help=text)
-    text = "column of groups, such as persons, that are not divided in splits, so that tests are on unseen groups"
-    add("--group", type=read_text, metavar="COLUMN", help=f"{text}; also for rows with labels")
-    text = "column of dates or numbers: the latest rows are held out, and folds are tested on later rows"
-    add("--time-split", type=read_text, metavar="COLUMN", help=text)
-    add("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
-    add = parser.add_argument_group("ratings").add_argument
-    text = "column of the users (default: user); also for --model crowd"
-    add("--user", type=read_text, metavar="COLUMN", help=text)
-    add("--item", type=read_text, metavar="COLUMN", help="column of the rated or ranked items (default: item)")
-    add("--rating", type=read_text, metavar="COLUMN", help="column of the ratings (default: rating)")
-    text = "columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "
-    text += '"Q3_*"; also for comparisons, where the higher rating wins'
-    add("--item-ratings", type=read_names, metavar="A,B,...", help=text)
-    add(
-        "--levels",
-        type=read_names,
-        metavar="A,B,...",
-        help="all levels, low to high (default: the numbers in the file)",
-    )
-    text = "what to do with different ratings of an item by one user (default: error)"
-    add("--duplicates", choices=["error", "mean", "last"], help=text)
-    add("--sweeps", type=at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
-    add("--factors", type=at_least(1), metavar="K", help="largest number of factors, for --model m3f (default: 100)")
-    add = parser.add_argument_group("rows with labels").add_argument
-    add("--label", type=read_text, metavar="COLUMN", help="column of the labels, also of comparisons (default: label)")
-    text = (
-        "columns of features (default: all columns except label, id, weight and group); with --contest, those of the "
-    )
-    text += "items, such as brand,price; words become columns of 0 and 1"
-    add("--features", type=read_names, metavar="A,B,...", help=text)
-    add(
-        "--class-order",
-        type=read_names,
-        metavar="A,B,...",
-        help="all labels, low to high (default: numbers as they are)",
-    )
-
-
-def _add_file_options(parser: argparse.ArgumentParser) -> None:
-    """Add how the file is written, and its columns of items: of `tune`, `fit` and `predict`."""
-    add = parser.add_argument_group("file").add_argument
-    add("--left", type=read_text, metavar="COLUMN", help="column of the left items (default: left, or model_a)")
-    add("--right", type=read_text, metavar="COLUMN", help="column of the right items (default: right, or model_b)")
-    text = "names of the columns, if the file has no header"
-    add("--columns", type=read_names, metavar="A,B,...", help=text)
-    _add_text_options(add)
-
-
-def _add_text_options(add: Any) -> None:
-    """Add how text is written, and what is done with cells that hold nothing."""
-    text = "separator of cells: one character, or tab, comma, semicolon, bar, space (default: detected)"
-    add("--separator", type=read_separator, metavar="CHARACTER", help=text)
-    add("--decimal", choices=[".", ","], help="decimal separator of numbers in all text files (default: .)")
-    add("--encoding", type=read_encoding, metavar="NAME", help="encoding of all text files (default: utf-8)")
-    text = "what to do with incomplete rows, where a cell is empty or has text such as NA for a number (default: error)"
-    add("--missing", choices=["error", "drop"], help=text)
-
-
-def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
-    add = parser.add_argument_group("job").add_argument
-    add("--trials", type=at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
-    add("--timeout", type=read_positive, metavar="S", help="seconds after which no further trial begins")
-    add(
-        "--out",
-        type=read_path,
-        default=Path("skpref-out"),
-        metavar="DIR",
-        help="folder of results (default: skpref-out)",
-    )
-    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
-    text = "folds of the cross-validation (default: 4; with ratings, one split that holds out some of each user)"
-    add("--folds", type=at_least(2), metavar="N", help=text)
-    text = "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user"
-    add("--holdout", type=read_share, default=0.2, metavar="SHARE", help=text)
-    text = "file, or address of a database, for finished trials: the same command resumes from them"
-    add("--storage", type=read_text, metavar="FILE", help=text)
-    add("--experiment", type=read_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
-    add("--no-mlflow", action="store_false", dest="mlflow", help="do not track")
-    add("--json", action="store_true", help=_JSON)
-
-
-def _add_demo(commands: Any) -> None:
-    demo = commands.add_parser(
-        "demo",
-        help="tune a model on simulated battles, or on real data with --dataset",
-        description="Run `tune` on simulated battles of language models whose judges like long answers; or, in one to "
-        "two minutes, on the choices of 210 travellers among air, train, bus and car (Greene and Hensher; "
-        "statsmodels' modechoice), holding out whole travellers.",
-    )
-    demo.add_argument("--dataset", choices=["arena", "travellers"], default="arena", help="default: arena")
-    demo.add_argument("--model", choices=["gppl"], default="gppl", help="model (default: gppl)")
-    demo.add_argument("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
-    _add_job_options(demo, trials=10)
-    demo.set_defaults(kind=Demo, data=None)
-
-
-def _add_fit(commands: Any) -> None:
-    fit = commands.add_parser(
-        "fit",
-        usage="%(prog)s [OPTIONS] DATA",
-        help="fit a model with given settings, without a search",
-        description="Fit one model to a whole file, with default or other settings, and save it. Files and models are "
-        "the same as for `tune`.",
-    )
-    _add_data_options(fit)
-    add = fit.add_argument_group("fit").add_argument
-    text = "a parameter of the estimator, such as C=0.1 or kernel=auto; repeat the option for several"
-    add("--set", type=read_setting, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
-    add(
-        "--out", type=read_path, default=Path("model.skpref"), metavar="FILE", help="model file (default: model.skpref)"
-    )
-    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
-    add("--json", action="store_true", help=_JSON)
-    fit.set_defaults(kind=Fit)
-
-
-def _add_predict(commands: Any) -> None:
-    predict = commands.add_parser(
-        "predict",
-        help="predict the rows of a file with a saved model",
-        description="Add columns of predictions to a file: the probability that left is preferred (from columns left, "
-        "right and, for a crowd, user), the rating of an item by a user (from user, item), or the label of features.",
-    )
-    add = predict.add_argument
-    add("model", type=read_path, metavar="MODEL", help=_MODEL)
-    add(
-        "data",
-        type=read_path,
-        metavar="DATA",
-        help="CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input",
-    )
-    add("--user", type=read_text, metavar="COLUMN", help="column of users (default: user)")
-    add("--item", type=read_text, metavar="COLUMN", help="column of items (default: item)")
-    _add_file_options(predict)
-    add("--top", type=at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
-    add("--out", type=read_path, metavar="FILE", help="write all rows to this CSV file")
-    add("--json", action="store_true", help=_JSON)
-    predict.set_defaults(kind=Predict)
-
-
-def _add_rank(commands: Any) -> None:
-    rank = commands.add_parser(
-        "rank",
-        help="rank items with a saved model, or recommend items to a user",
-        description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
-        "with, in any order; other columns are ignored. A model without features ranks the items of its data. A model "
-        "of a crowd ranks by the consensus, or by the utilities of one user. A model of ratings ranks items for one "
-        "user; m3f and ipm3f leave out what the user has rated. A model of features ranks the rows of ITEMS by their "
-        "predictions.",
-    )
-    add = rank.add_argument
-    add("model", type=read_path, metavar="MODEL", help=_MODEL)
-    add("items", type=read_path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
-    add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    text = "groups in which to rank, with a model that was learnt with --groups, such as category=code"
-    add("--groups", type=read_names, metavar="COLUMN=GROUP,...", help=text)
-    text = "id of the user for whom items are ranked, with a model of a crowd or of ratings"
-    add("--user", type=read_text, metavar="ID", help=text)
-    text = "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500"
-    add("--scale", choices=["utility", "elo"], default="utility", help=text)
-    _add_text_options(add)
-    add("--top", type=at_least(1), default=20, metavar="N", help="items to print (default: 20)")
-    add("--out", type=read_path, metavar="FILE", help="write the whole ranking to this CSV file")
-    add("--json", action="store_true", help=_JSON)
-    rank.set_defaults(kind=Rank)
-
-
-def _add_elicit(commands: Any) -> None:
-    elicit = commands.add_parser(
-        "elicit",
-        help="ask a person the most informative questions, and print what follows from the answers",
-        description="Ask questions in the terminal, and print what follows from the answers: estimates, their "
-        "uncertainty, recommendations, the next question. MODEL is a model of comparisons (answers 1 or 2), of "
-        "ratings, or a Pipeline of OneHotDesign and a factorization machine (answers y or n, or a number). s skips a "
-        "question, u takes the last answer back, q quits. The file of the model is not changed.",
-    )
-    add = elicit.add_argument
-    add("model", type=read_path, metavar="MODEL", help=_MODEL)
-    text = "id of the user who answers, with a model of several users (default: a new user)"
-    add("--user", type=read_text, metavar="ID", help=text)
-    text = "file of possible questions: a column item, or left and right for comparisons (default: all items)"
-    add("--candidates", type=read_path, metavar="FILE", help=text)
-    add(
-        "--strategy",
-        choices=get_args(Strategy),
-        default="determinant",
-        help="how to choose questions (default: determinant)",
-    )
-    add("--questions", type=at_least(1), default=20, metavar="N", help="largest number of questions (default: 20)")
-    text = "stop when the expected information gain of every question is below this, in nats (default: 0)"
-    add("--min-gain", type=read_gain, default=0.0, metavar="G", help=text)
-    text = "JSON file for questions and answers: the same command resumes from it"
-    add("--session", type=read_path, metavar="FILE", help=text)
-    add("--out", type=read_path, metavar="FILE", help="write a copy of the model that has learnt from the answers")
-    add("--top", type=at_least(1), default=10, metavar="N", help="items to print (default: 10)")
-    add("--json", action="store_true", help="print the result as JSON, and questions to standard error")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
-    elicit.set_defaults(kind=Elicit)
-
-
-def _add_sync(commands: Any) -> None:
-    sync = commands.add_parser(
-        "mlflow-sync",
-        help="send runs that MLflow could not receive earlier",
-        description="If the MLflow store fails, fits continue and their runs are kept in a folder. This command sends "
-        "them. Nothing is sent twice, and what has arrived is deleted from the folder.",
-    )
-    text = "folder named in the warning (default: mlruns/spool)"
-    sync.add_argument("spool", nargs="?", type=read_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
-    text = "the store (default: the store of the run; an address with a password is not remembered)"
-    sync.add_argument("--tracking-uri", metavar="URI", help=text)
-    sync.add_argument("--experiment", metavar="NAME", help="send to this experiment instead (created if necessary)")
-    sync.add_argument("--json", action="store_true", help="print JSON for programs")
-    sync.set_defaults(kind=Sync)
-
-
-# ----------------------------------------------------------------------------------------------------------- experiment
-class _Strict(_Parser):
-    """A parser that raises its complaints."""
-
-    def error(self, message: str) -> Any:
-        raise DataError(message)
-
-
-def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
-    """Read a TOML file as options of `skpref tune`."""
-    argv, space, has_file = read_arguments(file)
-    try:
-        values = vars(_parser(_Strict).parse_args(argv))
-        del values["kind"]
-        options = Tune(**values)
-    except DataError as error:
-        raise DataError(f"{file}: {by_key(str(error))}") from error
-    data = options.data if has_file else None
-    return replace(options, data=data, space=space, file=file, json=json, out=options.out if out is None else out)
+    parser.set_defaults(kind=kind)
+    groups: dict[str | None, Any] = {None: parser}
+    for option in options_of(kind):
+        more = {key: value for key, value in option.metadata.items() if key not in {"place", "toml", "flag"}}
+        group = option.metadata["place"].group
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        if not option.kw_only:
+            groups[group].add_argument(option.name, **more)
+            continue
+        off = more.get("action") == "store_false"
+        flag = option.metadata.get("flag") or flag_of(f"no_{option.name}" if off else option.name)
+        groups[group].add_argument(flag, dest=option.name, default=option.default, **more)

@@ -11,20 +11,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import printable
-from skpref.cli.files import (
-    USERS,
-    Format,
-    as_in_model,
-    by_text,
-    check_file,
-    complete_rows,
-    counted,
-    nearest,
-    read_sheet,
-    say_note,
-    write_csv,
-)
+from skpref._text import nearest, printable
+from skpref.cli.files import USERS, Format, as_in_model, by_text, complete_rows, counted, read_sheet, say_note
+from skpref.cli.output import check_file, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -46,14 +35,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
-    from skpref.data.row_shards import ColumnDesign
+    from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right"  # options that name columns
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
+MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
-Columns = dict[str, "NDArray[Any]"]
+Predicted = dict[str, "NDArray[Any]"]
 
 
 def predict(options: Predict) -> int:
@@ -61,16 +50,20 @@ def predict(options: Predict) -> int:
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
     sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
-    options = _with_trained_columns(options, sheet)
-    last = last_step(model)
-    rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
-    if not rules:
-        kinds = ", ".join(cls.__name__ for cls in _PREDICTED)
+    options, last = _with_trained_columns(options, sheet), last_step(model)
+    readers = [read for cls, read in _READERS.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
+    if not readers:
+        kinds = ", ".join(cls.__name__ for cls in _READERS)
         raise DataError(f"{options.model}: holds no fitted model that predicts rows of a file ({kinds})")
+
+    def read_and_predict(rows: Columns) -> tuple[Columns, Predicted]:
+        """Return the rows that are complete, and their predictions."""
+        return rows, predictions(model, readers[0](model, rows, options))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
-        sheet, predicted = complete_rows(sheet, lambda rows: (rows, rules[0](model, rows, options)), options.missing)
-    cells = {name: sheet.columns[name] for name in sheet.names if name not in predicted}
+        sheet, predicted = complete_rows(sheet, read_and_predict, options.missing)
+    cells = {name: sheet.values[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
@@ -89,18 +82,6 @@ def predict(options: Predict) -> int:
     return 0
 
 
-def _with_trained_columns(options: Predict, sheet: Sheet) -> Predict:
-    """Return options with the columns that the model was learnt from, where the file has them; options come first."""
-    trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
-    used: dict[str, Any] = {
-        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.columns
-    }
-    shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
-    if shown:
-        say_note(f"read {shown}, the columns that the model was learnt from")
-    return replace(options, **used)
-
-
 def load_model(path: Path, data: Path | None) -> Any:
     """Load a model; where the file of data is one, say that the two were swapped."""
     try:
@@ -111,42 +92,77 @@ def load_model(path: Path, data: Path | None) -> Any:
         raise
 
 
+def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
+    """Return options with the columns that the model was learnt from, where the file has them; options come first."""
+    trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
+    used: dict[str, Any] = {
+        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.values
+    }
+    shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
+    if shown:
+        say_note(f"read {shown}, the columns that the model was learnt from")
+    return replace(options, **used)
+
+
 def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else cut(value)
 
 
-def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
+# --------------------------------------------------------------------------------------------------------- predictions
+def predictions(model: Any, X: NDArray[Any]) -> Predicted:
+    """Return what a model says of rows, the most important column first."""
+    last = last_step(model)
+    if isinstance(last, GPPLClassifier | CrowdGPPL):
+        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+        if model.likelihood_.ties_are_answers:
+            predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+        return predicted
+    if isinstance(last, VariationalFMClassifier):
+        return {"probability": model.predict_proba(X)[:, 1]}
+    if isinstance(last, SVGPRegressor | VariationalFM):
+        return dict(zip(("prediction", "std"), model.predict(X, return_std=True), strict=True))
+    predicted = {"class" if isinstance(last, SVGPClassifier) else "level": model.predict(X)}
+    if isinstance(last, MaxMarginFactorization):
+        predicted |= zip(("score", "std"), model.predict_score(X, return_std=True), strict=True)
+    names = [f"p_{level}" for level in model.classes_.tolist()]
+    return predicted | dict(zip(names, model.predict_proba(X).T, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def _read_pairs(model: GPPLClassifier, sheet: Columns, options: Predict) -> NDArray[Any]:
     names = side_names(sheet, options)
     sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
-    return _answers(model, [*_sides(model, sheet, names), *_covariates(model, sheet)])
+    return np.column_stack([*_sides(model, sheet, names), *_covariates(model, sheet)])
 
 
-def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
+def _read_crowd(model: CrowdGPPL, sheet: Columns, options: Predict) -> NDArray[Any]:
+    user, names = options.user or sheet.usual(*USERS), side_names(sheet, options)
+    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
+    sheet.require((user, *names), purpose)
+    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
+    groups = list(model.groups) if model.group_ids_ else []
+    sheet.require(groups, "The model was learnt with --groups")
+    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
+    return np.column_stack([asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
+
+
+def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArray[Any]]:
     """Return the columns of the covariates of the model."""
     names = tuple(model.covariate_names_.tolist())
-    if names and not any(column in name for name in names for column in sheet.columns):
+    if names and not any(column in name for name in names for column in sheet.values):
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
         return []
-    return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
+    return list(read_covariates(sheet, names).T.astype(object)) if names else []
 
 
-def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Columns:
-    """Return the probability that the left item is preferred, and those of three answers where a tie is one."""
-    X = np.column_stack(columns)
-    predicted: Columns = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
-    if model.likelihood_.ties_are_answers:
-        predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
-    return predicted
-
-
-def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, str]) -> list[NDArray[Any]]:
+def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Columns, names: tuple[str, str]) -> list[NDArray[Any]]:
     """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
     table = getattr(model.items, "ids", None)
     ids = model.item_ids_ if table is None else table
     return [_ids(sheet, name, "item", ids, strict=table is not None) for name in names]
 
 
-def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
+def _ids(sheet: Columns, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
     """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
     cells, texts = sheet.ids(name, noun), by_text(trained)
     unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in texts]
@@ -161,42 +177,19 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
     return as_in_model(cells, trained)
 
 
-def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
-    user = options.user or sheet.usual(*USERS)
-    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
-    names = side_names(sheet, options)
-    sheet.require((user, *names), purpose)
-    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    groups = list(model.groups) if model.group_ids_ else []
-    sheet.require(groups, "The model was learnt with --groups")
-    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
-    return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
-
-
-def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:
+def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     """Return ids of users and items; `trained` has those of the training."""
     names = read_columns(sheet, options, ("user", "item"))
     return np.column_stack([_ids(sheet, name, noun, getattr(trained, f"{noun}_ids_")) for noun, name in names.items()])
 
 
-def _stars(model: MaxMarginFactorization, sheet: Sheet, options: Predict) -> Columns:
-    X = _rated(model, sheet, options)
-    mean, std = model.predict_score(X, return_std=True)
-    return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
-
-
-def _machine(model: Any, sheet: Sheet, options: Predict) -> Columns:
+def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     design = last_step(model).design_
-    if design is not None:
-        return machine_columns(model, _rows_of(design, sheet))
-    if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
+    if design is None and isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign):
+        return _read_ratings(model.steps[0][1], sheet, options)
+    if design is None:
         fitted = "pairs of ids behind a OneHotDesign, or the columns of the files that it was fitted to"
         raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
-    return machine_columns(model, _rated(model.steps[0][1], sheet, options))
-
-
-def _rows_of(design: ColumnDesign, sheet: Sheet) -> NDArray[Any]:
-    """Return the columns of ids and numbers of a factorization machine that was fitted to files, shape (n, d)."""
     sheet.require(design.names, "The model was fitted with it")
     columns = [
         _numbers_or_booleans(sheet, name) if ids is None else _ids(sheet, name, name, ids.ids)
@@ -205,24 +198,14 @@ def _rows_of(design: ColumnDesign, sheet: Sheet) -> NDArray[Any]:
     return np.column_stack([column.astype(object) for column in columns])
 
 
-def _numbers_or_booleans(sheet: Sheet, name: str) -> NDArray[Any]:
+def _numbers_or_booleans(sheet: Columns, name: str) -> NDArray[Any]:
     texts = [text.lower() for text in sheet.texts(name)]
     if all(text in _BOOLEANS for text in texts):
         return np.array([text == _BOOLEANS[1] for text in texts])
     return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
-def machine_columns(model: Any, X: NDArray[Any]) -> Columns:
-    """Return what a factorization machine says of rows."""
-    if isinstance(last_step(model), VariationalFMClassifier):
-        return {"probability": model.predict_proba(X)[:, 1]}
-    if isinstance(last_step(model), VariationalFMOrdinal):
-        return {"level": model.predict(X), **_by_level(model, X)}
-    mean, std = model.predict(X, return_std=True)
-    return {"prediction": mean, "std": std}
-
-
-def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[Any]:
+def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[Any]:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -231,35 +214,11 @@ def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[An
     return sheet.matrix(names.tolist(), "features are numeric")
 
 
-def _levels(model: GPOrdinalRegressor, sheet: Sheet, options: Predict) -> Columns:
-    X = features_of(model, sheet, options)
-    return {"level": model.predict(X), **_by_level(model, X)}
-
-
-def _numbers(model: SVGPRegressor, sheet: Sheet, options: Predict) -> Columns:
-    mean, std = model.predict(features_of(model, sheet, options), return_std=True)
-    return {"prediction": mean, "std": std}
-
-
-def _classes(model: SVGPClassifier, sheet: Sheet, options: Predict) -> Columns:
-    X = features_of(model, sheet, options)
-    return {"class": model.predict(X), **_by_level(model, X)}
-
-
-def _by_level(model: Any, X: NDArray[Any]) -> Columns:
-    probabilities = model.predict_proba(X)
-    return {f"p_{level}": column for level, column in zip(model.classes_.tolist(), probabilities.T, strict=True)}
-
-
 # A family of models is a line here.
-_PREDICTED: dict[type, Any] = {
-    GPPLClassifier: _pairs,
-    CrowdGPPL: _crowd,
-    MaxMarginFactorization: _stars,
-    GPOrdinalRegressor: _levels,
-    SVGPRegressor: _numbers,
-    SVGPClassifier: _classes,
-    VariationalFM: _machine,
-    VariationalFMClassifier: _machine,
-    VariationalFMOrdinal: _machine,
+_READERS: dict[type, Any] = {
+    GPPLClassifier: _read_pairs,
+    CrowdGPPL: _read_crowd,
+    MaxMarginFactorization: _read_ratings,
+    **dict.fromkeys((GPOrdinalRegressor, SVGPRegressor, SVGPClassifier), read_features),
+    **dict.fromkeys(MACHINES, _read_machine),
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.files import complete, write_csv
+from skpref.cli.output import complete, write_csv
 from skpref.cli.report import cut, table
 from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
@@ -71,7 +71,7 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
 
 def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
     """Return the effects of covariates and of the order as a table."""
-    columns = _effects(model)
+    columns = effects_of(model)
     names = ("name", "effect", "std", "effect_low", "effect_high", "odds_ratio")
     rows = [
         (cut(name), f"{effect:+.4g} ± {std:.2g}", f"{low:+.4g} to {high:+.4g}", f"{ratio:.3f}")
@@ -85,11 +85,14 @@ def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
     )
 
 
-def _effects(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:
+def columns_of_report(report: Any) -> dict[str, Any]:
+    """Return the columns of a data frame, which a report is where pandas is installed, or of a record."""
+    return dict(report.columns()) if callable(report.columns) else {name: report[name] for name in report.columns}
+
+
+def effects_of(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:
     """Return the columns of the table of effects."""
-    table = model.covariate_table()
-    # A data frame where pandas is installed, else a record.
-    return dict(table.columns()) if callable(table.columns) else {name: table[name] for name in table.columns}
+    return columns_of_report(model.covariate_table())
 
 
 def factor_strengths(model: CrowdGPPL) -> Array:
@@ -151,10 +154,9 @@ def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str
 
 
 # --------------------------------------------------------------------------------------------------------------- files
-def write_annotators(annotators: dict[str, Any], path: Path) -> None:
-    """Write the report on users as CSV."""
-    columns = {name: column.tolist() for name, column in annotators.items()}
-    write_csv(path, list(columns), zip(*columns.values(), strict=True))
+def write_columns(columns: dict[str, Any], path: Path) -> None:
+    """Write a table of columns as CSV."""
+    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def write_factors(model: CrowdGPPL, path: Path) -> None:
@@ -162,18 +164,6 @@ def write_factors(model: CrowdGPPL, path: Path) -> None:
     living = living_factors(model)
     rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
     write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
-
-
-def write_effects(model: GPPLClassifier | CrowdGPPL, path: Path) -> None:
-    """Write the table of effects as CSV."""
-    columns = {name: column.tolist() for name, column in _effects(model).items()}
-    write_csv(path, list(columns), zip(*columns.values(), strict=True))
-
-
-def write_ranking(ranking: Any, path: Path) -> None:
-    """Write a ranking as CSV."""
-    columns = ranking.columns()
-    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def write_plot(display: Any, path: Path) -> None:

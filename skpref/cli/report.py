@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import check_no_source, counted, naming, say_note, write_csv
+from skpref.cli.files import counted, naming, say_note
+from skpref.cli.output import check_no_source, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
@@ -34,7 +35,7 @@ def report(outcome: Outcome) -> str:
     title = outcome.task.metric.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     with _noted("a part of the report cannot be made"):
-        parts += _complete(outcome).task.sections(outcome)
+        parts += _complete(outcome).task.report.sections(outcome)
     return "\n\n".join(parts)
 
 
@@ -69,10 +70,16 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - len(_MORE) + 1].rpartition(",")[0] + _MORE
 
 
+def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as they are shown: of columns by name, the names."""
+    return {name: "+".join(value) if isinstance(value, dict) else value for name, value in settings.items()}
+
+
 def settings_text(settings: dict[str, Any]) -> str:
     """Return settings on one line."""
     return ", ".join(
-        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
+        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in plain_settings(settings).items()
     )
 
 
@@ -81,7 +88,7 @@ def _figures_text(outcome: Outcome) -> str:
     cells = {name: figures.cells() for name, figures in outcome.figures.items()}
     titles = list(next(iter(cells.values())))
     rows = [(name, *(row[title] for title in titles)) for name, row in cells.items()]
-    return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note()})", *table(("", *titles), rows)])
+    return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note})", *table(("", *titles), rows)])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -116,12 +123,12 @@ def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()
     written, failure = [path, out / "trials.csv"], None
     try:
         with naming(path):
-            save_with_columns(outcome.model, path, outcome.task.columns())
+            save_with_columns(outcome.model, path, outcome.task.columns)
     except (OSError, SkprefError) as error:
         failure = error
     files: Files = {}
     with _noted("tables and plots cannot be made"):
-        files = _complete(outcome).task.files(outcome)
+        files = _complete(outcome).task.report.files(outcome)
     for name, write in files.items():
         if write_noted(out / name, write, sources):
             written.append(out / name)
@@ -166,7 +173,7 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
             t.score,
             len(t.scores),
             round(t.seconds, 3),
-            *(t.settings.get(n, "") for n in names),
+            *(plain_settings(t.settings).get(n, "") for n in names),
             t.error,
         ]
         for t in trials
@@ -201,14 +208,24 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     """Return the report for programs."""
     result, task = outcome.result, outcome.task
     trials = [
-        {"trial": t.number, "state": t.state, "score": t.score, "seconds": t.seconds, "settings": t.settings}
+        {
+            "trial": t.number,
+            "state": t.state,
+            "score": t.score,
+            "seconds": t.seconds,
+            "settings": plain_settings(t.settings),
+        }
         for t in result.trials
     ]
     return {
-        **task.describe(),
+        **task.facts,
         "metric": task.metric.name,
         "interrupted": result.interrupted,
-        "best": {"trial": result.best.number, "score": result.best.score, "settings": result.best.settings},
+        "best": {
+            "trial": result.best.number,
+            "score": result.best.score,
+            "settings": plain_settings(result.best.settings),
+        },
         "trials": trials,
         "holdout": {name: figures.metrics("") for name, figures in outcome.figures.items()},
         "n_train": outcome.n_train,

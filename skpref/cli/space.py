@@ -2,73 +2,73 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from scipy import stats
+
+from skpref._text import nearest
 from skpref.exceptions import DataError
+from skpref.search import LogInteger
 from skpref.search.default_spaces import limits
-from skpref.search.loop import require_optuna
 
 if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
-_RANGE = {"low", "high", "log"}
 
+def narrowed(space: Settings, params: Settings, chosen: Mapping[str, Any]) -> tuple[Settings, Settings]:
+    """Return a space in which some settings are chosen by the user, and parameters to start from that are in it.
 
-def narrowed(space: Mapping[str, Any], defaults: Settings, chosen: Mapping[str, Any]) -> tuple[Settings, Settings]:
-    """Return a space in which some settings are chosen by the user, and the defaults that are in it."""
-    space, defaults = dict(space), dict(defaults)
+    Any parameter of the estimator can be chosen; it says by itself which values it takes.
+    """
+    space, params = dict(space), dict(params)
     for name, wanted in chosen.items():
-        if name not in space:
-            near = difflib.get_close_matches(name, space, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ";"
-            raise DataError(f"there is no setting {name!r}{hint} there are {', '.join(space)}")
-        space[name] = _distribution(name, space[name], wanted)
-        if name in defaults:
-            defaults[name] = _nearest(wanted, defaults[name])
-    return space, defaults
+        if name not in params:
+            raise DataError(
+                f"there is no setting {name!r}{nearest(name, list(params)) or ';'} there are {', '.join(space)}"
+            )
+        values = _distribution(name, space.get(name), wanted)
+        space[name] = values
+        if isinstance(values, list) and params[name] not in values:
+            params[name] = values[0]
+    return space, params
 
 
-def _distribution(name: str, own: Any, wanted: Any) -> Any:
-    """Return what a setting is drawn from: a list, or a range of Optuna."""
-    if isinstance(own, list):
-        for value in _values(name, wanted):
-            if isinstance(value, Mapping) or not any(type(value) is type(listed) and value == listed for listed in own):
-                raise DataError(f"{name} must be one of {own}, or a list of some; got {value!r}")
-        return _values(name, wanted)
-    kind, low, high = limits(own) or ("float", -math.inf, math.inf)
-    is_log, is_whole = kind.startswith("log"), kind.endswith("int")
-    what = "a whole number" if is_whole else "a number"
-    shown = f"{what}, a list of them, or {{ low = {low}, high = {high}, log = {str(is_log).lower()} }}"
-    problem = DataError(f"{name} must be {shown}; got {wanted!r}")
-    ends = isinstance(wanted, Mapping)
-    numbers = [wanted.get("low"), wanted.get("high")] if ends else _values(name, wanted)
-    types = (int,) if is_whole else (int, float)
-    if not all(type(number) in types and math.isfinite(number) for number in numbers):
-        raise problem
-    if not ends:
-        return numbers
-    log = wanted.get("log", is_log)
-    low, high = numbers
-    if not set(wanted) <= _RANGE or not isinstance(log, bool) or low > high or (log and low <= 0):
-        raise problem
-    distributions = require_optuna().distributions
-    return (distributions.IntDistribution if is_whole else distributions.FloatDistribution)(low, high, log=log)
-
-
-def _values(name: str, wanted: Any) -> list[Any]:
-    """Return the values of a list that is not empty, or the one value."""
-    if isinstance(wanted, list) and not wanted:
-        raise DataError(f"{name}: a list of values is empty")
+def values_of(wanted: Any) -> list[Any]:
+    """Return the values, or the ends of a range, that a user chose."""
+    if isinstance(wanted, Mapping):
+        return [wanted["low"], wanted["high"]]
     return list(wanted) if isinstance(wanted, list) else [wanted]
 
 
-def _nearest(wanted: Any, default: Any) -> Any:
-    """Return the default where the choice has it, else what is nearest to it, or the first of a list."""
-    if isinstance(wanted, Mapping):
-        ends = wanted["low"], wanted["high"]
-        return min(max(default, ends[0]), ends[1]) if isinstance(default, int | float) else ends[0]
-    values = wanted if isinstance(wanted, list) else [wanted]
-    return default if default in values else values[0]
+def _distribution(name: str, own: Any, wanted: Any) -> Any:
+    """Return a list, or a range; `own` is the space of the setting by default, None if it has none."""
+    if not isinstance(wanted, Mapping):
+        values = [_value(own, value) for value in values_of(wanted)]
+        if not values:
+            raise DataError(f"{name}: a list of values is empty")
+        return values
+    ends: list[Any] = [wanted.get("low"), wanted.get("high")]
+    low, high = ends
+    kind = (limits(own) or ("int" if isinstance(low, int) and isinstance(high, int) else "float",))[0]
+    log, whole = wanted.get("log", kind.startswith("log")), kind.endswith("int")
+    types = (int,) if whole else (int, float)
+    known = set(wanted) <= {"low", "high", "log"} and isinstance(log, bool)
+    numbers = all(type(end) in types and math.isfinite(end) for end in ends)
+    if not known or not numbers or low > high or (log and low <= 0):
+        what = "whole numbers" if whole else "numbers"
+        raise DataError(f"{name} must be a value, a list of them, or {{ low = A, high = B, log = true }} of {what}; "
+                        f"got {wanted!r}")  # fmt: skip
+    if low == high:
+        return [low]
+    if whole:
+        return LogInteger(low, high) if log else stats.randint(low, high + 1)
+    return stats.loguniform(low, high) if log else stats.uniform(low, high - low)
+
+
+def _value(own: Any, value: Any) -> Any:
+    """Return a value; where one of several is None, which TOML does not have, true and false choose between them."""
+    if not isinstance(value, bool) or not isinstance(own, list) or None not in own or value in own:
+        return value
+    return next(listed for listed in own if (listed is None) != value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skpref.cli.files import counted, say_note
+from skpref.cli.options import SPOOL
 from skpref.cli.report import print_json
 from skpref.exceptions import DataError
 
@@ -16,10 +17,8 @@ def sync(options: Sync) -> int:
     """Send what is kept."""
     from skpref.tracking.spool import sync as send
 
-    if not options.spool.is_dir() and (options.spool.exists() or options.spool != options.DEFAULT):
-        raise DataError(
-            f"{options.spool}: there is no such folder; name the one in the warning (default: {options.DEFAULT})"
-        )
+    if not options.spool.is_dir() and (options.spool.exists() or options.spool != SPOOL):
+        raise DataError(f"{options.spool}: there is no such folder; name the one in the warning (default: {SPOOL})")
     sent = send(options.spool, options.tracking_uri, experiment=options.experiment)
     for problem in sent.problems:
         say_note(problem)

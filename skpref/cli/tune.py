@@ -12,37 +12,34 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
-from skpref._text import printable
+from skpref._text import nearest, printable
 from skpref.cli.advice import OPTIONS, advising_by_options
-from skpref.cli.files import check_file, check_folder, naming, nearest
+from skpref.cli.files import naming
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
+from skpref.cli.output import check_file, check_folder
 from skpref.cli.progress import Bar
 from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
-from skpref.cli.space import narrowed
+from skpref.cli.space import narrowed, values_of
 from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save_with_columns
-from skpref.search.default_spaces import Distributions
-from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from skpref.cli.options import Demo, Fit, Tune
     from skpref.cli.tasks.base import Outcome, Task
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
-_DRAWS = 10  # of a space, to see whether estimators take its values
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
 
 def tune(options: Tune) -> int:
     """Learn from files."""
     _check_extras(mlflow=options.mlflow)
-    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
+    task = read_task(options)
     if options.space:
         try:
             _check_space(task, options.space)
@@ -54,7 +51,7 @@ def tune(options: Tune) -> int:
     new = check_folder(options.out)
     try:
         job = Job(task, options, tracker, bar)
-        say(options, printable(task.headline()))
+        say(options, "\n".join(map(printable, task.headline.splitlines())))
         outcome, files = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
@@ -84,6 +81,12 @@ def demo(options: Demo) -> int:
         f"skpref tune {file} --covariates {','.join(_STYLE)} --trials {options.trials}",
     )
     return tune(replace(options, data=file, covariates=_STYLE))
+
+
+def read_task(options: Tune | Fit) -> Task:
+    """Return the task of the model, with its data."""
+    task: Task = pkgutil.resolve_name(f"skpref.cli.tasks.{MODELS[options.model][0]}")(options)
+    return task
 
 
 def _write_battles(file: Path) -> None:
@@ -118,12 +121,10 @@ def _check_extras(*, mlflow: bool) -> None:
 
 def _check_space(task: Task, chosen: Any) -> None:
     """Let estimators refuse values before the work, not in every trial."""
-    optuna = require_optuna()
-    space = Distributions(narrowed(task.space, task.defaults(), chosen)[0])
-    with quietly():
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-        for _ in range(_DRAWS):
-            last_step(task.build(space.suggest(study.ask())))._validate_params()  # noqa: SLF001 - what `fit` does first
+    space, _ = narrowed(task.space, task.estimator.get_params(), chosen)
+    for name in chosen:
+        for value in values_of(space[name]) if isinstance(space[name], list) else values_of(chosen[name]):
+            last_step(task.build({name: value}))._validate_params()  # noqa: SLF001 - what `fit` does first
 
 
 def _copy(experiment: Path, target: Path) -> None:
@@ -133,7 +134,10 @@ def _copy(experiment: Path, target: Path) -> None:
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
-    lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}", task.next_command(out / "model.skpref")]
+    lines = [
+        f"\nWritten to {out}/: {', '.join(path.name for path in files)}",
+        task.next_command.format(model=out / "model.skpref"),
+    ]
     if tracker is not None and tracker.online:
         lines.append(f"Look at the runs: {tracker.how_to_look()}")
     elif tracker is not None:
@@ -145,14 +149,13 @@ def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | Non
 def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, *options.sources, regular=True)
-    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
-    say(options, printable(task.headline()))
-    settings, params = task.defaults(), dict(options.settings)
-    estimator = task.build(settings)
-    _check_settings(estimator, params, MODELS[options.model].options)
+    task = read_task(options)
+    say(options, "\n".join(map(printable, task.headline.splitlines())))
+    params, estimator = dict(options.settings or ()), task.estimator
+    _check_settings(estimator, params, options.model)
     try:
         with advising_by_options(estimator):
-            model = task.final(settings, params)
+            model = task.final({}, params)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped during the fit; {options.out} was not written") from stop
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
@@ -162,22 +165,22 @@ def fit(options: Fit) -> int:
         raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
     replaced = ", in the place of the file that was there" if options.out.exists() else ""
     with naming(options.out):
-        save_with_columns(model, options.out, task.columns())
+        save_with_columns(model, options.out, task.columns)
     if options.json:
-        print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
-    if text := "\n\n".join(task.summary(model, options.seed)):
+        print_json({**task.facts, "estimator": type(last_step(model)).__name__, "file": str(options.out)})
+    if text := "\n\n".join(task.report.summary(model, options.seed)):
         say(options, "\n".join(map(printable, text.splitlines())))
-    say(options, f"Written to {options.out}{replaced}\n{task.next_command(options.out)}")
+    say(options, f"Written to {options.out}{replaced}\n{task.next_command.format(model=options.out)}")
     return 0
 
 
-def _check_settings(model: Any, params: dict[str, Any], options: Sequence[str]) -> None:
+def _check_settings(model: Any, params: dict[str, Any], kind: str) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
     for name in params:
         if name in OPTIONS:
-            option = "--levels" if name == "class_order" and "levels" in options else OPTIONS[name]
+            option = "--levels" if (name, kind) == ("class_order", "fm-ordinal") else OPTIONS[name]
             raise DataError(f"--set {name}: use {option}")
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"

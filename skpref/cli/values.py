@@ -2,40 +2,71 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
+import math
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST = 2**32 - 1  # of any whole number: as far as seeds go
+_MOST = 2**32 - 1  # the largest seed
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
 
 
 def at_least(low: int) -> Callable[[str], int]:
-    """Return what reads a whole number from `low` on."""
+    """Return a reader of whole numbers from `low` on."""
 
     def whole_number(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
+            raise ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
         if not low <= value <= _MOST:
             what = f"less than {low}" if value < low else f"more than {_MOST}"
-            raise argparse.ArgumentTypeError(f"{text[:80]} is {what}")
+            raise ArgumentTypeError(f"{text[:80]} is {what}")
         return value
 
     return whole_number
 
 
+def finite(kind: str) -> Callable[[str], float]:
+    """Return a reader of numbers that are positive, or not negative."""
+
+    def read(text: str) -> float:
+        value = _number(text)
+        if not 0.0 <= value < math.inf or (kind == "positive" and not value):
+            what = "a positive number" if kind == "positive" else "a number of at least 0"
+            raise ArgumentTypeError(f"{text[:80]} is not {what}")
+        return value
+
+    return read
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text[:80]!r} is not a number") from None
+
+
+def read_share(text: str) -> float:
+    """Read a share that is held out; 0 stands for one rating of each user."""
+    if text == "one":
+        return 0.0
+    value = _number(text)
+    if not 0.05 <= value <= 0.5:
+        raise ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
+    return value
+
+
 def read_text(text: str) -> str:
     """Read a text that is not empty."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("is empty")
+        raise ArgumentTypeError("is empty")
     if "\0" in text:
-        raise argparse.ArgumentTypeError("holds a zero byte")
+        raise ArgumentTypeError("holds a zero byte")
     return text
 
 
@@ -48,7 +79,7 @@ def read_names(text: str) -> tuple[str, ...]:
     """Read names with commas between them."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
+        raise ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
     return names
 
 
@@ -56,54 +87,20 @@ def read_setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE, the value as Python writes it, or a word."""
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     try:
         return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
     except (SyntaxError, ValueError):
         return name, value  # a word
     except (MemoryError, RecursionError):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
-
-
-def read_positive(text: str) -> float:
-    """Read a positive number."""
-    value = read_number(text)
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text[:80]} is not a positive number")
-    return value
-
-
-def read_gain(text: str) -> float:
-    """Read a number that is not negative."""
-    value = read_number(text)
-    if not 0.0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text[:80]} is not a number of at least 0")
-    return value
-
-
-def read_number(text: str) -> float:
-    """Read a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number") from None
-
-
-def read_share(text: str) -> float:
-    """Read a share that is held out; 0 stands for one rating of each user."""
-    if text == "one":
-        return 0.0
-    value = read_number(text)
-    if not 0.05 <= value <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
-    return value
+        raise ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
 
 
 def read_separator(text: str) -> str:
     """Read the one character between cells, or its name."""
     separator = _SEPARATORS.get(text.lower(), text)
     if len(separator) != 1 or separator in '"\r\n\0':
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}")
+        raise ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}")
     return separator
 
 
@@ -112,5 +109,5 @@ def read_encoding(text: str) -> str:
     try:
         "".encode(text)
     except (LookupError, ValueError):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no encoding; try utf-8, latin-1, cp1252, utf-16") from None
+        raise ArgumentTypeError(f"{text[:80]!r} is no encoding; try utf-8, latin-1, cp1252, utf-16") from None
     return text

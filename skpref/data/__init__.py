@@ -2,7 +2,17 @@
 
 from skpref.data.comparisons import Comparisons, from_labels, from_pairs, from_scores
 from skpref.data.design import OneHotDesign, feature_groups, one_hot_design
-from skpref.data.frames import ComparisonRows, from_choices, from_rankings, from_results, from_winners
+from skpref.data.frames import (
+    ComparisonRows,
+    from_choices,
+    from_counts,
+    from_pair_columns,
+    from_preflib,
+    from_rankings,
+    from_results,
+    from_win_matrix,
+    from_winners,
+)
 from skpref.data.ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data.ratings import Ratings, from_matrix, read_rated
 from skpref.data.tables import Table, unique_rows
@@ -19,12 +29,16 @@ __all__ = [
     "as_ids",
     "feature_groups",
     "from_choices",
+    "from_counts",
     "from_labels",
     "from_matrix",
+    "from_pair_columns",
     "from_pairs",
+    "from_preflib",
     "from_rankings",
     "from_results",
     "from_scores",
+    "from_win_matrix",
     "from_winners",
     "one_hot_design",
     "pack_ids",

@@ -296,7 +296,7 @@ def _renumbered(column: NDArray[Any]) -> tuple[IntArray, int]:
 # checks
 
 
-def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like
+def _rows(values: Any, name: str) -> IntArray:  # any array-like
     ids = as_ids(values, name)
     if ids.dtype == object and ids.size:
         raise DataError(f"{name} must hold row numbers, integers from 0; convert ids with Table.rows first")

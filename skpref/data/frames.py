@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections import Counter
-from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skpref._text import lacks_number
-from skpref._validation import column_names, refuse_collection
-from skpref._warn import warn
-from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
-from skpref.data.weights import read_weights
-from skpref.data.winners import labels_of_winners, margins_of_scores, score_fault, winner_fault
-from skpref.exceptions import DataError, DataWarning
+from skpref._validation import column_names
+from skpref.data.columns import Columns
+from skpref.data.ids import as_ids, shorten
+from skpref.data.preflib import read_preflib
+from skpref.data.roles import Mirrored, Missing, Reading, Rest, Roles, read
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from os import PathLike
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, IntArray
-    from skpref.data.ids import IdColumn
+    from skpref._typing import Array
 
-__all__ = ["ComparisonRows", "from_choices", "from_rankings", "from_results", "from_winners"]
+__all__ = [
+    "ComparisonRows",
+    "from_choices",
+    "from_counts",
+    "from_pair_columns",
+    "from_preflib",
+    "from_rankings",
+    "from_results",
+    "from_win_matrix",
+    "from_winners",
+]
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
-Cell: TypeAlias = Any
-Column: TypeAlias = str | int  # name, or the position in an array
-Group: TypeAlias = tuple[int, list[Any], Any]  # a ranking: its first row, items, and their ranks
-Missing: TypeAlias = Literal["raise", "drop"]  # what to do with rows that lack a cell
-
-_MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
 
 
 class ComparisonRows(NamedTuple):
-    """Arguments of `fit`: pairs of ids, labels, weights and covariates.
+    """Arguments of `fit`: pairs of ids, labels, weights and covariates; and what was read.
 
     Parameters
     ----------
@@ -51,6 +52,9 @@ class ComparisonRows(NamedTuple):
         Weights of the comparisons.
     covariates : ndarray of shape (n, n_covariates), or None
         Columns that were asked for.
+    read_ : Reading
+        Which column was taken for what, which columns were not used, and how many rows were left out, and why. Printed,
+        it is one line.
 
     Examples
     --------
@@ -58,6 +62,8 @@ class ComparisonRows(NamedTuple):
     >>> from skpref.data import from_winners
     >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
     >>> rows = from_winners(battles)
+    >>> print(rows.read_)
+    left = left, right = right, answer = winner, weights = none
     >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
     """
 
@@ -65,9 +71,9 @@ class ComparisonRows(NamedTuple):
     y: Array
     sample_weight: Array
     covariates: Array | None
+    read_: Reading
 
 
-# -------------------------------------------------------------------------------------------------------------- readers
 def from_winners(
     frame: Frame,
     left: str = "left",
@@ -79,6 +85,7 @@ def from_winners(
     sample_weight: str | None = None,
     covariates: Sequence[str | tuple[str, str]] = (),
     missing: Missing = "raise",
+    mirrored: Mirrored = "raise",
 ) -> ComparisonRows:
     """Read a table that names the winner of each comparison.
 
@@ -90,9 +97,9 @@ def from_winners(
         Columns of the two items.
     winner : str, default="winner"
         Column of the winner: the id of one of the two items; or a word for its side in upper or lower case: left,
-        right; a, b; model_a, model_b; first, second; 1, 2; home, away; h, a; white, black; win, loss; 1-0, 0-1; the
-        names of the two columns; or for none: tie, draw, both bad. "Home win" is read as home. Numbers
-        1, 0 and 0.5 are labels, as in `fit`.
+        right; a, b; model_a, model_b; first, second; 1, 2; 1, -1; home, away; h, a; white, black; win, loss; true,
+        false; 1-0, 0-1; the names of the two columns; or for none: tie, draw, both bad. "Home win" is read as home.
+        Numbers from 0 to 1 are labels, as in `fit`. A column that can be read in two ways is refused.
     loser : str, default=None
         Column of the loser. With it, `winner` holds ids, and `left` and `right` are not read: rows are (winner, loser).
     user : str, default=None
@@ -100,25 +107,30 @@ def from_winners(
     sample_weight : str, default=None
         Column of the weights; None: each row has weight 1.
     covariates : sequence of str or (str, str), default=()
-        Columns of numbers that describe a comparison; a pair of columns is their difference.
+        Columns of numbers that describe a comparison; a pair of columns is their difference. True and False are 1 and
+        0.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks an item, an answer, or another cell that is read, or has text such as NA for a
         number: raise an error, or leave the row out.
+    mirrored : {"raise", "drop", "keep"}, default="raise"
+        What to do if every comparison is listed for both sides, with the answer exchanged, as in tables with a row for
+        each team of a game: raise an error; read each pair of rows once; or read both, as two independent answers.
 
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y, sample_weight, covariates.
+        What `fit` takes, X, y, sample_weight, covariates, and `read_`, what was read.
 
     Raises
     ------
     DataError
-        If a column is missing, an id is missing, or a winner is neither of the two items nor a word for a side. The
-        message names the column and the row, from 0.
+        If a column is missing, an id is missing, a winner is neither of the two items nor a word for a side, the words
+        have two readings, or comparisons are mirrored. The message names the column and the row, from 0.
 
     See Also
     --------
     from_results : Scores in place of the winner.
+    from_counts : Counts of wins and ties.
     from_choices : One of several was chosen.
     from_rankings : Rankings of several items.
 
@@ -133,16 +145,9 @@ def from_winners(
     >>> from_winners(matches, winner="winner_name", loser="loser_name").y.tolist()
     [1.0, 1.0]
     """
-    answer = (left, right, winner) if loser is None else (winner, loser)
-    words = (left, right, winner) if loser is None else None
-    reader = _complete(frame, missing, (*answer, user), (sample_weight, *covariates), words=words)
-    if loser is not None:
-        first, second = reader.ids(winner), reader.ids(loser)
-        y = np.ones(first.size)
-    else:
-        first, second = reader.ids(left), reader.ids(right)
-        y = reader.labels(winner, (left, first), (right, second))
-    return _rows(reader, (first, second), y, user, sample_weight, covariates)
+    sides: dict[str, Any] = {"left": left, "right": right} if loser is None else {"loser": loser}
+    rest = _common(user, sample_weight, covariates, mirrored)
+    return _rows(frame, Roles(winner=winner, **sides, **rest), missing)
 
 
 def from_results(
@@ -155,34 +160,43 @@ def from_results(
     sample_weight: str | None = None,
     covariates: Sequence[str | tuple[str, str]] = (),
     missing: Missing = "raise",
+    mirrored: Mirrored = "raise",
 ) -> ComparisonRows:
-    """Read a table of scores: the higher one wins, equal ones are a tie.
+    """Read a table of scores of games: the higher one wins, equal ones are a tie.
 
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each comparison.
+        One row for each game.
     left, right : str, default="left", "right"
         Columns of the two items.
     score : str or (str, str), default="score"
         Column of the left score minus the right one, or of both as text, such as 2-1 or 2:1; or the two columns of the
-        left and of the right score, which may hold votes, goals, or 1 for the winner and 0 for the others.
+        left and of the right score of one game. How much higher a score is does not count; counts of wins or votes are
+        read by `from_counts`.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     covariates : sequence of str or (str, str), default=()
         Columns of numbers, as in `from_winners`.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`.
+    mirrored : {"raise", "drop", "keep"}, default="raise"
+        What to do with games that are listed for both teams, as in `from_winners`.
 
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y, sample_weight, covariates.
+        What `fit` takes, X, y, sample_weight, covariates, and `read_`, what was read.
 
     Raises
     ------
     DataError
-        If a column, an id or a score is missing.
+        If a column, an id or a score is missing, or a single column of margins is never negative.
+
+    Warns
+    -----
+    DataWarning
+        If the names of the columns of scores look like counts of wins or votes.
 
     Examples
     --------
@@ -193,16 +207,159 @@ def from_results(
     >>> from_results(games | {"score": ["3-1", "0-0"]}, "home", "away").y.tolist()
     [1.0, 0.5]
     """
-    reader = _complete(frame, missing, (left, right, user), (score, sample_weight, *covariates))
-    first, second = reader.ids(left), reader.ids(right)
-    y = 0.5 + 0.5 * np.sign(reader.margins(score))
-    return _rows(reader, (first, second), y, user, sample_weight, covariates)
+    scores = tuple(score) if isinstance(score, tuple | list) else (score,)
+    rest = _common(user, sample_weight, covariates, mirrored)
+    return _rows(frame, Roles(left=left, right=right, scores=scores, **rest), missing)
+
+
+def from_counts(
+    frame: Frame,
+    left: str = "left",
+    right: str = "right",
+    counts: tuple[str, str] | tuple[str, str, str] = ("wins", "losses"),
+    *,
+    user: str | None = None,
+    sample_weight: str | None = None,
+    missing: Missing = "raise",
+) -> ComparisonRows:
+    """Read a table of counts: how often the left item won, how often it lost, and perhaps the ties.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each pair of items, perhaps of each user; or one row for each comparison, with a flag of 1 in one of
+        the columns.
+    left, right : str, default="left", "right"
+        Columns of the two items.
+    counts : (str, str) or (str, str, str), default=("wins", "losses")
+        Columns of the wins of the left item, of the right one, and of the ties.
+    user, sample_weight : str, default=None
+        Columns of the users and of the weights, as in `from_winners`; weights multiply counts.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row that lacks a cell, as in `from_winners`.
+
+    Returns
+    -------
+    ComparisonRows
+        A row for each count above 0, which is its weight.
+
+    Raises
+    ------
+    DataError
+        If a column or a cell is missing, or a count is negative.
+
+    Examples
+    --------
+    >>> from skpref.data import from_counts
+    >>> journals = {"left": ["Biometrika", "JASA"], "right": ["JASA", "JRSS-B"], "wins": [730, 221], "losses": [498, 0]}
+    >>> rows = from_counts(journals)
+    >>> rows.y.tolist(), rows.sample_weight.tolist()
+    ([1.0, 0.0, 1.0], [730.0, 498.0, 221.0])
+    """
+    roles = Roles(left=left, right=right, counts=tuple(counts), user=user, weight=sample_weight)
+    return _rows(frame, roles, missing)
+
+
+def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> ComparisonRows:
+    """Read a square matrix of wins: entry (i, j) counts how often item i won against item j.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_items, n_items)
+        Counts >= 0. The diagonal must be 0 or empty. A data frame may name the items by its columns.
+    items : array-like of shape (n_items,), default=None
+        Ids of the items; None: the names of the columns of a data frame, else the numbers of the rows.
+
+    Returns
+    -------
+    ComparisonRows
+        A row for each entry above 0, which is its weight; the left item won.
+
+    Raises
+    ------
+    DataError
+        If the matrix is not square, has a count of an item against itself, or a negative or infinite count.
+
+    Examples
+    --------
+    >>> from skpref.data import from_win_matrix
+    >>> rows = from_win_matrix([[0, 3], [1, 0]], ["ann", "bob"])
+    >>> rows.X.tolist(), rows.sample_weight.tolist()
+    ([['ann', 'bob'], ['bob', 'ann']], [3.0, 1.0])
+    """
+    names: Any = getattr(matrix, "columns", None) if items is None else items
+    try:
+        wins = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"matrix must hold counts of wins, which are numbers: {error}") from error
+    if wins.ndim != 2 or wins.shape[0] != wins.shape[1]:
+        raise DataError(f"matrix must be square, items by items; got shape {wins.shape}")
+    ids = np.arange(wins.shape[0]) if names is None else as_ids(list(names), "items", "row")
+    if ids.size != wins.shape[0]:
+        raise DataError(f"items must have one id for each of the {wins.shape[0]} rows of matrix; got {ids.size} ids")
+    wins = np.where(np.isnan(wins), 0.0, wins)
+    for i, j in np.argwhere((wins < 0.0) | np.isinf(wins) | (np.eye(ids.size, dtype=bool) & (wins != 0.0)))[
+        :1
+    ].tolist():
+        raise DataError(
+            f"matrix counts wins of the row's item against the column's, >= 0, and none on the diagonal; got "
+            f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
+        )
+    i, j = np.nonzero(wins)
+    table = {"left": ids[i], "right": ids[j], "wins": wins[i, j], "losses": np.zeros(i.size)}
+    return from_counts(table)
+
+
+def from_pair_columns(
+    frame: Frame,
+    pairs: Mapping[str, tuple[Any, Any]],
+    *,
+    user: str | None = None,
+    sample_weight: str | None = None,
+    missing: Missing = "raise",
+) -> ComparisonRows:
+    """Read a survey with one column for each pair of items, and one row for each person.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each person. A cell says who won, in the ways of `from_winners`, such as 1 and 2, or 1, 0 and -1
+        where 0 is a tie, or the id of an item. An empty cell is no answer.
+    pairs : dict of str to (id, id)
+        The left and the right item of each column.
+    user, sample_weight : str, default=None
+        Columns of the users and of the weights, as in `from_winners`.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row without a user or a weight.
+
+    Returns
+    -------
+    ComparisonRows
+        A row for each answer.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or a cell says nothing about its pair.
+
+    Examples
+    --------
+    >>> from skpref.data import from_pair_columns
+    >>> survey = {"tea_milk": [1, 2], "tea_water": [1, None]}
+    >>> rows = from_pair_columns(survey, {"tea_milk": ("tea", "milk"), "tea_water": ("tea", "water")})
+    >>> rows.X.tolist(), rows.y.tolist()
+    ([['tea', 'milk'], ['tea', 'milk'], ['tea', 'water']], [1.0, 0.0, 1.0])
+    """
+    if not isinstance(pairs, Mapping) or not all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs.values()):
+        raise DataError(f'pairs must be a dict such as {{"q1": ("tea", "milk")}}; got {shorten(pairs)}')
+    roles = Roles(pairs={name: tuple(pair) for name, pair in pairs.items()}, user=user, weight=sample_weight)
+    return _rows(frame, roles, missing)
 
 
 def from_choices(
     frame: Frame,
     offered: Sequence[str],
-    chosen: str = "chosen",
+    chosen: str | None = "chosen",
     *,
     worst: str | None = None,
     user: str | None = None,
@@ -223,9 +380,10 @@ def from_choices(
     offered : sequence of str
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
     chosen : str, default="chosen"
-        Column of the choice, or of the best item: an id, or the name of the column that has it.
+        Column of the choice, or of the best item: an id, the name of the column that has it, or, where no item has
+        such an id, the position of the column, from 1 or by the letters from A. None: only the worst one is known.
     worst : str, default=None
-        Column of the worst item, in best-worst scaling: an id, or the name of the column that has it.
+        Column of the worst item, in best-worst scaling, written in the same ways.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     missing : {"raise", "drop"}, default="raise"
@@ -234,7 +392,7 @@ def from_choices(
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y (which is 1 everywhere), sample_weight, and no covariates.
+        What `fit` takes: X, y (which is 1 everywhere), sample_weight, no covariates, and `read_`, what was read.
 
     Raises
     ------
@@ -244,7 +402,7 @@ def from_choices(
     Warns
     -----
     DataWarning
-        If choices may be positions: 1 for the first column, and so on. They are read as items.
+        If choices are read as items, but may be positions: 1 for the first column, and so on.
 
     Examples
     --------
@@ -257,24 +415,8 @@ def from_choices(
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     """
-    reader = _complete(frame, missing, (chosen, worst, user), (sample_weight,))
-    best = reader.choices(chosen, offered)
-    lowest = [None] * len(best) if worst is None else reader.choices(worst, offered)
-    pairs, origin, share = [], [], []
-    for row, (items, top, last) in enumerate(zip(reader.lists(offered), best, lowest, strict=True)):
-        place = f"row {reader.row_of(row)}"
-        if last == top:
-            raise DataError(
-                f"columns {chosen!r} and {worst!r}: {shorten(top)} is both the best and the worst in {place}"
-            )
-        others = [item for item in items if item is not None and item != top]
-        _check_distinct([item for item in items if item is not None], place)
-        between = [item for item in others if item != last] if last is not None else []
-        pairs += [(top, other) for other in others] + [(other, last) for other in between]
-        origin += [row] * (len(others) + len(between))
-        share += [2.0 / (len(others) + 1)] * len(others) + [2.0 / (len(between) + 1)] * len(between)
-    rows = np.array(origin, dtype=np.int64)
-    return _pairs_of_rows(reader, pairs, np.ones(len(pairs)), rows, reader.weights(sample_weight)[rows] * share, user)
+    roles = Roles(offered=_names(offered), chosen=chosen, worst=worst, user=user, weight=sample_weight)
+    return _rows(frame, roles, missing)
 
 
 def from_rankings(
@@ -285,6 +427,8 @@ def from_rankings(
     item: str = "item",
     rank: str = "rank",
     by: str | None = None,
+    rest: Rest | None = None,
+    unranked: Sequence[float] | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
@@ -307,9 +451,15 @@ def from_rankings(
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
-        Column that tells the rankings apart, such as the race.
+        Column that tells the rankings apart, such as the race. Each user has rankings of the user's own.
+    rest : {"unknown", "lost"}, default=None
+        What is known about the items that a ranking does not name: nothing; or that they lost against those that it
+        names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left, with the weight
+        2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are refused.
+    unranked : sequence of float, default=None
+        Ranks that mean "not ranked", such as 0 or 99. None: numbers that may mean this are refused; []: all are ranks.
     user, sample_weight : str, default=None
-        Columns of the users and of the weights, as in `from_winners`; of a ranking, those of its first row are used.
+        Columns of the users and of the weights, as in `from_winners`; with `by`, equal in all rows of a ranking.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
@@ -317,12 +467,13 @@ def from_rankings(
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y, sample_weight, and no covariates.
+        What `fit` takes, X, y, sample_weight, no covariates, and `read_`, what was read.
 
     Raises
     ------
     DataError
-        If a column or a rank is missing, or not exactly one of `columns`, `item_ranks` and `by` is given.
+        If a column or a rank is missing, a rank may be a code for "not ranked", a ranking names one item and `rest` is
+        not given, or not exactly one of `columns`, `item_ranks` and `by` is given.
 
     Warns
     -----
@@ -341,284 +492,90 @@ def from_rankings(
     >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
     >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
     [1.0, 0.5]
+    >>> ballots = {"first": ["tea", "milk"], "second": [None, "tea"]}
+    >>> from_rankings(ballots, ["first", "second"], rest="lost").X.tolist()
+    [['tea', 'milk'], ['milk', 'tea']]
     """
     if sum(layout is not None for layout in (columns, item_ranks, by)) != 1:
         raise DataError(
             "from_rankings needs one of columns (items, the best first), item_ranks (a column of ranks for each item) "
             "and by (one row for each item)"
         )
-    each = () if by is None else (by, item)
-    ranks = None if by is None else rank
-    reader = _complete(frame, missing, (*each, user), (sample_weight,), ranks=ranks)
+    if rest not in {None, "unknown", "lost"}:
+        raise DataError(f"rest must be 'unknown' or 'lost'; got {shorten(rest)}")
+    layout: dict[str, Any] = {"task": (by,), "item": (item,), "rank": rank}
     if columns is not None:
-        groups = _listed(reader, columns)
+        layout = {"ranking": _names(columns)}
     elif item_ranks is not None:
-        groups = _ranked(reader, item_ranks)
-    else:
-        ids, place = reader.ids(item).tolist(), reader.ranks(rank)
-        members: dict[Any, list[int]] = {}
-        for row, group in enumerate(reader.ids(str(by)).tolist()):
-            members.setdefault(group, []).append(row)
-        groups = [(rows[0], [ids[row] for row in rows], place[rows]) for rows in members.values()]
-        for group, (row, items, _) in zip(members, groups, strict=True):
-            _check_distinct(items, f"{shorten(group)}, which begins in row {reader.row_of(row)}")
-    weight = reader.weights(sample_weight)
-    total = sum(len(items) * (len(items) - 1) // 2 for _, items, _ in groups)
-    if total > _MOST_PAIRS:
-        raise DataError(f"the rankings make {total} comparisons, more than {_MOST_PAIRS}; keep the top of each ranking")
-    pairs, labels, origin = [], [np.empty(0)], [np.empty(0, dtype=np.int64)]
-    for row, items, place_of in groups:
-        a, b = np.triu_indices(len(items), 1)
-        pairs += [(items[i], items[j]) for i, j in zip(a.tolist(), b.tolist(), strict=True)]
-        labels.append(0.5 + 0.5 * np.sign(place_of[b] - place_of[a]))
-        origin.append(np.full(a.size, row))
-        weight[row] *= 3.0 / (len(items) + 1)
-    rows_of_pairs = np.concatenate(origin)
-    return _pairs_of_rows(reader, pairs, np.concatenate(labels), rows_of_pairs, weight[rows_of_pairs], user)
+        ranks = item_ranks if isinstance(item_ranks, Mapping) else {name: name for name in _names(item_ranks)}
+        layout = {"item_ranks": ranks}
+    codes = None if unranked is None else tuple(unranked)
+    roles = Roles(**layout, rest=rest, unranked=codes, user=user, weight=sample_weight)
+    return _rows(frame, roles, missing)
 
 
-def _check_distinct(items: list[Any], place: str) -> None:
-    """Refuse an item that a choice or a ranking has twice."""
-    if not all(isinstance(item, Hashable) for item in items):
-        return  # it is no id, which is said later
-    for item, count in Counter(items).items():
-        if count > 1:
-            raise DataError(f"item {shorten(item)} occurs twice in {place}")
+def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> ComparisonRows:
+    r"""Read a file of rankings of PrefLib: .soc, .soi, .toc or .toi.
 
+    Parameters
+    ----------
+    path : str or path
+        The file: lines of a count and a ranking, with braces around items of equal rank.
+    rest : {"unknown", "lost"}, default=None
+        What is known about items that a ranking does not name, as in `from_rankings`.
 
-def _listed(reader: TableReader, columns: Sequence[str]) -> list[Group]:
-    """Return rankings of items in columns, the best first."""
-    rows = [[cell for cell in items if cell is not None] for items in reader.lists(columns)]
-    for row, items in enumerate(rows):
-        _check_distinct(items, f"row {reader.row_of(row)}")
-    ranks = [{_number(cell) for cell in items} for items in rows]
-    if len(set(map(tuple, rows))) > 1 and all(cells == set(range(1, len(columns) + 1)) for cells in ranks):
-        warn(
-            f"The cells of {shorten(list(columns))} are 1 to {len(columns)} in every row. If each column is an item "
-            "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
-            DataWarning,
-        )
-    return [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
+    Returns
+    -------
+    ComparisonRows
+        All pairs of each ranking, weighted by its count.
 
+    Raises
+    ------
+    DataError
+        If the file is none of PrefLib's, or a line cannot be read.
 
-def _ranked(reader: TableReader, item_ranks: Sequence[str] | Mapping[str, Any]) -> list[Group]:
-    """Return rankings from columns of ranks, one for each item."""
-    items = list(item_ranks.values()) if isinstance(item_ranks, Mapping) else list(item_ranks)
-    if isinstance(item_ranks, str) or len(items) < 2:
-        raise DataError(f"item_ranks must name the columns of two items at least; got {item_ranks!r:.80}")
-    _check_distinct(items, "item_ranks")
-    ranks = np.column_stack([reader.ranks(name, allow_missing=True) for name in item_ranks])
-    ranked = [np.flatnonzero(np.isfinite(places)) for places in ranks]
-    return [(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
-
-
-# -------------------------------------------------------------------------------------------------------------- columns
-class TableReader:
-    """Columns of a table, by name; `leave_out` says how to leave incomplete rows out."""
-
-    def __init__(self, frame: Frame, leave_out: str = LEAVE_OUT) -> None:
-        refuse_collection(frame, "frame")
-        names = column_names(frame)
-        if names is None:
-            raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-        self._frame, self.names, self._leave_out = frame, names, leave_out
-        self._rows: list[int] | None = None  # None: all
-        lengths = {str(name): len(frame[name]) for name in names} if isinstance(frame, Mapping) else {}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"the columns of frame have different lengths: {shorten(lengths)}")
-
-    def row_of(self, row: int) -> int:
-        """Return the row of the table, from 0, that a row of this reader is."""
-        return row if self._rows is None else self._rows[row]
-
-    def cells(self, name: Column) -> list[Cell]:
-        """Return the values of a column, None where one is missing."""
-        return [None if is_missing(cell) else cell for cell in _as_list(self._column(name))]
-
-    def ids(self, name: Column, kind: str = "item") -> IdColumn:
-        """Return a column of ids, shape (n,)."""
-        column = self._column(name)
-        cells = column.to_pylist() if hasattr(column, "to_pylist") else column
-        return as_ids(cells, f"column {name!r}", "row", kind, self._leave_out)
-
-    def lists(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return the cells of several columns, row by row."""
-        if isinstance(names, str) or len(names) < 2:
-            raise DataError(f"two columns of items at least are needed; got {names!r:.80}")
-        return list(zip(*(self.cells(name) for name in names), strict=True))
-
-    def numbers(self, name: Column | tuple[Column, Column]) -> Array:
-        """Return a column of numbers, or the difference between two, shape (n,)."""
-        if isinstance(name, tuple):
-            first, second = name
-            return self.numbers(first) - self.numbers(second)
-        column = self._column(name)
-        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":  # of numpy
-            values = np.asarray(column, dtype=np.float64)
-        else:
-            values = np.array([_number(cell) for cell in self.cells(name)])
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            cell = self.cells(name)[row]
-            advice = f"; {self._leave_out}" if lacks_number(cell) else ""
-            raise DataError(
-                f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {self.row_of(row)}{advice}"
-            )
-        return values
-
-    def margins(self, score: str | tuple[str, str]) -> Array:
-        """Return the left score minus the right one, shape (n,)."""
-        cells = [] if isinstance(score, tuple) else self.cells(score)
-        margins = margins_of_scores(cells)
-        if margins is None:
-            return self.numbers(score)
-        for row in np.flatnonzero(np.isnan(margins)).tolist():
-            raise DataError(f"column {score!r}, row {self.row_of(row)}: {score_fault(cells[row])}")
-        return margins
-
-    def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
-        """Return labels of a column of winners, shape (n,)."""
-        cells = self.cells(winner)
-        if not all(isinstance(cell, Hashable) for cell in cells):
-            raise DataError(f"column {winner!r} must hold ids or words; got {shorten(cells[0])}")
-        y = labels_of_winners(cells, left[1], right[1], (left[0], right[0]))
-        if np.isnan(y).any():
-            row = int(np.argmax(np.isnan(y)))
-            fault = winner_fault(cells[row], left[1][row], right[1][row])
-            raise DataError(f"column {winner!r}, row {self.row_of(row)}: {fault}")
-        return y
-
-    def ranks(self, name: str, *, allow_missing: bool = False) -> Array:
-        """Return a column of ranks, shape (n,); with `allow_missing`, NaN where a cell is empty."""
-        cells = self.cells(name)
-        values = np.array([_number(cell) for cell in cells])
-        for row in np.flatnonzero(~np.isfinite(values)).tolist():
-            if not allow_missing or (cells[row] is not None and str(cells[row]).strip()):
-                leave = "an empty cell" if allow_missing else "missing='drop'"
-                raise DataError(
-                    f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row "
-                    f"{self.row_of(row)}. "
-                    f"Write a number larger than the other ranks, or leave the item out of this ranking by {leave}"
-                )
-        return values
-
-    def choices(self, name: str, offered: Sequence[str]) -> list[Any]:
-        """Return the item that was chosen in each row; a cell holds its id or the name of its column."""
-        chosen, sets, cells = [], self.lists(offered), self.cells(name)
-        advised = f"if it has positions, write the names of the columns, such as {offered[0]!r} for 1"
-        may_be_places = _may_be_places(cells, sets, offered)
-        for row, (items, cell) in enumerate(zip(sets, cells, strict=True)):
-            choice = cell if cell in items else dict(zip(offered, items, strict=True)).get(cell)
-            if choice is None:
-                advice = f"; {self._leave_out}" if cell is None else f"; {advised}" if may_be_places else ""
-                where = f"in row {self.row_of(row)}"
-                raise DataError(f"column {name!r}: {shorten(cell)} {where} is none of the items offered{advice}")
-            chosen.append(choice)
-        if may_be_places:
-            note = f"column {name!r} is read as items, not as positions; {advised}"
-            warn(note, DataWarning)
-        return chosen
-
-    def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
-        """Return a reader of the other rows."""
-        reader = TableReader(self._frame, self._leave_out)
-        reader._rows = np.flatnonzero(~incomplete).tolist()
-        return reader
-
-    def weights(self, name: Column | None) -> Array:
-        """Return a column of weights, or ones, shape (n,)."""
-        n = len(self._column(self.names[0]))
-        return np.ones(n) if name is None else read_weights(self.numbers(name), n).copy()
-
-    def _column(self, name: Column) -> Sequence[Cell]:
-        if not isinstance(name, Hashable):
-            kind = type(name).__name__
-            raise DataError(f"a column is given by its name; got a {kind}: put it into the frame, and give its name")
-        if self.names.count(name) != 1:
-            near = difflib.get_close_matches(str(name), [str(other) for other in self.names], n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            what = "there are two columns" if name in self.names else "there is no column"
-            raise DataError(f"{what} {name!r}{hint} Found: {', '.join(map(str, self.names[:20]))}")
-        column: Sequence[Cell] = self._frame[name]
-        if self._rows is None:
-            return column
-        cells = _as_list(column)
-        return [cells[row] for row in self._rows]
-
-
-def _may_be_places(cells: list[Cell], sets: list[tuple[Any, ...]], offered: Sequence[str]) -> bool:
-    """Tell whether choices may be positions, from 1, of which at least one is not also the item in that place."""
-    places = {str(place): place for place in range(1, len(offered) + 1)}
-    found = [None if cell is None else places.get(str(cell).removesuffix(".0")) for cell in cells]
-    if any((place is None) != (cell is None) or cell in offered for place, cell in zip(found, cells, strict=True)):
-        return False
-    shown = [(cell, items[place - 1]) for place, items, cell in zip(found, sets, cells, strict=True) if place]
-    return any(item is not None and item != cell for cell, item in shown)
-
-
-def _as_list(column: Cell) -> Sequence[Cell]:
-    """Return the values of a column of any frame."""
-    method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
-    return column if method is None else getattr(column, method)()  # type: ignore[no-any-return]
-
-
-def _number(cell: Cell) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return np.nan
-
-
-def _complete(
-    frame: Frame,
-    missing: Missing,
-    columns: Sequence[str | None],
-    numbers: Sequence[Any],
-    *,
-    ranks: str | None = None,
-    words: tuple[str, str, str] | None = None,
-) -> TableReader:
-    """Read the rows with all cells in some columns, and text such as NA in none of numbers; `ranks` has numbers only.
-
-    `words` are the columns of two items and of the winner, where NA may be an item.
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from skpref.data import from_preflib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "drinks.toi")
+    >>> _ = path.write_text("# ALTERNATIVE NAME 1: tea\n# ALTERNATIVE NAME 2: milk\n12: 1,2\n3: 2,1\n")
+    >>> rows = from_preflib(path)
+    >>> rows.X.tolist(), rows.y.tolist(), rows.sample_weight.tolist()
+    ([['tea', 'milk'], ['tea', 'milk']], [1.0, 0.0], [12.0, 3.0])
     """
-    if missing not in {"raise", "drop"}:
-        raise DataError(f"missing must be 'raise' or 'drop'; got {missing!r:.80}")
-    reader = TableReader(frame, "leave such rows out by missing='drop'")
-    if missing == "raise":
-        return reader
-    flat = [name for entry in numbers for name in (entry if isinstance(entry, tuple) else (entry,))]
-    lacking = [[cell is None for cell in reader.cells(name)] for name in columns if name is not None]
-    lacking += [[lacks_number(cell) for cell in reader.cells(name)] for name in flat if name is not None]
-    if ranks is not None:
-        lacking += [[not math.isfinite(_number(cell)) for cell in reader.cells(ranks)]]
-    if words is not None:
-        items = {cell for name in words[:2] for cell in reader.cells(name) if isinstance(cell, str)}
-        lacking += [[lacks_number(cell) and cell not in items for cell in reader.cells(words[2])]]
-    return reader.without(np.any(lacking, axis=0)) if lacking else reader
+    with Path(path).open(encoding="utf-8") as file:
+        table, _ = read_preflib(file)
+    names = [name for name in table if name != "count"]
+    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count")
 
 
-def _rows(
-    reader: TableReader,
-    sides: tuple[IdColumn, IdColumn],
-    y: Array,
-    user: str | None,
-    sample_weight: str | None,
-    covariates: Sequence[str | tuple[str, str]],
-) -> ComparisonRows:
-    columns = sides if user is None else (reader.ids(user, "user"), *sides)
+def _names(columns: Any) -> tuple[Any, ...]:
+    """Return names of columns as a tuple."""
+    if isinstance(columns, str) or not hasattr(columns, "__iter__"):
+        raise DataError(f"two columns of items at least are needed; got {columns!r:.80}")
+    return tuple(columns)
+
+
+def _terms(covariates: Any) -> tuple[Any, ...]:
+    """Return columns of covariates, or pairs of columns, as a tuple."""
     if isinstance(covariates, str):
         raise DataError(f"covariates must be a list of columns, or of pairs of columns; got {covariates!r:.80}")
-    C = np.column_stack([reader.numbers(name) for name in covariates]) if len(covariates) else None
-    return ComparisonRows(np.column_stack(columns), y, reader.weights(sample_weight), C)
+    return tuple(tuple(term) if isinstance(term, list) else term for term in covariates)
 
 
-def _pairs_of_rows(
-    reader: TableReader, pairs: list[tuple[Any, Any]], y: Array, origin: IntArray, weight: Array, user: str | None
-) -> ComparisonRows:
-    """Return pairs that come from rows of a table, each with its weight and the user of its row."""
-    if not pairs:
-        raise DataError("at least 1 comparison is required: no row has two items")
-    left, right = (as_ids([pair[side] for pair in pairs], "items") for side in (0, 1))
-    columns = (left, right) if user is None else (reader.ids(user, "user")[origin], left, right)
-    return ComparisonRows(np.column_stack(columns), y, weight, None)
+def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str, Any]:
+    """Return the roles that tables of one comparison in a row share."""
+    if mirrored not in {"raise", "drop", "keep"}:
+        raise DataError(f"mirrored must be 'raise', 'drop' or 'keep'; got {shorten(mirrored)}")
+    return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
+
+
+def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
+    """Return what `fit` takes of comparisons with these roles."""
+    if not isinstance(frame, Columns) and column_names(frame) is None:
+        raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
+    rows = read(frame, roles, missing)
+    columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
+    y = np.ones(rows.left.size) if rows.y is None else rows.y
+    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.reading)

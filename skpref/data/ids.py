@@ -146,7 +146,7 @@ class _Where(NamedTuple):
     leave_out: str = LEAVE_OUT  # how to leave rows of a named column out
 
     def missing(self, row: int | str) -> str:
-        advice = f"; {self.leave_out}" if self.name.startswith("column ") else ""
+        advice = f"; {self.leave_out}" if self.leave_out and self.name.startswith("column ") else ""
         return f"missing {self.kind} id in {self.noun} {row} of {self.name}{advice}"
 
     def fraction(self, value: str, row: int | str) -> str:
@@ -173,8 +173,9 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
     return _from_objects(series.to_list(), where)
 
 
-def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # noqa: ANN401  # of pyarrow
+def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # of pyarrow
     """Return the distinct values of an array of pyarrow, and the place of each row's among them."""
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     codes, distinct = encoded.indices.to_numpy(), cast("nw.Series[Any]", as_series(encoded.dictionary))
     present = np.bincount(codes, minlength=len(distinct)) > 0  # some categories may not occur
@@ -251,7 +252,7 @@ def _is_plain(kind: type) -> bool:
     return issubclass(kind, int | str | bytes)
 
 
-def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # an id may be anything
+def _plain(value: Any, row: int, where: _Where) -> Hashable:  # an id may be anything
     """Return an id as a plain hashable: numpy numbers and integral floats become int."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
         value = value.item()
@@ -269,7 +270,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
     return value  # type: ignore[no-any-return]  # hash() above is the check
 
 
-def single_id(value: Any, kind: str) -> IdColumn:  # noqa: ANN401  # an id may be anything
+def single_id(value: Any, kind: str) -> IdColumn:  # an id may be anything
     """Return the id of one item or user as a column, shape (1,)."""
     try:
         hash(value)
@@ -288,7 +289,7 @@ def kinds_of(ids: IdColumn) -> dict[str, Any]:
     return {_kind_of(held): next(value for value in values if type(value) is held) for held in types}
 
 
-def in_other_kinds(value: Any) -> list[int | str | bytes]:  # noqa: ANN401  # an id may be anything
+def in_other_kinds(value: Any) -> list[int | str | bytes]:  # an id may be anything
     """Return the ids of other kinds that look the same: 1 for "1" and "1.0", "1" and "1.0" for 1."""
     if isinstance(value, int):
         return [f"{value:d}", f"{value:d}.0", b"%d" % value]
@@ -346,7 +347,7 @@ _TRIPLES = _Layout(("user", "left", "right"), "comparisons")
 _RATED = _Layout(("user", "item"), "ratings", "rating", "skpref.data.from_matrix converts a matrix of ratings")
 
 
-def _read_columns(X: Any, name: str, layout: _Layout) -> list[IdColumn]:  # noqa: ANN401  # any array-like
+def _read_columns(X: Any, name: str, layout: _Layout) -> list[IdColumn]:  # any array-like
     """Return columns of ids; messages call them X['left'] of a data frame, else X[:, 0]."""
     columns = _columns(X, name, layout)
     labels = column_names(X) or range(len(columns))
@@ -372,7 +373,7 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
             )
 
 
-def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
+def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
     refuse_collection(X, name)
     refuse_repeated_columns(X, name)
     if sparse.issparse(X):

@@ -25,7 +25,7 @@ _LABELS = (
 )
 
 
-def read_labels(y: Any, n_rows: int | None = None) -> Array:  # noqa: ANN401  # any array-like
+def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     """Return labels as numbers, shape (n,): 1 where the left item is preferred; None means that it always is."""
     if y is None:
         return np.ones(n_rows or 0)
@@ -84,7 +84,7 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
         )
 
 
-def classes_of(y: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
+def classes_of(y: Any) -> NDArray[Any]:  # any array-like
     """Return the two sides as y writes them, sorted: [0, 1], [False, True] or ["left", "right"], shape (2,)."""
     values = np.asarray([] if y is None else y).ravel()
     cells = values.tolist() if values.dtype.kind in "OU" else values[:1].tolist()

@@ -53,7 +53,7 @@ def ordered_levels(
     fewest: int = 2,
     steps: bool = False,
     are_rows: bool = True,
-    column: Any = None,  # noqa: ANN401  # any array-like
+    column: Any = None,  # any array-like
 ) -> tuple[NDArray[Any], IntArray]:
     """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
 
@@ -79,7 +79,7 @@ def ordered_levels(
     return classes, level
 
 
-def stated_order(y: Any) -> tuple[NDArray[Any] | None, bool]:  # noqa: ANN401  # any array-like
+def stated_order(y: Any) -> tuple[NDArray[Any] | None, bool]:  # any array-like
     """Return the categories of a column of pandas, polars or pyarrow if they have an order; and whether it has any."""
     frame = as_frame(y)
     y = y if frame is None or frame.shape[1] != 1 else frame.to_native()[frame.columns[0]]

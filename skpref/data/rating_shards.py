@@ -90,10 +90,10 @@ class RatingCounts:
 
 
 def read_rating_shard(
-    user: Any,  # noqa: ANN401  # array-likes
-    item: Any,  # noqa: ANN401
-    y: Any,  # noqa: ANN401
-    weight: Any,  # noqa: ANN401
+    user: Any,  # array-likes
+    item: Any,
+    y: Any,
+    weight: Any,
     levels: ArrayLike | None,
     first_row: int = 0,
 ) -> tuple[RatingSummary, RatingRows]:
@@ -116,7 +116,7 @@ def read_rating_shard(
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
 
-def _rows_of(y: Any, rows: IntArray) -> Any:  # noqa: ANN401  # array-like
+def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
     return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
 
 
@@ -156,10 +156,10 @@ def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
     return columns
 
 
-def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:  # noqa: ANN401
+def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:
     """Return an iterator over summary and ratings of runs of about a million rows of a dataset of pyarrow."""
 
-    def read(table: Any, start: int) -> Any:  # noqa: ANN401  # of pyarrow
+    def read(table: Any, start: int) -> Any:  # of pyarrow
         y = table[columns.y].to_pandas()  # of which the categories are known
         weight = None if columns.weight is None else column_values(table[columns.weight])
         return read_rating_shard(table[columns.user], table[columns.item], y, weight, levels, start)

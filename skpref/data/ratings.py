@@ -185,7 +185,7 @@ class Ratings:
         first: IntArray,
         last: IntArray,
         differ: NDArray[np.bool_],
-        names: Any,  # noqa: ANN401
+        names: Any,
     ) -> NoReturn:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
         group = int(np.flatnonzero(differ)[0])
@@ -251,7 +251,7 @@ def rating_levels(
 
 
 def encoded_ratings(
-    y: Any,  # noqa: ANN401 - any array-like
+    y: Any,
     levels: ArrayLike | None,
     users: IdColumn,
     items: IdColumn,
@@ -302,7 +302,7 @@ def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
 
 
 def from_matrix(
-    matrix: Any,  # noqa: ANN401 - any sparse or dense matrix
+    matrix: Any,
     users: ArrayLike | None = None,
     items: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -363,7 +363,7 @@ def from_matrix(
     return X, y
 
 
-def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: ANN401 - any sparse matrix
+def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:
     entries = check_structure(matrix, "matrix").tocoo()
     row, column = (np.asarray(index, dtype=np.int64) for index in (entries.row, entries.col))
     zero = np.flatnonzero(entries.data == 0)

@@ -8,7 +8,7 @@ from typing import Any
 from skpref.exceptions import MissingExtraError
 
 
-def make_frame(values: Any, **labels: Any) -> Any:  # noqa: ANN401  # what pandas takes and gives
+def make_frame(values: Any, **labels: Any) -> Any:  # what pandas takes and gives
     """Return a data frame of pandas; refuse in words where it is not installed."""
     try:
         import pandas as pd
@@ -17,6 +17,6 @@ def make_frame(values: Any, **labels: Any) -> Any:  # noqa: ANN401  # what panda
     return pd.DataFrame(values, **labels)
 
 
-def frame_or_record(record: Any) -> Any:  # noqa: ANN401  # a frame of pandas
+def frame_or_record(record: Any) -> Any:  # a frame of pandas
     """Return the data frame of a record where pandas is installed, else the record itself."""
     return record if importlib.util.find_spec("pandas") is None else record.to_frame()

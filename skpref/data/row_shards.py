@@ -109,7 +109,7 @@ class ColumnDesign:
         X.eliminate_zeros()
         return X
 
-    def transform(self, X: Any) -> sparse.csr_array:  # noqa: ANN401  # any table
+    def transform(self, X: Any) -> sparse.csr_array:  # any table
         """Return the features of rows in memory: a data frame with these columns, or rows of as many entries."""
         names = column_names(X)
         rows = None if names is not None else _as_rows(X, len(self.names))
@@ -131,7 +131,7 @@ class ColumnDesign:
         return np.array(names, dtype=object)
 
 
-def _as_rows(X: Any, width: int) -> NDArray[Any]:  # noqa: ANN401  # any table
+def _as_rows(X: Any, width: int) -> NDArray[Any]:  # any table
     if is_stored(X):
         raise DataError(f"X is {shorten(str(X))}; fit takes files, and other methods take rows in memory: read them")
     rows = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
@@ -140,7 +140,7 @@ def _as_rows(X: Any, width: int) -> NDArray[Any]:  # noqa: ANN401  # any table
     return rows
 
 
-def _checked_numbers(values: Any, name: str) -> Array:  # noqa: ANN401  # array-like
+def _checked_numbers(values: Any, name: str) -> Array:  # array-like
     try:
         numbers = np.asarray(check_numbers(values, "X"), dtype=np.float64)
         assert_all_finite(numbers, input_name="X")
@@ -182,7 +182,7 @@ class RowShard(NamedTuple):
     weight: Array
 
 
-def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColumns:  # noqa: ANN401  # of pyarrow
+def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColumns:  # of pyarrow
     """Return the columns of features: ids are those that are named, or else all but floats and booleans."""
     import pyarrow as pa
 
@@ -206,10 +206,10 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
 
 
 def row_shards(
-    dataset: Any,  # noqa: ANN401  # of pyarrow
-    y: Any,  # noqa: ANN401  # checked here
-    weight: Any,  # noqa: ANN401  # checked here
-    categorical: Any,  # noqa: ANN401
+    dataset: Any,  # of pyarrow
+    y: Any,  # checked here
+    weight: Any,  # checked here
+    categorical: Any,
     *,
     labels: bool,
 ) -> tuple[RowColumns, Iterator[tuple[RowSummary, RowShard]]]:
@@ -235,7 +235,7 @@ class OrderedLabels(NamedTuple):
     orders: Sequence[NDArray[Any]]  # of the categories, low to high
 
 
-def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # noqa: ANN401  # of pyarrow
+def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # of pyarrow
     """Return a column of targets; with the order of its categories where it has one."""
     import pyarrow as pa
 
@@ -246,7 +246,7 @@ def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # noqa: ANN401  # of 
 
 
 def read_rows(
-    table: Any,  # noqa: ANN401  # of pyarrow
+    table: Any,  # of pyarrow
     y: NDArray[Any] | OrderedLabels,
     weight: NDArray[Any] | None,
     start: int,
@@ -264,7 +264,7 @@ def read_rows(
 
 
 def _read(
-    table: Any,  # noqa: ANN401  # of pyarrow
+    table: Any,  # of pyarrow
     y: NDArray[Any],
     weight: NDArray[Any] | None,
     columns: RowColumns,
@@ -289,7 +289,7 @@ def _read(
     squares = 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
-            column = as_ids(table[name], f"column {name!r}", "row", name)
+            column = as_ids(table[name], f"column {name!r}", "row", name, leave_out="")
             own, place = numbered(column if weight.size == column.size else column[used])
             ids.append(own)
             places.append(place)
@@ -304,7 +304,7 @@ def _read(
     return summary, RowShard(places, y.astype(np.float64, copy=False), weight)
 
 
-def _numbers_of(column: Any, name: str) -> Array:  # noqa: ANN401  # of pyarrow
+def _numbers_of(column: Any, name: str) -> Array:  # of pyarrow
     import pyarrow as pa
 
     if column.null_count:

@@ -82,12 +82,12 @@ class ComparisonCounts:
 
 
 def read_shard(
-    left: Any,  # noqa: ANN401  # array-likes
-    right: Any,  # noqa: ANN401
-    y: Any,  # noqa: ANN401
-    weight: Any,  # noqa: ANN401
+    left: Any,  # array-likes
+    right: Any,
+    y: Any,
+    weight: Any,
     options: ShardOptions,
-    user: Any = None,  # noqa: ANN401
+    user: Any = None,
 ) -> tuple[ShardSummary, Comparisons]:
     """Return the summary of a shard and its merged comparisons, by the numbers of `used`."""
     left, right = as_ids(left, "the left items"), as_ids(right, "the right items")
@@ -124,12 +124,12 @@ def read_shard(
     return summary, merged
 
 
-def with_shared_ids(summary: Any, ids: dict[Any, Any]) -> Any:  # noqa: ANN401  # a summary of a shard
+def with_shared_ids(summary: Any, ids: dict[Any, Any]) -> Any:  # a summary of a shard
     """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
     return type(summary)(*(_shared(value, ids) for value in summary))
 
 
-def _shared(value: Any, ids: dict[Any, Any]) -> Any:  # noqa: ANN401  # a field of a summary
+def _shared(value: Any, ids: dict[Any, Any]) -> Any:  # a field of a summary
     if isinstance(value, list):
         return [_shared(column, ids) for column in value]
     if not isinstance(value, np.ndarray) or value.dtype != object:
@@ -157,14 +157,14 @@ def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------ datasets
-def is_stored(X: Any) -> bool:  # noqa: ANN401  # anything
+def is_stored(X: Any) -> bool:  # anything
     """Tell whether X is a path to Parquet files or a dataset of pyarrow."""
     if isinstance(X, str) or hasattr(X, "__fspath__"):
         return True
     return any(base.__module__.startswith("pyarrow._dataset") for base in type(X).__mro__)
 
 
-def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarrow
+def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     """Return the dataset of a path to a Parquet file or a folder of them."""
     try:
         from pyarrow import dataset
@@ -206,10 +206,10 @@ def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named
     return columns if columns.y in names else columns._replace(y=None)
 
 
-def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:  # noqa: ANN401
+def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:
     """Return an iterator over summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
 
-    def read(table: Any, _: int) -> Any:  # noqa: ANN401  # of pyarrow
+    def read(table: Any, _: int) -> Any:  # of pyarrow
         y, weight = (None if name is None else column_values(table[name]) for name in (columns.y, columns.weight))
         user = None if columns.user is None else table[columns.user]
         return read_shard(table[columns.left], table[columns.right], y, weight, options, user)
@@ -217,7 +217,7 @@ def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -
     return read_runs(dataset, columns, read)
 
 
-def read_runs(dataset: Any, columns: Iterable[str | None], read: Callable[[Any, int], Any]) -> Iterator[Any]:  # noqa: ANN401
+def read_runs(dataset: Any, columns: Iterable[str | None], read: Callable[[Any, int], Any]) -> Iterator[Any]:
     """Yield what is read of runs of about a million rows of a dataset and the number of their first row."""
     start = 0
     for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
@@ -228,7 +228,7 @@ def read_runs(dataset: Any, columns: Iterable[str | None], read: Callable[[Any, 
         start += len(table)
 
 
-def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # noqa: ANN401  # checked here
+def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # checked here
     """Return the names of the columns other than those of targets and weights."""
     check_names(names, {"y": y, "sample_weight": weight})
     features = [name for name in names if name not in {y, weight}]
@@ -237,14 +237,14 @@ def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # noqa
     return features
 
 
-def stored_names(dataset: Any) -> list[str]:  # noqa: ANN401  # of pyarrow
+def stored_names(dataset: Any) -> list[str]:  # of pyarrow
     """Return the names of the columns of a dataset, without the index that pandas has stored."""
     index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in dataset.schema.names if name not in index]
 
 
 def dataset_rows(
-    dataset: Any,  # noqa: ANN401  # of pyarrow
+    dataset: Any,  # of pyarrow
     y: str,
     weight: str | None,
     batch_rows: int | None = None,
@@ -270,12 +270,12 @@ def located(error: ValueError, place: str) -> DataError:
     return kind(f"{error} ({place})")
 
 
-def column_values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
+def column_values(column: Any) -> NDArray[Any]:  # of pyarrow
     """Return a column of a table of pyarrow as an array."""
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
 
 
-def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # of pyarrow
     """Yield record batches of a dataset, one row group after the other.
 
     A scan of all files would decode up to 1 GiB ahead of slow readers.
@@ -292,7 +292,7 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
             yield from part.to_batches(schema=schema, **options)
 
 
-def shared_schema(dataset: Any, names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
+def shared_schema(dataset: Any, names: list[str]) -> Any:  # of pyarrow
     """Return the schema of a dataset with the types that hold some columns of all its files."""
     fragments = _fragments(dataset)
     schema = _shared_schema(dataset.schema, _unfiltered(dataset) if fragments is None else fragments, names)
@@ -306,7 +306,7 @@ def shared_schema(dataset: Any, names: list[str]) -> Any:  # noqa: ANN401  # of 
     return schema
 
 
-def _fragments(dataset: Any) -> list[Any] | None:  # noqa: ANN401  # of pyarrow
+def _fragments(dataset: Any) -> list[Any] | None:  # of pyarrow
     """Return the files of a dataset; None if it is filtered."""
     try:
         return list(dataset.get_fragments())
@@ -314,14 +314,14 @@ def _fragments(dataset: Any) -> list[Any] | None:  # noqa: ANN401  # of pyarrow
         return None
 
 
-def _unfiltered(dataset: Any) -> list[Any]:  # noqa: ANN401  # of pyarrow
+def _unfiltered(dataset: Any) -> list[Any]:  # of pyarrow
     """Return the files of a filtered dataset, all rows of them."""
     children = getattr(dataset, "children", ())
     own = [dataset.format.make_fragment(path, dataset.filesystem) for path in getattr(dataset, "files", ())]
     return [*own, *chain.from_iterable(map(_unfiltered, children))]
 
 
-def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
+def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # of pyarrow
     """Return a schema with the types that hold a column of all files; refuse a column of which there is none."""
     for place, field in enumerate(schema):
         if field.name not in names:
@@ -349,7 +349,7 @@ def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any: 
     return schema
 
 
-def _shared_type(first: Any, second: Any) -> Any:  # noqa: ANN401  # of pyarrow
+def _shared_type(first: Any, second: Any) -> Any:  # of pyarrow
     """Return the type that holds the values of both as they are, or None."""
     import pyarrow as pa
 
@@ -387,12 +387,12 @@ def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
         yield rest
 
 
-def runs_of_rows(dataset: Any, names: list[str]) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+def runs_of_rows(dataset: Any, names: list[str]) -> Iterator[Any]:  # of pyarrow
     """Yield tables of pyarrow with some columns, of about a million rows each."""
     return _runs(dataset, names, _SHARD_ROWS)
 
 
-def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  # of pyarrow
     import pyarrow as pa
 
     parts, size = [], 0

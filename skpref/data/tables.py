@@ -236,7 +236,7 @@ class Table:
         check_indices(self, "incomplete", self._incomplete, 0, self._vocabulary.size)
 
 
-def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like
+def _read_features(features: Any) -> Features:  # any array-like
     """Return features as float64 with NaN where one is missing."""
     columns = [] if (frame := as_frame(features)) is None else list(frame.iter_columns())
     if any(column.null_count() for column in columns) and all(column.dtype.is_numeric() for column in columns):
@@ -277,13 +277,13 @@ def _without_gaps(
     return values, incomplete
 
 
-def _stored_gaps(values: Any) -> tuple[IntArray, IntArray]:  # noqa: ANN401  # a sparse matrix
+def _stored_gaps(values: Any) -> tuple[IntArray, IntArray]:  # a sparse matrix
     entries = values.tocoo()
     gaps = np.isnan(entries.data)
     return entries.row[gaps], entries.col[gaps]
 
 
-def _freeze(values: Any) -> Any:  # noqa: ANN401  # features or row numbers
+def _freeze(values: Any) -> Any:  # features or row numbers
     if sparse.issparse(values):
         for part in (values.data, values.indices, values.indptr):
             part.flags.writeable = False
@@ -292,7 +292,7 @@ def _freeze(values: Any) -> Any:  # noqa: ANN401  # features or row numbers
     return values
 
 
-def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any array-like
+def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # any array-like
     if ids is None:
         return Vocabulary.range(n_items)
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
@@ -305,7 +305,7 @@ def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any arra
     return vocabulary
 
 
-def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # noqa: ANN401  # any sequence
+def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # any sequence
     read = tuple(map(str, names))
     if isinstance(names, str) or len(read) != n_features:
         raise DataError(f"feature_names must be {n_features} names, one per column of features; got {len(read)}")
@@ -335,7 +335,7 @@ def _digest(features: Features, ids: IdColumn) -> str:
     return digest.hexdigest()
 
 
-def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # noqa: ANN401  # hashlib's type is private
+def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # hashlib's type is private
     digest.update(tag.encode())
     for array in arrays:
         # One width and byte order, so that the digest is the same everywhere.
@@ -343,7 +343,7 @@ def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # noqa: ANN401
         digest.update(np.ascontiguousarray(wide).data)
 
 
-def _feed_id(digest: Any, value: Any) -> None:  # noqa: ANN401  # an id may be anything
+def _feed_id(digest: Any, value: Any) -> None:  # an id may be anything
     if isinstance(value, str):
         content = value.encode("utf-8", "surrogatepass")
     else:

@@ -1,19 +1,23 @@
-"""Who won a comparison, in words for the sides or by the ids of items."""
+"""Who won a comparison: a label, a word for a side, or the id of one of the items; and the scores of both sides."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import lacks_number
+from skpref._text import is_number, lacks_number, other_side
+from skpref.data.columns import DROP
 from skpref.data.ids import shorten
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array
+    from skpref.data.columns import Columns
     from skpref.data.ids import IdColumn
 
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
@@ -25,62 +29,145 @@ _SIDES: tuple[dict[str, float], ...] = (
     {"first": 1.0, "second": 0.0},
     {"1": 1.0, "2": 0.0, "x": 0.5},
     {"1": 1.0, "0": 0.0, "0.5": 0.5},
+    {"1": 1.0, "-1": 0.0, "0": 0.5},
     {"true": 1.0, "false": 0.0},
     {"home": 1.0, "away": 0.0},
     {"h": 1.0, "a": 0.0, "d": 0.5},
     {"white": 1.0, "black": 0.0},
     {"w": 1.0, "l": 0.0, "d": 0.5},
     {"win": 1.0, "loss": 0.0},
-    {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5},
+    {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5, "½-½": 0.5},
 )
+# Words of which a set of words needs one: beside 1 alone, 0 is no tie, and an A alone is not the away team.
+_SIGNS = {"-1": {"-1"}, "h": {"h", "d"}}
 _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
 _WINS = re.compile(r"( team| side| player)?( wins?| won)?$")  # of "home win", but not the word "win" alone
 _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
+_FEWEST = 10  # rows from which a pattern is hardly chance
 
 
-def labels_of_winners(winner: Sequence[Any], left: IdColumn, right: IdColumn, names: tuple[str, str]) -> Array:
-    """Return labels from names of winners or words for their sides, NaN where a cell is neither, shape (n,)."""
-    words = {cell: _folded(cell) for cell in set(winner)}
-    rows = list(zip(winner, left.tolist(), right.tolist(), strict=True))
-    by_id = [1.0 if cell == a else 0.0 if cell == b else _TIES.get(words[cell], np.nan) for cell, a, b in rows]
-    readings = [np.array(by_id)]
-    for sides in ({_folded(names[0]): 1.0, _folded(names[1]): 0.0}, *_SIDES):
-        values = {
-            cell: sides.get(word, sides.get(_NOUNS.sub("", _WINS.sub("", word)), _TIES.get(word, np.nan)))
-            for cell, word in words.items()
-        }
-        readings.append(np.array([values[cell] for cell in winner]))
-    return min(readings, key=lambda y: int(np.isnan(y).sum()))
+def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], right: tuple[Any, IdColumn]) -> Array:
+    """Return labels of a column of winners or of labels, shape (n,): 1 = left, 0 = right, 0.5 = a tie."""
+    cells = columns.texts(name) if columns.is_text else columns.cells(name)
+    if columns.decimal == ",":
+        cells = [cell if columns.with_point(cell) is None else columns.with_point(cell) for cell in cells]
+    odd = next((cell for cell in cells if not isinstance(cell, Hashable)), None)
+    if odd is not None:
+        raise columns.fault(f"winners must be ids or words; got {shorten(odd)}", None, name)
+    items = {*left[1].tolist(), *right[1].tolist()}
+    absent = [row for row, cell in enumerate(cells) if cell not in items and lacks_number(cell)]
+    if absent:
+        raise columns.missing("the winner is missing; if nobody won, write tie", absent, name)
+    y = _labels(columns, name, cells, left, right)
+    if np.isnan(y).any():
+        row, numbers = int(np.argmax(np.isnan(y))), _soft_labels(cells)
+        if numbers is None:
+            raise columns.fault(_winner_fault(cells[row], left[1][row], right[1][row]), row, name)
+        y = numbers
+    _refuse_flags(columns, name, cells)
+    return y
+
+
+def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right: Any) -> Array:
+    """Return labels from ids of winners or words for their sides, NaN where a cell is neither, shape (n,)."""
+    number = {cell: k for k, cell in enumerate(dict.fromkeys(cells))}
+    codes = np.fromiter((number[cell] for cell in cells), np.int64, len(cells))
+    words = list(map(_folded, number))
+    shorter = [_NOUNS.sub("", _WINS.sub("", word)) for word in words]
+    winners = np.fromiter(cells, object, len(cells))
+    ties = np.array([_TIES.get(word, np.nan) for word in words])
+    is_left, is_right = (np.asarray(winners == ids.astype(object), dtype=bool) for ids in (left[1], right[1]))
+    readings = {"ids of items": np.where(is_left, 1.0, np.where(is_right, 0.0, ties[codes]))}
+    for sides in ({_folded(left[0]): 1.0, _folded(right[0]): 0.0}, *_SIDES):
+        if any(sign in sides and needed.isdisjoint(words) for sign, needed in _SIGNS.items()):
+            continue
+        values = [sides.get(a, sides.get(b, _TIES.get(a, np.nan))) for a, b in zip(words, shorter, strict=True)]
+        if {0.0, 1.0} & set(values):  # not ties alone: an x may be an item
+            readings[" and ".join(sides)] = np.array(values)[codes]
+    whole = {what: y for what, y in readings.items() if not np.isnan(y).any()}
+    first = next(iter(whole), "")
+    for what, y in whole.items():
+        if (y != whole[first]).any():
+            row = int(np.argmax(y != whole[first]))
+            raise columns.fault(
+                f"{shorten(cells[row])} has two readings: {first}, or {what}. Write left, right or tie in this column",
+                row,
+                name,
+            )
+    return min(readings.values(), key=lambda y: int(np.isnan(y).sum()))
+
+
+def _soft_labels(cells: Sequence[Any]) -> Array | None:
+    """Return cells as numbers from 0 to 1, shape (n,); None if one of them is none."""
+    y = np.array(cells, dtype=np.float64) if all(map(is_number, cells)) else None
+    return y if y is not None and ((y >= 0.0) & (y <= 1.0)).all() else None
 
 
 def _folded(cell: object) -> str:
     """Return a word in lower case, without underscores and brackets; 1.0 is 1."""
-    text = re.sub(r"[\s_()]+", " ", str(cell).lower()).strip()
+    text = re.sub(r"[\s_()\[\]]+", " ", str(cell).lower()).strip()
     return text.removesuffix(".0")
 
 
-def winner_fault(cell: object, left: object, right: object, scores: str = "skpref.data.from_results") -> str:
-    """Return what is wrong with a cell that names no winner, and what to do; `scores` is what reads scores."""
-    if lacks_number(cell):
-        return "the winner is missing; leave such rows out by missing='drop', or write tie"
+def _winner_fault(cell: object, left: object, right: object) -> str:
+    """Return what is wrong with a cell that names no winner, and what to do."""
     if isinstance(cell, str) and _SCORE.fullmatch(cell):
-        return f"winner {shorten(cell)} is a score; {scores} reads scores"
+        return f"winner {shorten(cell)} is a score; skpref.data.from_results reads scores"
+    if is_number(cell):
+        return (
+            f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a label from 0 "
+            "(right won) to 1 (left won); a margin, or scores of both sides, are read by skpref.data.from_results"
+        )
     return (
         f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
-        "(left, right; model_a, model_b; a, b; home, away; 1, 0; tie, both bad) as the other rows have it; replace it "
-        "by one of them, or empty the cell and leave such rows out by missing='drop'"
+        "(left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad) as the other rows have it; "
+        f"replace it by one of them, or empty the cell and {DROP}"
     )
 
 
-def margins_of_scores(cells: Sequence[Any]) -> Array | None:
-    """Return the left score minus the right one of cells such as 2-1, NaN for others, shape (n,); None if all are."""
-    if not any(isinstance(cell, str) and _SCORE.match(cell) for cell in cells):
-        return None
-    scores = [_SCORE.fullmatch(cell) if isinstance(cell, str) else None for cell in cells]
-    return np.array([np.nan if score is None else float(score[1]) - float(score[2]) for score in scores])
+def _refuse_flags(columns: Columns, name: Any, cells: Sequence[Any]) -> None:
+    """Refuse one of several columns of 0 and 1 that together say who won: winner_a, winner_b, winner_tie."""
+    stem = re.split(r"[\s_.]", str(name))[0]
+    if str(name) == stem or not {_folded(cell) for cell in cells} <= {"0", "1", "true", "false"}:
+        return
+    flags = {}
+    for other in columns.names:
+        words = list(map(_folded, columns.texts(other))) if re.split(r"[\s_.]", str(other))[0] == stem else [""]
+        if set(words) <= {"0", "1", "true", "false"}:
+            flags[other] = np.array([word in {"1", "true"} for word in words])
+    if len(flags) > 1 and (np.sum(list(flags.values()), axis=0) == 1).all():
+        listed = ", ".join(map(repr, flags))
+        raise columns.fault(
+            f"the columns {listed} are flags, one of which is 1 in each row; skpref.data.from_counts reads them"
+        )
 
 
-def score_fault(cell: object) -> str:
-    """Return what is wrong with a cell that is no score, in a column of scores such as 2-1."""
-    advice = "; leave such rows out by missing='drop'" if lacks_number(cell) else ""
-    return f"expected the left and the right score, such as 2-1 or 2:1, got {shorten(cell)}{advice}"
+# --------------------------------------------------------------------------------------------------------------- scores
+def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
+    """Return the left score minus the right one, shape (n,), from two columns, or from one of margins or of 2-1."""
+    if not 1 <= len(scores) <= 2:
+        raise DataError(f"scores are one or two columns; got {len(scores)}")
+    if len(scores) == 2:
+        return columns.numbers(scores[0], meaning="a score") - columns.numbers(scores[1], meaning="a score")
+    name = scores[0]
+    cells = columns.cells(name)
+    if any(isinstance(cell, str) and _SCORE.match(cell) for cell in cells):
+        absent = [row for row, cell in enumerate(cells) if lacks_number(cell)]
+        if absent:
+            raise columns.missing("a score is missing", absent, name)
+        found = [_SCORE.fullmatch(cell) if isinstance(cell, str) else None for cell in cells]
+        for row, score in enumerate(found):
+            if score is None:
+                got = shorten(cells[row])
+                raise columns.fault(f"expected the left and the right score, such as 2-1 or 2:1, got {got}", row, name)
+        return np.array([float(score[1]) - float(score[2]) for score in found if score is not None])
+    margins = columns.numbers(name, meaning="a score")
+    if margins.size >= _FEWEST and margins.min() >= 0.0 and margins.max() > 0.0:
+        other = other_side(columns.names, name) or "OTHER_COLUMN"
+        raise columns.fault(
+            "this column is read as the left score minus the right one, but it is never negative: left never loses; "
+            f"name the scores of both sides: {name}, {other}",
+            None,
+            name,
+        )
+    return margins

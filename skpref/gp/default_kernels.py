@@ -116,10 +116,10 @@ def standard_deviations(X: Features) -> Array:
     return np.sqrt(np.where(variance > _ROUNDING * square, variance, 0.0))
 
 
-def kernel_parameters(kernel: Kernel | None) -> Any:
-    """Return class and parameters of a kernel in full precision, where its repr has three digits."""
-    if kernel is None:
-        return None
+def kernel_parameters(kernel: Kernel | str | None) -> Any:
+    """Return class and parameters of a kernel in full precision, where its repr has three digits; or its name."""
+    if not isinstance(kernel, Kernel):
+        return kernel
     params = kernel.get_params(deep=True).items()
     inner = [(k, kernel_parameters(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params]
     return [type(kernel).__name__, *inner]

@@ -74,6 +74,8 @@ __all__ = [
 
 _MAX_HALVINGS = 60
 _LEVEL_HALVINGS = 4  # of a step of the likelihood's level, which is tried once a pass
+_MAX_LEVEL_STEP = 20.0  # of the likelihood's level, as wide as the range within which it stays
+_LEAST_CURVATURE = 1e-300
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
 _CG_RTOL = 1e-7  # of joint means: relative residual, and absolute residual in posterior standard deviations
 _CG_RTOL_FACTORS = 1e-3  # the same where the problem has products
@@ -395,7 +397,9 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     follow = -block.solve(term.rmatvec(sites.weight))  # change of the means with the level
     z = 1.0 + term.matvec(follow)  # change of z
     slope = float(sites.gradient @ z - follow @ (prior * block.mean))
-    step = slope / float(sites.weight @ z**2 + follow @ (prior * follow))
+    # The curvature is 0 where every rate underflows, and then tells nothing of the length of the step.
+    curvature = float(sites.weight @ z**2 + follow @ (prior * follow))
+    step = float(np.clip(slope / max(curvature, _LEAST_CURVATURE), -_MAX_LEVEL_STEP, _MAX_LEVEL_STEP))
     for _ in range(_LEVEL_HALVINGS):
         moved = replace(problem, likelihood=problem.likelihood.with_level(step, problem.y, problem.weight))
         candidate = state.with_blocks({name: block.with_mean(block.mean + step * follow)})

@@ -162,7 +162,7 @@ class PairwiseProbit(PairwiseLikelihood):
     def _linearised(self, y: Array, mu: Array, v: Array, prior_variance: Array) -> tuple[Array, Array]:
         z_hat = mu / np.sqrt(1.0 + v)
         g = _INVERSE_SQRT_TWO_PI * np.exp(-0.5 * z_hat * z_hat)
-        scaled = g / beta_binomial_variance(y, prior_variance)
+        scaled = g / beta_binomial_variance(prior_variance)
         return scaled * g, scaled * (y - ndtr(z_hat))
 
 
@@ -187,17 +187,16 @@ class PairwiseLogit(PairwiseLikelihood):
         return _compiled_expectation(y, mu, v, probit=False)
 
 
-def beta_binomial_variance(y: ArrayLike, prior_variance: ArrayLike) -> Array:
-    """Return the variance Q of an answer in the linearised rule ([SG20] eq. 12), shape (n,).
+def beta_binomial_variance(prior_variance: ArrayLike) -> Array:
+    """Return the variance Q of an answer 0 or 1 in the linearised rule ([SG20] eq. 12), shape (n,).
 
-    The factor 2g + 1 is missing in the paper (docs/maths section 12).
+    The factor 2g + 1 is missing in the paper (docs/maths section 12). Q is the same for both answers, so the rule is
+    linear in the label, and a soft label stands for a share of wins and one of losses.
     """
-    y, prior_variance = np.asarray(y, dtype=np.float64), np.asarray(prior_variance, dtype=np.float64)
+    prior_variance = np.asarray(prior_variance, dtype=np.float64)
     spread = np.arcsin(prior_variance / (1.0 + prior_variance)) / (2.0 * np.pi)
-    # In terms of 1/g, from 1/(4 (2g + 1)) = spread, since g is infinite for a prior without spread.
-    inverse = 8.0 * spread / (1.0 - 4.0 * spread)
-    agreement = (1.0 + y * inverse) * (1.0 + (1.0 - y) * inverse)
-    return np.asarray(agreement / ((2.0 + inverse) * (2.0 + 2.0 * inverse)))
+    # Q = g / (2 (2g + 1)), where 1/(4 (2g + 1)) = spread.
+    return np.asarray(0.25 - spread)
 
 
 def _compiled_expectation(y: Array, mu: Array, v: Array, *, probit: bool) -> Triple:

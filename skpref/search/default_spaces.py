@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from skpref import kernels
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ _PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
 _SEEDS = 2**31 - 1
 _TAIL = 1e-12  # beyond which no quantile is asked for
 _FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+# Names of kernels; None is the default, "product-matern-3/2".
+_KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
 _MANY_FEATURES = 50  # up to here it is a question whether each has its own length-scale; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
@@ -175,24 +176,12 @@ def _answers(estimator: Any) -> dict[str, Any]:
 def _items(estimator: Any) -> dict[str, Any]:
     space, items = _pairwise(estimator) | _answers(estimator), estimator.items
     if items is not None and estimator.kernel is None:
-        space["kernel"] = [None, *_kernels(items.features)]
+        space["kernel"] = list(_KERNELS)
     if items is not None and items.features.shape[1] <= _MANY_FEATURES:
         space["optimizer"] = [None, "l-bfgs-b"]
     elif items is not None and estimator.kernel is None:
         space["optimizer"] = [None]
     return space
-
-
-def _kernels(features: Any) -> list[Any]:
-    """Return kernels other than the default, a product of Matern-3/2, at the scale of the features."""
-    median = kernels.median_length_scales(features, np.random.default_rng(0))
-    wide = np.sqrt(median.size) * median  # a product of many features must be wide, or nothing resembles anything
-    shapes = (
-        (kernels.ProductMatern, wide, 0.5),
-        (kernels.ProductMatern, wide, np.inf),
-        (kernels.AdditiveMatern, median, 1.5),
-    )
-    return [cls(scale, np.column_stack([1e-2 * scale, 1e3 * scale]), nu=nu) for cls, scale, nu in shapes]
 
 
 def _rows(estimator: Any) -> dict[str, Any]:
@@ -201,7 +190,8 @@ def _rows(estimator: Any) -> dict[str, Any]:
 
 
 def _crowd(estimator: Any) -> dict[str, Any]:
-    return _pairwise(estimator) | {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
+    factors = {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
+    return _pairwise(estimator) | _answers(estimator) | factors
 
 
 def _ordinal(_: Any) -> dict[str, Any]:

@@ -301,14 +301,7 @@ class Recorder:
     def _log_model(self, key: str, estimator: Any, run: _OpenRun) -> None:
         if hasattr(estimator, "cv_results_") and not hasattr(estimator, "best_estimator_"):
             return
-        try:
-            with self.tracker.outbox.folder() as folder:
-                save_model(copy.copy(estimator), folder / "model", run.example)
-                self.tracker.log_model(key, folder / "model", "model", self.registered_model_name)
-        except SkprefError as error:
-            self.tracker.set_tags(key, {"model": f"not logged: {error}"})
-            text = f"The model of {run.name} is not logged: {first_line(error)}."
-            self.tracker.outbox.warn(text, text)
+        log_model(self.tracker, key, estimator, run.example, run.name, self.registered_model_name)
 
     def _end(self, key: str, status: str) -> None:
         self.tracker.end(key, status)
@@ -343,6 +336,20 @@ class Recorder:
         active = mlflow.active_run()
         is_same_store = active is not None and mlflow.get_tracking_uri() == self.tracker.tracking_uri
         return self.tracker.outbox.client.adopt(active if is_same_store else None)
+
+
+def log_model(
+    tracker: Tracker, key: str, estimator: Any, example: Any, name: str, registered: str | None = None
+) -> None:
+    """Log a fitted estimator with a run as a model that MLflow can serve; where that fails, tag the run and warn."""
+    try:
+        with tracker.outbox.folder() as folder:
+            save_model(copy.copy(estimator), folder / "model", example)
+            tracker.log_model(key, folder / "model", "model", registered)
+    except SkprefError as error:
+        tracker.set_tags(key, {"model": f"not logged: {error}"})
+        text = f"The model of {name} is not logged: {first_line(error)}."
+        tracker.outbox.warn(text, text)
 
 
 def key_of(context: Any) -> str:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -29,11 +29,12 @@ from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:n_factors", "ignore:.*did not converge")
 TIGHT = svi.Schedule(max_iter=3000, tol=1e-12)
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=15)
+few = examples(15)
 
 
 # ---------------------------------------------------------------------------------------------------- C1: the reference

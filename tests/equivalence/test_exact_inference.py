@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit
@@ -24,6 +24,7 @@ from skpref.inference.scale import FixedScale
 from skpref.inference.sites import LAPLACE
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
 FILES = ("n1_r3", "n2_r3", "n3_r3", "n3_r5_ard", "n30_r5")
@@ -176,7 +177,7 @@ def test_two_levels_are_the_probit(seed):
         assert method(K, ordinal, y, weight).converged
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(seed=seeds)
 def test_laplace_is_scikit_learns(seed):
     rng = np.random.default_rng(seed)

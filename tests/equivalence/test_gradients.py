@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -18,6 +18,7 @@ from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.inference import svi
 from skpref.kernels import AdditiveMatern, Linear, ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from tests.examples import examples
 
 ARD = [0.8, 1.5]
 KERNELS = {
@@ -108,7 +109,7 @@ def test_every_kernel_and_likelihood(name, likelihood, n_inducing, central):
 
 @pytest.mark.parametrize("n_inducing", [7, 4], ids=["M=N", "M<N"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=4)
+@examples(4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_layout_at_random_points(layout, n_inducing, central, seed):
     rng = np.random.default_rng(seed)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref import GPPLClassifier, GPPLRegressor
 from skpref.kernels import AdditiveMatern, ProductMatern
+from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:.*constant")
 
@@ -64,7 +65,7 @@ cases = st.builds(
     order_effect=st.booleans(),
     likelihood=st.sampled_from(["probit", "logit"]),
 )
-few = settings(max_examples=6)
+few = examples(6)
 
 
 def assert_same(a, b, pairs_a, pairs_b):

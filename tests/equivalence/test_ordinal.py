@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
@@ -25,9 +25,10 @@ from skpref.inference.scale import FixedScale
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=8)
+few = examples(8)
 TIGHT = {"tol": 1e-13, "max_iter": 5000}
 
 
@@ -93,7 +94,7 @@ def test_one_row_is_exact_by_ep(seed) -> None:
         assert std[0] ** 2 == pytest.approx(second / z - (first / z) ** 2, abs=1e-7)
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(seed=seeds)
 def test_evidence_of_ep_lies_between_the_bound_and_what_it_is(seed) -> None:
     """Three rows: the truth is a sum of probabilities of boxes under a normal distribution."""
@@ -307,7 +308,7 @@ def test_probabilities_of_a_linear_model_far_out(inference) -> None:
     assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(seed=seeds, log_noise=st.floats(-6.0, 3.0), log_weight=st.floats(0.0, 4.0))
 def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
     rng, X, y, kernel = draw(seed)
@@ -321,7 +322,7 @@ def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
     assert np.isfinite(q.log_evidence)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(seed=seeds, log_noise=st.floats(-6.9, 1.0))
 def test_parallel_ep_arrives_where_levels_are_nearly_separated(seed, log_noise) -> None:
     """With little noise the steps are damped on the way; they must grow again, or the last digits take 1000 rounds."""

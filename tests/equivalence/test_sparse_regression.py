@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -23,6 +23,7 @@ from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
+from tests.examples import examples
 
 
 def one_row_each(X, y, weight=None) -> GaussianRows:
@@ -103,7 +104,7 @@ def random_case(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
     rows, kernel, Z, noise, rng = random_case(seed)
     basis = InducingBasis.at(kernel, Z)
@@ -119,7 +120,7 @@ def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_gradients_are_those_of_differences(seed):
     rows, kernel, Z, noise, rng = random_case(seed)
     seen = bound(rows, InducingBasis.at(kernel, Z), noise)
@@ -137,7 +138,7 @@ def test_gradients_are_those_of_differences(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_the_evidence_of_rows_is_the_bound_of_all_of_them_as_points(seed):
     rows, kernel, _, noise, rng = random_case(seed)
     rows = GaussianRows(rows.X, rows.y, np.ceil(rows.weight), float(rng.uniform(0.0, 3.0)))
@@ -166,7 +167,7 @@ def test_the_gradient_of_the_evidence_is_that_of_differences(kernel, form):
 
 
 @given(SEEDS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_more_points_raise_the_bound_up_to_the_evidence(seed):
     rows, kernel, Z, noise, _ = random_case(seed)
     plain = one_row_each(rows.X, rows.y)

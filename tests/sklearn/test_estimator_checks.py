@@ -93,15 +93,20 @@ def test_regressor_passes_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([GPPLRegressor(length_scale_factor=1.0, inference="laplace", n_inducing=15)])
 def test_regressor_passes_with_fewer_inducing_points_than_items(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@parametrize_with_checks(
-    [GPOrdinalRegressor(optimizer=None), GPOrdinalRegressor(optimizer=None, inference="vb", n_inducing=15)]
-)
+@parametrize_with_checks([GPOrdinalRegressor(optimizer=None)])
 def test_ordinal_passes_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # the family's checks run in the default run on another variant
+@parametrize_with_checks([GPOrdinalRegressor(optimizer=None, inference="vb", n_inducing=15)])
+def test_ordinal_passes_every_check_with_inducing_points(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -136,11 +141,13 @@ class RowsAsIds(GPPLClassifier):
         return self
 
 
+@pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([RowsAsIds()])
 def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
+@pytest.mark.slow  # the family's checks run in the default run on another variant
 @parametrize_with_checks([GPPLClassifier(on_self="drop")], expected_failed_checks=lambda _: EXPECTED)
 def test_classifier_passes_every_check_that_feeds_pairs(estimator: Any, check: Any) -> None:
     check(estimator)

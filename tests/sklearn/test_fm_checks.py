@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
-MODELS = [
-    VariationalFM(random_state=0),
+OTHERS = [
     VariationalFMClassifier(random_state=0),
     VariationalFMClassifier(link="logit", n_factors=2, random_state=0),
     VariationalFMOrdinal(random_state=0),
 ]
 
 
-@parametrize_with_checks(MODELS)
+@parametrize_with_checks([VariationalFM(random_state=0)])
 def test_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # the family's checks run in the default run on another variant
+@parametrize_with_checks(OTHERS)
+def test_every_check_of_other_models(estimator: Any, check: Any) -> None:
     check(estimator)

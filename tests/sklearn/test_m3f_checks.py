@@ -56,15 +56,24 @@ class IPM3F(RowsAsUsers, GibbsIPM3F):
 # Equal rows are one user here: `duplicates` says what becomes of their ratings.
 MORE = {"C": 1.0, "duplicates": "mean", "random_state": 0}
 SWEEPS = {"n_sweeps": 50, "burn_in": 20}
-MODELS = [
-    M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE),
+OTHERS = [
     IPM3F(prediction="scores", **SWEEPS, **MORE),
     IPM3F(**SWEEPS, **MORE),
 ]
 
 
-@parametrize_with_checks(MODELS)
-def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
+def run(estimator: Any, check: Any) -> None:
     if check.func.__name__ == "check_classifiers_train" and estimator.prediction == "median":
         pytest.skip("the check wants the most probable class: the median of levels need not be that one")
     check(estimator)
+
+
+@parametrize_with_checks([M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE)])
+def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
+    run(estimator, check)
+
+
+@pytest.mark.slow  # the family's checks run in the default run on another variant
+@parametrize_with_checks(OTHERS)
+def test_features_of_an_indian_buffet_pass_every_check(estimator: Any, check: Any) -> None:
+    run(estimator, check)

@@ -12,15 +12,21 @@ from skpref.search import OptunaSearch
 
 pytest.importorskip("optuna")
 
-SEARCHES = [
-    OptunaSearch(BayesianRidge(), {"alpha_1": [1e-6, 1e-3]}, cv=2),
-    OptunaSearch(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise"),
+REGRESSION = OptunaSearch(BayesianRidge(), {"alpha_1": [1e-6, 1e-3]}, cv=2)
+CLASSIFICATION = OptunaSearch(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning"),  # checks feed what cannot be fitted
+    pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning"),  # of NaN, within the check
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")  # checks feed what cannot be fitted
-@pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning")
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # of NaN, within the check
-@parametrize_with_checks(SEARCHES)
+@parametrize_with_checks([CLASSIFICATION])
 def test_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # the family's checks run in the default run on another variant
+@parametrize_with_checks([REGRESSION])
+def test_every_check_of_a_regressor(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -14,10 +14,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import skpref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "skpref"
@@ -105,11 +109,14 @@ def rooms_imported(source: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("skpref.")}
 
 
-@pytest.mark.parametrize("room", SIDE_ROOMS)
-def test_side_rooms_import_only_what_they_may(room: str) -> None:
-    sources = [s for s in SOURCES if s.relative_to(PACKAGE).with_suffix("").parts[0] == room]
-    imported = set().union(*map(rooms_imported, sources))
-    assert imported <= SIDE_ROOMS[room]
+def test_side_rooms_import_only_what_they_may() -> None:
+    wrong = {
+        str(source.relative_to(PACKAGE)): more
+        for source in SOURCES
+        for allowed in [SIDE_ROOMS.get(source.relative_to(PACKAGE).with_suffix("").parts[0])]
+        if allowed is not None and (more := rooms_imported(source) - allowed)
+    }
+    assert wrong == {}
 
 
 # --------------------------------------------------------------------------------------------------------------- sizes
@@ -232,22 +239,27 @@ def resolve(name: str) -> object:
     return getattr(API[cls], method)
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_everything_in_the_api_is_documented(name: str) -> None:
-    assert (inspect.getdoc(resolve(name)) or "").strip()
+def test_everything_in_the_api_is_documented() -> None:
+    assert [name for name in DOCUMENTED if not (inspect.getdoc(resolve(name)) or "").strip()] == []
 
 
-@pytest.mark.parametrize("name", [name for name, value in API.items() if wants_example(name, value)])
-def test_the_api_has_examples(name: str) -> None:
-    assert ">>>" in (inspect.getdoc(API[name]) or "")
+def test_the_api_has_examples() -> None:
+    names = [name for name, value in API.items() if wants_example(name, value)]
+    assert [name for name in names if ">>>" not in (inspect.getdoc(API[name]) or "")] == []
 
 
+@pytest.mark.slow  # numpydoc parses the file of every name anew
 @pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
-@pytest.mark.parametrize("name", [name for name in DOCUMENTED if not is_protocol(resolve(name))])
-def test_numpydoc_finds_nothing(name: str) -> None:
+def test_numpydoc_finds_nothing() -> None:
     # It asks for a table of parameters wherever there are parameters.
     validate = pytest.importorskip("numpydoc.validate").validate
-    errors = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in NUMPYDOC_LEFT_OUT]
+    errors = [
+        f"{name}: {code} {text}"
+        for name in DOCUMENTED
+        if not is_protocol(resolve(name))
+        for code, text in validate(name)["errors"]
+        if code not in NUMPYDOC_LEFT_OUT
+    ]
     assert errors == []
 
 
@@ -272,15 +284,8 @@ def is_default(text: str, default: object, module: str) -> bool:
     return repr(value) == repr(default) or value == str(default)
 
 
-@pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
-@pytest.mark.parametrize(
-    "name", [name for name in DOCUMENTED if callable(resolve(name)) and not is_protocol(resolve(name))]
-)
-def test_documented_defaults_are_those_of_the_signature(name: str) -> None:
-    pytest.importorskip("numpydoc")
-    value = resolve(name)
-    if inspect.isclass(value) and issubclass(value, BaseException):
-        return  # the signature is Python's
+def wrong_defaults(value: Callable[..., object]) -> list[str]:
+    """Return the parameters whose documented default is not that of the signature."""
     types, wrong = documented_types(inspect.getdoc(value) or ""), []
     for parameter in inspect.signature(value).parameters.values():
         text = types.get(parameter.name, "None")
@@ -291,7 +296,21 @@ def test_documented_defaults_are_those_of_the_signature(name: str) -> None:
         default = parameter.default
         right = is_default(written, default, value.__module__) if written else default is parameter.empty
         wrong += [] if right else [f"{parameter}: {text}"]
-    assert wrong == []
+    return wrong
+
+
+@pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
+def test_documented_defaults_are_those_of_the_signature() -> None:
+    pytest.importorskip("numpydoc")
+    values = {name: resolve(name) for name in DOCUMENTED}
+    found = {
+        name: wrong_defaults(value)
+        for name, value in values.items()
+        if callable(value) and not is_protocol(value)
+        # The signature of an exception is Python's.
+        if not (inspect.isclass(value) and issubclass(value, BaseException))
+    }
+    assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
 def documented_places() -> set[tuple[str, str]]:
@@ -384,10 +403,14 @@ PUBLIC_PATHS = {
 }
 
 
-@pytest.mark.parametrize("module", PUBLIC_PATHS)
-def test_public_import_paths_keep_working(module: str) -> None:
-    imported = importlib.import_module(module)
-    assert [name for name in PUBLIC_PATHS[module].split() if not hasattr(imported, name)] == []
+def test_public_import_paths_keep_working() -> None:
+    missing = [
+        f"{module}.{name}"
+        for module, names in PUBLIC_PATHS.items()
+        for name in names.split()
+        if not hasattr(importlib.import_module(module), name)
+    ]
+    assert missing == []
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -443,14 +466,19 @@ def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
 
 
 # Blocks that are no doctests, because they take long or stand for the reader's own data.
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_blocks_of_the_pages_are_python_and_import_what_exists(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for block in re.findall(r"^ *\.\. code-block:: python\n\n((?:(?: {3,}.*)?\n)+)", text, flags=re.MULTILINE):
-        for node in ast.walk(ast.parse(inspect.cleandoc(f"\n{block}"))):
-            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("skpref"):
-                module = importlib.import_module(str(node.module))
-                assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+def test_blocks_of_the_pages_are_python_and_import_what_exists() -> None:
+    missing = [
+        f"{page.relative_to(ROOT)}: {node.module}.{name.name}"
+        for page in PAGES
+        for block in re.findall(
+            r"^ *\.\. code-block:: python\n\n((?:(?: {3,}.*)?\n)+)", page.read_text("utf-8"), flags=re.MULTILINE
+        )
+        for node in ast.walk(ast.parse(inspect.cleandoc(f"\n{block}"), str(page)))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("skpref")
+        for name in node.names
+        if not hasattr(importlib.import_module(str(node.module)), name.name)
+    ]
+    assert missing == []
 
 
 # ------------------------------------------------------------------------------------------------------------ formulas

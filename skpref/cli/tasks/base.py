@@ -1,22 +1,30 @@
-"""What a job has to know of a kind of data and of the models for it: one class a kind, and nothing else knows it."""
+"""What a job has to know of a kind of data and of the models for it: a record, and a report."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import importlib.util
+import warnings
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
-from skpref._estimator import last_step
+from skpref._estimator import digest, last_step
 from skpref.cli.files import Format, counted, read_sheet
 from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
-from skpref.search.default_spaces import Distributions
+from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,12 +33,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
+    from skpref.data.columns import Columns
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
+_MOST_STRATA, _MOST_LEVELS = 3, 100  # different targets up to which a hold-out keeps them in proportion
+_MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
 
 Split = tuple["IntArray", "IntArray"]
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
@@ -55,6 +65,11 @@ class Rows:
     def n_groups(self) -> int:
         """Number of groups; 0 where there are none."""
         return 0 if self.groups is None else len(set(self.groups.tolist()))
+
+    def digest(self, more: object, *tables: Any) -> str:
+        """Return the SHA-256 of the rows and of what else there is, 64 hexadecimal digits."""
+        groups = None if self.groups is None else self.groups.tolist()
+        return digest((more, groups, self.X.shape), self.X, self.y, self.weight, *tables)
 
     def take(self, rows: IntArray) -> Rows:
         """Return some of the rows."""
@@ -114,6 +129,11 @@ class SearchResult:
     interrupted: bool = False  # by the user
 
     @property
+    def has_complete(self) -> bool:
+        """Whether a trial is complete."""
+        return any(trial.state == "complete" for trial in self.trials)
+
+    @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
@@ -136,84 +156,26 @@ class Outcome:
     findings: Any  # what the task found in the final model, or the error that it raised
 
 
-class Task(ABC):
-    """A kind of data, and the models for it."""
+class Report:
+    """What is said of the models of a task."""
 
-    rows: Rows
-    metric: Metric
-    template: Any  # estimator of the trials, `fit(X, y, sample_weight)`; its parameters are the default settings
-    space: dict[str, Any]  # what to choose from, as `OptunaSearch` takes it
-    noun: ClassVar[str]  # what rows are called, in the plural
-    objective: ClassVar[str] = "lower_bound"  # what the estimator's trace is called
-    n_folds: ClassVar[int] = 4  # folds of the search unless the user says otherwise
-    most_strata: ClassVar[int] = 3  # different targets up to which a hold-out keeps them in proportion
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return shape and hash of the data, for the tracker (never the data themselves)."""
-
-    @abstractmethod
-    def headline(self) -> str:
-        """Return one line about the data."""
-
-    def options(self) -> dict[str, Any]:
-        """Return options of the command line that only this kind of data has, for the tracker."""
-        return {}
-
-    def columns(self) -> dict[str, str]:
-        """Return the names of the columns of users and items by their options, for `predict`."""
-        return {}
-
-    # ------------------------------------------------------------------ models
-    def defaults(self) -> Settings:
-        """Return the settings of the first trial, as far as the space has them."""
-        return Distributions(self.space, self.template.get_params()).default()
-
-    def settings(self, params: Settings) -> Settings:
-        """Return the settings that the parameters of a trial stand for."""
-        return params
-
-    def build(self, settings: Settings) -> Any:
-        """Return an estimator that is not fitted."""
-        return clone(self.template).set_params(**settings)
-
-    def final(self, settings: Settings, params: Settings | None = None) -> Any:
-        """Return an estimator fitted with all rows, as it is saved."""
-        return fitted(self.build(settings).set_params(**(params or {})), self.rows)
-
-    def trace(self, model: Any) -> tuple[float, ...]:
-        """Return the objective of a fit after each iteration."""
-        return tuple(float(value) for value in last_step(model).lower_bounds_)
-
-    # ------------------------------------------------------------------ splits
-    def hold_out(self, share: float, seed: int) -> Split:
-        """Split once, for the final test: by groups where there are some, else with the targets in proportion."""
-        return hold_out(self.rows, share, seed, self.most_strata)
-
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        """Split for the search: by groups where there are some."""
-        return make_folds(rows, n_folds, seed)
-
-    def split_note(self) -> str:
-        """Return how the hold-out was drawn, to stand behind the numbers of rows."""
-        return ""
-
-    # ----------------------------------------------------------------- reports
-    @abstractmethod
     def figures(self, model: Any, test: Rows) -> Figures:
         """Score a model on the hold-out."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
         """Score what needs no model."""
+        del train, test
+        return {}
 
     def findings(self, model: Any, seed: int) -> Any:
         """Return what there is to report in the final model."""
         del model, seed
 
-    @abstractmethod
     def sections(self, outcome: Outcome) -> list[str]:
         """Return the sections of the report after the search and the figures."""
+        del outcome
+        return []
 
     def files(self, outcome: Outcome) -> Files:
         """Return what is written in addition to the model and the trials, plots last."""
@@ -225,9 +187,102 @@ class Task(ABC):
         del model, seed
         return []
 
-    @abstractmethod
-    def next_command(self, model: Path) -> str:
-        """Return the command that uses the model, with what it does before it."""
+
+def _same(model: Any) -> Any:
+    return model
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """The data of a job, an estimator for them, and what is said of its fits."""
+
+    rows: Rows  # as trials take them
+    estimator: Any  # of the trials, `fit(X, y, sample_weight)`; its parameters are the default settings
+    space: dict[str, Any]  # what to choose from, as `OptunaSearch` takes it
+    metric: Metric
+    report: Report
+    facts: dict[str, Any]  # shape and hash of the data, for the tracker (never the data themselves)
+    headline: str  # one line about the data
+    next_command: str  # what uses the model, with {model} for its file
+    data: Any = None  # what was read
+    noun: str = "rows"  # what rows are called, in the plural
+    options: dict[str, Any] = field(default_factory=dict)  # of the command line that only this kind of data has
+    columns: dict[str, str] = field(default_factory=dict)  # names of the columns of ids by their options, for `predict`
+    names: tuple[str, ...] = ()  # of the columns of X
+    final_rows: Rows | None = None  # as the saved model takes them, where trials have numbers for ids and labels
+    final_params: dict[str, Any] = field(default_factory=dict)  # of the saved model, such as the names of labels
+    finish: Callable[[Any], Any] = _same  # what is done with the saved model after its fit
+    objective: str = "lower_bound"  # what the estimator's trace is called
+    n_folds: int = 4  # folds of the search unless the user says otherwise
+    within_users: bool = False  # whether everyone who is tested has other rows to learn from
+    are_levels: bool = False  # whether splits keep the targets in proportion, however many there are
+    split_note: str = ""  # how the hold-out was drawn, to stand behind the numbers of rows
+
+    def build(self, settings: Settings) -> Any:
+        """Return an estimator that is not fitted."""
+        return clone(self.estimator).set_params(**settings)
+
+    def variants(self, settings: Settings) -> dict[str, Settings]:
+        """Return settings that the hold-out compares with the best ones, by name: without the covariates."""
+        names = {**self.estimator.get_params(deep=False), **settings}.get("covariates")
+        return {} if names is None else {f"without {' and '.join(names)}": {**settings, "covariates": None}}
+
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+        """Return an estimator fitted with all rows, as it is saved; `params` are those of the last step, or of any."""
+        steps = getattr(self.estimator, "steps", None)
+        prefix = "" if steps is None else f"{steps[-1][0]}__"
+        named = {**self.final_params, **(params or {})}
+        model = self.build(settings).set_params(**{n if "__" in n else prefix + n: v for n, v in named.items()})
+        return self.finish(fitted(model, self.final_rows or self.rows))
+
+    def example(self) -> Any:
+        """Return some rows as the saved model takes them, for MLflow's signature: a data frame, if pandas is there."""
+        rows = (self.final_rows or self.rows).X[:2]
+        if importlib.util.find_spec("pandas") is None:
+            return rows
+        import pandas as pd
+
+        return pd.DataFrame(rows, columns=list(self.names)).infer_objects()
+
+    def trace(self, model: Any) -> tuple[float, ...]:
+        """Return the objective of a fit after each iteration."""
+        last = last_step(model)
+        return tuple(np.mean(last.risks_, axis=0) if self.objective == "risk" else map(float, last.lower_bounds_))
+
+    def hold_out(self, share: float, seed: int) -> Split:
+        """Split once, for the final test: by users, time or groups where there are some, else in proportion."""
+        if self.within_users:
+            return _within_users(self.rows, WithinUserShuffleSplit(test_size=share, random_state=seed))[0]
+        return hold_out(self.rows, share, seed, _MOST_LEVELS if self.are_levels else _MOST_STRATA)
+
+    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
+        """Split for the search: by users, time or groups where there are some."""
+        if self.within_users and n_folds > 1:
+            return _within_users(rows, WithinUserKFold(n_folds, random_state=seed))
+        if self.within_users:
+            share = 0.0 if np.unique(rows.X[:, 0]).size >= _MANY_USERS else _SHARE
+            return _within_users(rows, WithinUserShuffleSplit(test_size=share, random_state=seed))
+        if self.are_levels and rows.groups is None and np.unique(rows.y, return_counts=True)[1].max() >= n_folds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
+                return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows.X, rows.y))
+        return make_folds(rows, n_folds, seed)
+
+
+def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
+    """Split the rows of each user; those of one choice or ranking stay together where rows have such groups."""
+    if rows.groups is None:
+        return list(splitter.split(rows.X[:, :3]))
+    _, first, task = np.unique(rows.groups.astype(np.int64), return_index=True, return_inverse=True)
+    tasks = np.column_stack([rows.X[first, 0], np.arange(first.size).astype(object)])
+    parts = (tuple(np.flatnonzero(np.isin(task, part)) for part in split) for split in splitter.split(tasks))
+    return [(train, test) for train, test in parts]
+
+
+def limit(space: dict[str, Any], template: Any, name: str, least: int, most: int) -> None:
+    """Bound a number of a space and of the estimator."""
+    space[name] = LogInteger(min(least, most), most)
+    template.set_params(**{name: min(template.get_params()[name], most)})
 
 
 def fitted(model: Any, rows: Rows) -> Any:
@@ -278,7 +333,7 @@ def _time_folds(time: Array, n_folds: int) -> list[Split]:
     return [(train, test) for train, test in folds if test.size] or [_latest(time, float(shares[-1]))]
 
 
-def read_data(options: Data) -> Sheet:
+def read_data(options: Data) -> Columns:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
@@ -290,36 +345,31 @@ def format_of_others(options: Data) -> Format:
     return Format(encoding=options.encoding, decimal=options.decimal)
 
 
-def weight_column(sheet: Sheet, options: Data) -> str | None:
-    """Return the column of weights: the named one, or one with the usual name that is no feature; None without any."""
-    name = options.weight or sheet.usual("weight")
-    is_found = name in sheet.columns and name not in (options.features or ())
-    return name if is_found or options.weight is not None else None
+def read_line(reading: object) -> str:
+    """Return the line of a report that says what was read; nothing of data that are in no file."""
+    return f"\nRead: {reading}" if str(reading) else ""
 
 
-def read_weights(sheet: Sheet, options: Data) -> Array:
-    """Return the column of weights, or 1 where there is none, shape (n,)."""
-    name = weight_column(sheet, options)
-    if name is None:
-        return np.ones(len(sheet.lines))
-    sheet.require((name,), "It was asked for by --weight")
-    if name != (options.weight or "weight"):
-        sheet.notes.append(f"weights from column {name!r}; --weight names another column")
-    weight = sheet.numbers(name, low=0.0, meaning="weight")
+def read_weights(sheet: Columns, options: Data) -> Array:
+    """Return the column of weights that an option names, or 1 where none does, shape (n,)."""
+    if options.weight is None:
+        return np.ones(sheet.size)
+    sheet.require((options.weight,), "It was asked for by --weight")
+    weight = sheet.numbers(options.weight, low=0.0, meaning="weight")
     if not (weight > 0.0).any():
-        raise sheet.fault("all weights are zero", column=name)
+        raise sheet.fault("all weights are zero", column=options.weight)
     return weight
 
 
-def read_groups(sheet: Sheet, column: str | None) -> NDArray[Any] | None:
+def read_groups(sheet: Columns, column: str | None) -> NDArray[Any] | None:
     """Return the column whose values stay together in splits, shape (n,)."""
     if column is None:
         return None
     sheet.require((column,), "It was asked for by --group")
-    return np.array([str(cell).strip() for cell in sheet.columns[column]], dtype=object)
+    return np.array([text.strip() for text in sheet.texts(column)], dtype=object)
 
 
-def check_size(sheet: Sheet, n: int, noun: str, options: Data) -> None:
+def check_size(sheet: Columns, n: int, noun: str, options: Data) -> None:
     """Refuse a file of too few rows: of none, or for a hold-out."""
     if not n or (n < _FEWEST_ROWS and isinstance(options, Tune)):
         advice = f"at least {_FEWEST_ROWS} are needed for a hold-out; `skpref fit` needs none"

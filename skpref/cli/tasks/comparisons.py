@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
+from skpref._text import nearest
+from skpref.cli.advice import as_of_command
 from skpref.cli.files import (
-    LEAVE_OUT,
     USERS,
-    MissingCellError,
-    Sheet,
     complete_rows,
     counted,
     items_purpose,
-    nearest,
     read_sheet,
     read_table,
     say_left_out,
@@ -29,59 +25,55 @@ from skpref.cli.files import (
 from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
+    columns_of_report,
+    effects_of,
     effects_text,
     factors_text,
     living_factors,
     plots,
     ranking_text,
     ties_text,
-    write_annotators,
-    write_effects,
+    write_columns,
     write_factors,
-    write_ranking,
 )
 from skpref.cli.tasks.base import (
     Files,
+    Report,
     Rows,
     Task,
     check_size,
     format_of_others,
+    limit,
     log_loss_of,
     read_data,
     read_groups,
-    read_weights,
-    weight_column,
+    read_line,
 )
-from skpref.cli.tasks.doubts import notes_on_columns, notes_on_sides
-from skpref.cli.tasks.layouts import (
-    Answers,
-    noun_of_several,
-    read_answers,
-    read_covariates,
-    read_shown_items,
-    usable_rows,
-)
-from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs, answers_of, shares_of_left
+from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
+from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
-from skpref.exceptions import DataError
+from skpref.data.roles import ReadRows, Roles
+from skpref.data.roles import read as read_roles
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
-from skpref.search import WithinUserKFold, WithinUserShuffleSplit
+from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome, Split
-    from skpref.gp.crowd import CrowdGPPL
+    from skpref.cli.tasks.base import Outcome
+    from skpref.data.columns import Columns
     from skpref.metrics import Calibration
-    from skpref.search.loop import Settings
 
 _BINS = 10
+_LIKELIHOODS = "probit", "logit"
+_MOST_FACTORS = 20
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
@@ -129,8 +121,7 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     """Columns of the report on users, the one nearest to the consensus first."""
     draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
     report = model.annotators(n_samples=draws, random_state=seed)
-    # A data frame where pandas is installed, else a record.
-    columns = report.columns() if callable(report.columns) else {name: report[name] for name in report.columns}
+    columns = columns_of_report(report)
     order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
@@ -159,6 +150,7 @@ class Comparisons:
     groups: tuple[str, ...] = ()  # the same, without covariates
     unit: str = "groups"  # what rows.groups are: groups of --group, or tasks or rankings with several comparisons each
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
+    reading: str = ""  # what was read of the file
 
     @property
     def n_items(self) -> int:
@@ -176,110 +168,116 @@ class Comparisons:
     @property
     def digest(self) -> str:
         """SHA-256 of comparisons, items and users, 64 hexadecimal digits."""
-        digest = hashlib.sha256(json.dumps(self.rows.X.tolist()).encode())
-        for column in (self.rows.y, self.rows.weight):
-            digest.update(np.ascontiguousarray(column, dtype="<f8").data)
-        if self.rows.groups is not None:
-            digest.update(json.dumps([str(group) for group in self.rows.groups]).encode())
-        for name, table in (("", self.items), ("users", self.users)):
-            if table is not None:
-                digest.update(f"{name}{table.digest}".encode())
-        return digest.hexdigest()
+        return self.rows.digest([None if table is None else table.digest for table in (self.items, self.users)])
 
     def describe(self) -> dict[str, Any]:
         """Return shape and hash of the data, for the tracker (never the data themselves)."""
-        crowd = {
-            "data.n_users": self.n_users,
-            "data.n_user_features": 0 if self.users is None else self.users.n_features,
-        }
-        return {
+        facts: dict[str, Any] = {
             "data.source": self.source,
+            "data.read": self.reading,
             "data.sha256": self.digest,
             "data.n_comparisons": self.rows.size,
             "data.n_items": self.n_items,
             "data.n_features": 0 if self.items is None else self.items.n_features,
             "data.n_groups": self.rows.n_groups,
-            **(crowd if self.user is not None else {}),
         }
+        if self.user is None:
+            return facts
+        features = 0 if self.users is None else self.users.n_features
+        return {**facts, "data.n_users": self.n_users, "data.n_user_features": features}
 
-
-class ComparisonTask(Task):
-    """Comparisons of items, by nobody in particular or by known users."""
-
-    noun: ClassVar[str] = "comparisons"
-    metric = log_loss_of(shares_of_left)
-
-    def __init__(self, data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> None:
-        self.data = data
-        self.rows = data.rows
-        self._max_inducing = max_inducing
-        self._has_ties = bool((data.rows.y == 0.5).any())
-        traits = self._has_ties, data.has_sides, data.covariates
-        if data.user is None:
-            self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
-        else:
-            self._kind = Crowd(
-                data.items, data.users, data.n_items, data.n_users, max_inducing, seed, *traits, data.groups
-            )
-        self.space = self._kind.space()
-        self.template = PairEstimator(self._kind, **self._kind.defaults())
-
-    def describe(self) -> dict[str, Any]:
-        return self.data.describe()
-
-    def columns(self) -> dict[str, str]:
-        names = dict(zip(("left", "right"), self.data.sides, strict=False))
-        return names if self.data.user is None else {**names, "user": self.data.user}
-
-    def options(self) -> dict[str, Any]:
-        return {"max_inducing": self._max_inducing}
-
-    def headline(self) -> str:
-        data, facts = self.data, self.data.describe()
-        features = counted(facts["data.n_features"], "features") if data.items is not None else "no features"
-        groups = f", {counted(facts['data.n_groups'], data.unit)}" if facts["data.n_groups"] else ""
-        people = f" by {counted(data.n_users, 'users')}" if data.user is not None else ""
-        if data.users is not None:
-            people += f" ({counted(data.users.n_features, 'features')})"
+    def headline(self, facts: dict[str, Any]) -> str:
+        """Return one line about the data, and what was read."""
+        features = counted(facts["data.n_features"], "features") if self.items is not None else "no features"
+        groups = f", {counted(facts['data.n_groups'], self.unit)}" if facts["data.n_groups"] else ""
+        people = f" by {counted(self.n_users, 'users')}" if self.user is not None else ""
+        people += f" ({counted(self.users.n_features, 'features')})" if self.users is not None else ""
         return (
-            f"Data: {facts['data.source']}: {counted(self.rows.size, 'comparisons')}{people} of "
+            f"Data: {self.source}: {counted(self.rows.size, 'comparisons')}{people} of "
             f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
+            f"{read_line(self.reading)}"
         )
 
-    def settings(self, params: Settings) -> Settings:
-        return self._kind.resolve(params)
-
-    def build(self, settings: Settings) -> Any:
-        return self._kind.build(settings)
-
-    def _is_within_users(self, rows: Rows) -> bool:
-        """Whether everyone who is tested is to have other comparisons to learn from."""
-        return self.data.user is not None and self.data.group is None and rows.time is None
-
-    def hold_out(self, share: float, seed: int) -> Split:
-        if not self._is_within_users(self.rows):
-            return super().hold_out(share, seed)
-        return _within_users(self.rows, WithinUserShuffleSplit(test_size=share, random_state=seed))[0]
-
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        if not self._is_within_users(rows):
-            return super().folds(rows, n_folds, seed)
-        return _within_users(rows, WithinUserKFold(n_folds, random_state=seed))
-
+    @property
     def split_note(self) -> str:
+        """How the hold-out was drawn."""
         if self.rows.time is not None:
             return ", the latest"
-        if self.data.group is not None:
-            return f", split by {self.data.group}"
-        if self.data.user is None:
-            return ""
+        if self.group is not None or self.user is None:
+            return "" if self.group is None else f", split by {self.group}"
         note = "; each user also has comparisons to learn from"
-        if self.rows.groups is None and not self.data.sides:  # rankings, or choices, of which most users have one
+        if self.rows.groups is None and not self.sides:  # rankings, or choices, of which most users have one
             note += ", some of the same row of the file: --group with the column of users avoids that"
         return note
 
+
+def answers_of(model: Any, X: Any) -> Array:
+    """Return the probabilities of left, tie and right, shape (n, 3), by a likelihood with ties."""
+    return np.asarray(model.predict_proba(X, ties=True))
+
+
+def shares_of_left(model: Any, X: Any) -> Array:
+    """Return the probability that left is preferred plus half of that of a tie, shape (n,), by any likelihood."""
+    if model.likelihood_.ties_are_answers:
+        left, tie, _ = answers_of(model, X).T
+        return np.asarray(left + 0.5 * tie)
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
+def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> Task:
+    """Return the task of comparisons, by nobody in particular or by known users."""
+    estimator: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
+    estimator.set_params(random_state=seed)
+    ids = [*filter(None, [data.user]), *(data.sides or ("left", "right"))]
+    for role, names in (("covariates", data.covariates), ("groups", data.groups)):
+        if names:
+            columns = {name: len(ids) + place for place, name in enumerate(names)}
+            estimator.set_params(left=len(ids) - 2, right=len(ids) - 1, **{role: columns})
+    space, has_ties = default_space(estimator), bool((data.rows.y == 0.5).any())
+    if has_ties:
+        space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+    if not data.has_sides:
+        del space["order_effect"]
+    if "n_inducing" in space:
+        limit(space, estimator, "n_inducing", 50, min(max_inducing, data.n_items))
+    if data.user is not None:
+        most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
+        space["n_factors"] = stats.randint(0, most + 1)
+        estimator.set_params(n_factors=min(estimator.n_factors, most))
+    facts, user = data.describe(), "" if data.user is None else " [--user ID]"
+    known = (
+        "Rank the items:   skpref rank {model}"
+        if data.items is None
+        else "Rank new items:   skpref rank {model} ITEMS.csv"
+    )
+    return Task(
+        rows=data.rows,
+        estimator=estimator,
+        space=space,
+        metric=log_loss_of(shares_of_left),
+        report=PairReport(data, has_ties=has_ties),
+        facts=facts,
+        headline=data.headline(facts),
+        next_command=known + user,
+        data=data,
+        noun="comparisons",
+        options={"max_inducing": max_inducing},
+        columns=dict(zip(("left", "right"), data.sides, strict=False)) | ({"user": data.user} if data.user else {}),
+        names=(*ids, *data.covariates, *data.groups),
+        within_users=data.user is not None and data.group is None and data.rows.time is None,
+        split_note=data.split_note,
+    )
+
+
+class PairReport(Report):
+    """The report on comparisons."""
+
+    def __init__(self, data: Comparisons, *, has_ties: bool) -> None:
+        self.data = data
+        self._has_ties = has_ties
+
     def figures(self, model: Any, test: Rows) -> PairFigures:
-        predicts_ties = getattr(model, "model_", model).likelihood_.ties_are_answers
+        predicts_ties = model.likelihood_.ties_are_answers
         answers = answers_of(model, test.X) if predicts_ties else None
         return PairFigures.of(test, shares_of_left(model, test.X), answers)
 
@@ -310,32 +308,16 @@ class ComparisonTask(Task):
 
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
-        files: Files = {"ranking.csv": partial(write_ranking, ranking)}
+        files: Files = {"ranking.csv": partial(write_columns, ranking.columns())}
         if _has_effects(outcome.model):
-            files["effects.csv"] = partial(write_effects, outcome.model)
+            files["effects.csv"] = partial(write_columns, effects_of(outcome.model))
         if annotators is not None:
-            files["annotators.csv"] = partial(write_annotators, annotators)
+            files["annotators.csv"] = partial(write_columns, annotators)
             files["factors.csv"] = partial(write_factors, outcome.model)
         return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 
     def summary(self, model: Any, seed: int) -> list[str]:
         return _about(model, None if self.data.user is None else _annotators(model, seed))
-
-    def next_command(self, model: Path) -> str:
-        user = "" if self.data.user is None else " [--user ID]"
-        if self.data.items is None:
-            return f"Rank the items:   skpref rank {model}{user}"
-        return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
-
-
-def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
-    """Split the comparisons of each user; those of one choice or ranking stay together where rows have such groups."""
-    if rows.groups is None:
-        return list(splitter.split(rows.X[:, :3]))
-    _, first, task = np.unique(rows.groups.astype(np.int64), return_index=True, return_inverse=True)
-    tasks = np.column_stack([rows.X[first, 0], np.arange(first.size).astype(object)])
-    parts = (tuple(np.flatnonzero(np.isin(task, part)) for part in split) for split in splitter.split(tasks))
-    return [(train, test) for train, test in parts]
 
 
 def _has_covariates(model: Any) -> bool:
@@ -361,123 +343,96 @@ def _tuned(outcome: Outcome) -> PairFigures:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read(options: Data) -> ComparisonTask:
+def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
-        return ComparisonTask(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
-    return ComparisonTask(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
+        return make_task(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
+    return make_task(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
 
 
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
     sheet = read_data(options)
-    user_name = _user_column(sheet, options)
-    sheet = usable_rows(sheet, options, user_name)
-    with _how_to_leave_out():
-        answers = read_answers(sheet, options)
-        weight = read_weights(sheet, options)
-    items = read_shown_items(sheet, options)
-    for note in sheet.notes:
-        say_note(f"{sheet.path}: {note}")
+    roles = roles_of(sheet, options)
+
+    def read_part(part: Columns) -> tuple[Columns, ReadRows, Table | None, NDArray[Any] | None, Array | None]:
+        rows = read_roles(part, roles, None)
+        shown = read_shown_items(part, options)
+        return part, rows, shown, read_groups(part, options.group), read_times(part, options.time_split)
+
+    with as_of_command():
+        kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
+    reading = read_rows.reading.of_all(sheet, kept)
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
-        answers = _without(answers, incomplete, "item", answers.left, answers.right)
-        names = answers.names[:2] if answers.pairs else (None, None)
-        for name, column in zip(names, (answers.left, answers.right), strict=True):
-            _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
-    user, users, incomplete = _read_users(sheet, options, answers.names)
-    if user is not None:
-        answers = _without(answers, incomplete, "user", user[answers.origin])
-    with _how_to_leave_out():
-        rows = _rows(sheet, user, answers, weight, options)
-        if options.groups is not None:
-            rows = _with_groups(sheet, rows, answers, options)
-        if options.covariates is not None:
-            rows = _with_covariates(sheet, rows, answers, options.covariates)
-    for note in _doubts(rows, user, answers, options):
-        say_note(f"{sheet.path}: {note}")
+        read_rows = _without(read_rows, incomplete, "item", read_rows.left, read_rows.right)
+        names = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
+        for name, column in zip(names, (read_rows.left, read_rows.right), strict=True):
+            _check_known(kept, name, column, items.vocabulary, str(options.items), rows=read_rows.origin)
+    users: Table | None = None
+    if options.users is not None and read_rows.user is not None:
+        users, incomplete = _read_table(options.users, roles.user, _USERS_FILE.format(name=roles.user), "user", options)
+        read_rows = _without(read_rows, incomplete, "user", read_rows.user)
+        origin, user = read_rows.origin, np.asarray(read_rows.user)
+        _check_known(kept, roles.user, user, users.vocabulary, str(options.users), "user", origin)
+    _check_covariates(kept, read_rows, roles, options.covariates or ())
+    rows = _rows(read_rows, roles, groups, time, options.seed)
+    for note in _doubts(read_rows, roles):
+        say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
-    names = options.covariates or ()
+    won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Comparisons(
         *(rows, items, source, options.group),
-        user=user_name,
+        user=roles.user,
         users=users,
-        has_sides=has_sides,
-        covariates=names,
-        groups=options.groups or (),
-        unit="groups" if options.group is not None else noun_of_several(options),
-        sides=answers.names[:2] if answers.pairs else (),
+        has_sides=not (roles.several or won),
+        covariates=options.covariates or (),
+        groups=roles.groups,
+        unit="groups" if options.group is not None else _noun_of_units(roles),
+        sides=() if roles.several else (roles.left or roles.winner, roles.right or roles.loser),
+        reading=str(reading),
     )
 
 
-@contextmanager
-def _how_to_leave_out() -> Iterator[None]:
-    """Add to a complaint of an empty cell how to leave its row out."""
-    try:
-        yield
-    except MissingCellError as error:
-        raise DataError(f"{error}; {LEAVE_OUT}") from error
+def _noun_of_units(roles: Roles) -> str:
+    """Return what has several comparisons: tasks of choices, rankings, or rows of ratings."""
+    if roles.item_ratings or not roles.several:
+        return "rows"
+    return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
 def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
     """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
     sheet = read_sheet(path, format_of_others(options))
-    if id_column not in sheet.columns and (noun == "user" or options.id is None):
+    if id_column not in sheet.values and (noun == "user" or options.id is None):
         names = (id_column, "id", *USERS) if noun == "user" else ("id",)
         id_column = sheet.usual(*names)
-        if id_column in sheet.columns and id_column not in names[:2]:
+        if id_column in sheet.values and id_column not in names[:2]:
             say_note(f"{path}: {noun}s from {id_column!r}")
     table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
     named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
     return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
 
 
-def _without(answers: Answers, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> Answers:
+def _without(rows: ReadRows, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> ReadRows:
     """Return the comparisons that have no id of an incomplete item or user in some columns."""
     kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
     say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
-    return answers if kept.all() else answers.take(kept)
+    return rows if kept.all() else rows.take(kept)
 
 
-def _user_column(sheet: Sheet, options: Data) -> str | None:
-    return (options.user or sheet.usual(*USERS)) if options.model == "crowd" else None
-
-
-def _read_users(
-    sheet: Sheet, options: Data, others: tuple[str, ...]
-) -> tuple[NDArray[Any] | None, Table | None, set[str]]:
-    """Return the column of who answered, the table of users, and the ids that it lacks for want of a feature."""
-    name = _user_column(sheet, options)
-    if name is None:
-        return None, None, set()
-    purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
-    sheet.require((name,), purpose)
-    if name in {*others, weight_column(sheet, options)}:
-        raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
-    user = sheet.ids(name, "user")
-    if name != (options.user or "user"):
-        say_note(f"{sheet.path}: users from {name!r}; --user names another column")
-    if options.users is None:
-        return user, None, set()
-    users, incomplete = _read_table(options.users, name, _USERS_FILE.format(name=name), "user", options)
-    rows = np.array([row for row, cell in enumerate(user.tolist()) if cell not in incomplete], dtype=np.int64)
-    _check_known(sheet, name, user[rows], users.vocabulary, str(options.users), "user", rows)
-    return user, users, incomplete
-
-
-def _doubts(rows: Rows, user: NDArray[Any] | None, answers: Answers, options: Data) -> list[str]:
+def _doubts(rows: ReadRows, roles: Roles) -> list[str]:
     """Return notes on ids of items, users and groups that look like mistakes."""
-    notes = notes_on_sides(answers.names, answers.left, answers.right) if answers.pairs else []
-    groups = rows.X[:, rows.X.shape[1] - len(options.groups or ()) :]
-    ids = {"item": np.concatenate([answers.left, answers.right]), "group": groups}
-    return [*notes, *notes_on_columns(ids if user is None else {**ids, "user": user})]
+    sides = (roles.left or roles.winner, roles.right or roles.loser)
+    notes = [] if roles.several else notes_on_sides(sides, rows.left, rows.right)
+    ids = {"item": np.concatenate([rows.left, rows.right]), "group": np.array([*map(list, rows.groups)], dtype=object)}
+    return [*notes, *notes_on_columns(ids if rows.user is None else {**ids, "user": rows.user})]
 
 
 def _check_known(
-    sheet: Sheet,
+    sheet: Columns,
     name: str | None,
     ids: NDArray[Any],
     vocabulary: Vocabulary,
@@ -495,47 +450,32 @@ def _check_known(
         raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
 
 
-def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[str, ...]) -> Rows:
-    """Return the rows with the covariates as further columns, of which the signs follow the sides."""
-    if not answers.pairs:
-        raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
-    values = read_covariates(sheet, names)
-    for name in names:
-        parts = [name] if name in sheet.columns else [part.strip() for part in name.split("-")]
-        for part in parts:
-            if part in answers.names:
-                raise sheet.fault("this column holds items or answers; --covariates must name others", None, part)
-    swapped = (rows.X[:, -2] != answers.left)[:, None]
-    return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
+def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
+    """Refuse constant covariates, and note those that are never negative."""
+    if rows.covariates is None:
+        return
+    for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
+        if values.size and (values == values[0]).all():
+            raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
+        for note in [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values):
+            say_note(f"{sheet.source}: {note}")
 
 
-def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> Rows:
-    """Return the rows with the columns of groups as further ones."""
-    if options.covariates is not None:
-        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
-    names = options.groups or ()
-    sheet.require(names, "It was asked for by --groups")
-    others = {*answers.names, _user_column(sheet, options), weight_column(sheet, options)}
-    for name in names:
-        if name in others or names.count(name) > 1:
-            raise sheet.fault("this column has another meaning; --groups must name others, each once", None, name)
-    return replace(rows, X=np.column_stack([rows.X, *(sheet.ids(name, "group")[answers.origin] for name in names)]))
-
-
-def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, weight: Array, options: Data) -> Rows:
-    left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
-    groups = read_groups(sheet, options.group)
-    time = read_times(sheet, options.time_split)
+def _rows(rows: ReadRows, roles: Roles, groups: NDArray[Any] | None, time: Array | None, seed: int) -> Rows:
+    """Return comparisons as the estimator takes them; without sides, those of random rows are exchanged."""
+    left, right, y, origin, C = rows.left, rows.right, rows.y, rows.origin, rows.covariates
     if groups is not None:
         groups = groups[origin]
-    elif not answers.pairs and (user is None or _have_several(user[origin], origin)):
-        groups = origin.astype(object)  # comparisons of one ranking share its noise
-    if y is None or not answers.pairs:  # with the winner always on the left, calibration would see ones only
+    elif np.unique(rows.unit).size < rows.unit.size and (rows.user is None or _have_several(rows.user, rows.unit)):
+        groups = rows.unit.astype(object)  # comparisons of one ranking, or one game, share their noise
+    if y is None or roles.several:  # with the winner always on the left, calibration would see ones only
         won = np.ones(left.size) if y is None else y
-        swap = np.random.default_rng(options.seed).random(left.size) < 0.5
+        swap = np.random.default_rng(seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
-    ids = [left, right] if user is None else [user[origin], left, right]
-    return Rows(np.column_stack(ids), y, weight[origin] * answers.share, groups, None if time is None else time[origin])
+        C = None if C is None else np.where(swap[:, None], -C, C)
+    ids = [left, right] if rows.user is None else [rows.user, left, right]
+    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups])
+    return Rows(X, y, rows.weight, groups, None if time is None else time[origin])
 
 
 def _have_several(user: NDArray[Any], origin: IntArray) -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import warnings
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
-from skpref.cli.files import complete_rows, counted, write_csv
+from skpref.cli.files import complete_rows, counted
+from skpref.cli.output import write_csv
 from skpref.cli.rankings import calibration_text
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import (
@@ -21,32 +18,33 @@ from skpref.cli.tasks.base import (
     SQUARED_ERROR,
     Files,
     Metric,
+    Report,
     Rows,
     Task,
     check_size,
+    limit,
     read_data,
     read_groups,
+    read_line,
     read_weights,
-    weight_column,
 )
 from skpref.cli.tasks.comparisons import PairFigures
 from skpref.cli.tasks.ratings import RatingFigures, levels_text
 from skpref.data.levels import ordered_levels
+from skpref.data.roles import reading_of
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-from skpref.search import LogInteger, default_space
+from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome, Split
-    from skpref.search.loop import Settings
+    from skpref.cli.tasks.base import Outcome
+    from skpref.data.columns import Columns
+    from skpref.data.roles import Reading
 
 _SHOWN = 15  # features
 _ROUNDING = 1e-6  # of logarithms of scales
@@ -61,64 +59,37 @@ class Labelled(NamedTuple):
     labels: NDArray[Any]  # labels by number; of numbers, nothing
     source: str  # where the data are from
     group: str | None = None  # column whose values stay together
+    reading: Reading | str = ""  # what was read of the file
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all cells, 64 hexadecimal digits."""
+    def task(self, estimator: Any, metric: Metric, report: Report, **more: Any) -> Task:
+        """Return the task of an estimator."""
         rows = self.rows
-        groups = None if rows.groups is None else rows.groups.tolist()
-        cells = self.columns, self.labels.tolist(), rows.X.tolist(), rows.y.tolist(), rows.weight.tolist(), groups
-        return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
-
-
-class LabelTask(Task):
-    """Rows with a label."""
-
-    noun: ClassVar[str] = "rows"
-
-    def __init__(self, data: Labelled, template: Any, metric: Metric) -> None:
-        self.data = data
-        self.rows = data.rows
-        self.template = template
-        self.metric = metric
-        self.space = default_space(template)
-
-    def describe(self) -> dict[str, Any]:
-        data = self.data
-        return {
-            "data.source": data.source,
-            "data.sha256": data.digest,
-            "data.n_rows": data.rows.size,
-            "data.n_features": len(data.columns),
-            "data.n_groups": data.rows.n_groups,
-            "data.labels": ", ".join(map(str, data.labels.tolist())),
+        facts: dict[str, Any] = {
+            "data.source": self.source,
+            "data.read": str(self.reading),
+            "data.sha256": rows.digest(self.columns, self.labels),
+            "data.n_rows": rows.size,
+            "data.n_features": len(self.columns),
+            "data.n_groups": rows.n_groups,
+            "data.labels": ", ".join(map(str, self.labels.tolist())),
         }
-
-    def headline(self) -> str:
-        data, facts = self.data, self.describe()
-        groups = f", {counted(facts['data.n_groups'], 'groups')}" if facts["data.n_groups"] else ""
-        labels = f", labels {cut(facts['data.labels'])}" if data.labels.size else ""
-        shape = f"{counted(data.rows.size, 'rows')} of {counted(len(data.columns), 'columns')}"
-        return f"Data: {data.source}: {shape}{labels}{groups}; sha256 {facts['data.sha256'][:12]}"
-
-    def split_note(self) -> str:
-        return "" if self.data.group is None else f", split by {self.data.group}"
-
-    def figures(self, model: Any, test: Rows) -> Any:
-        if self.metric is LOG_LOSS:
-            return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
-        return NumberFigures.of(test, model.predict(test.X))
-
-    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
-        mean = np.full(test.size, np.average(train.y, weights=train.weight))
-        return {"mean": (PairFigures if self.metric is LOG_LOSS else NumberFigures).of(test, mean)}
-
-    def sections(self, outcome: Outcome) -> list[str]:
-        figures = outcome.figures["tuned"]
-        return [calibration_text(figures.calibration)] if isinstance(figures, PairFigures) else []
-
-    def next_command(self, model: Path) -> str:
-        return f"Predict new rows: skpref predict {model} DATA.csv"
+        groups = f", {counted(rows.n_groups, 'groups')}" if rows.n_groups else ""
+        labels = f", labels {cut(facts['data.labels'])}" if self.labels.size else ""
+        shape = f"{counted(rows.size, 'rows')} of {counted(len(self.columns), 'columns')}{labels}{groups}"
+        return Task(
+            rows=rows,
+            estimator=estimator,
+            space=default_space(estimator),
+            metric=metric,
+            report=report,
+            facts=facts,
+            headline=f"Data: {self.source}: {shape}; sha256 {facts['data.sha256'][:12]}{read_line(self.reading)}",
+            next_command="Predict new rows: skpref predict {model} DATA.csv",
+            data=self,
+            names=self.columns,
+            split_note="" if self.group is None else f", split by {self.group}",
+            **more,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,82 +113,91 @@ class NumberFigures:
         return {f"{prefix}rmse": self.rmse, f"{prefix}mae": self.mae}
 
 
-class FeatureTask(LabelTask):
-    """Numeric features with numbers or two classes; a Gaussian process learns the relevance of the features."""
+class NumberReport(Report):
+    """The report on numbers."""
 
-    def final(self, settings: Settings, params: Settings | None = None) -> Any:
-        data, rows = self.data, self.rows
-        model = self.build(settings).set_params(**self._labels(), **(params or {}))
-        y = data.labels[rows.y] if data.labels.size else rows.y
-        model.fit(rows.X, y, sample_weight=rows.weight)
-        model.feature_names_in_ = np.array(data.columns, dtype=object)  # as after a fit to a data frame
-        return model
+    def figures(self, model: Any, test: Rows) -> NumberFigures:
+        return NumberFigures.of(test, model.predict(test.X))
 
-    def _labels(self) -> dict[str, Any]:
-        """Return parameters of the final model that name the labels."""
-        return {}
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
+        return {"mean": NumberFigures.of(test, np.full(test.size, np.average(train.y, weights=train.weight)))}
 
-    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
-        """Return features by relevance, the most relevant first."""
-        del seed
-        relevance = np.asarray(model.relevance_)
-        order = np.argsort(-relevance, kind="stable")
-        return [(self.data.columns[k], float(relevance[k])) for k in order]
+
+class ChanceReport(Report):
+    """The report on probabilities of the second of two classes."""
+
+    def figures(self, model: Any, test: Rows) -> PairFigures:
+        return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
+
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
+        return {"mean": PairFigures.of(test, np.full(test.size, np.average(train.y, weights=train.weight)))}
 
     def sections(self, outcome: Outcome) -> list[str]:
-        shown = outcome.findings[:_SHOWN]
-        title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
-        rows = [(cut(name), f"{value:.3f}") for name, value in shown]
-        lines = [title, *table(("feature", "relevance"), rows)]
-        return [*super().sections(outcome), "\n".join([*lines, *self._remarks(outcome)])]
-
-    def _remarks(self, outcome: Outcome) -> list[str]:
-        """Return lines below the table of relevances."""
-        del outcome
-        return []
-
-    def files(self, outcome: Outcome) -> Files:
-        return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
+        figures: Any = outcome.figures["tuned"]
+        return [calibration_text(figures.calibration)]
 
 
-class LevelTask(LabelTask):
-    """Rows with ordered levels, given by their numbers from 0."""
+class LevelReport(Report):
+    """The report on ordered levels, given by their numbers from 0."""
+
+    def __init__(self, labels: NDArray[Any], **predicting: Any) -> None:
+        self.labels = labels
+        self._predicting = predicting  # arguments of `predict`
 
     def _figures(self, test: Rows, predicted: Any) -> RatingFigures:
-        return RatingFigures(test.y, np.asarray(predicted), test.weight, self.data.labels.size)
+        return RatingFigures(test.y, np.asarray(predicted), test.weight, self.labels.size)
 
     def figures(self, model: Any, test: Rows) -> RatingFigures:
-        return self._figures(test, model.predict(test.X))
+        return self._figures(test, model.predict(test.X, **self._predicting))
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
         guesses = {"median level": np.floor(np.median(train.y) + 0.5), "commonest level": np.bincount(train.y).argmax()}
         return {name: self._figures(test, np.full(test.size, int(guess))) for name, guess in guesses.items()}
 
     def sections(self, outcome: Outcome) -> list[str]:
-        return [levels_text(outcome.figures["tuned"], self.data.labels), *super().sections(outcome)]
+        return [levels_text(outcome.figures["tuned"], self.labels)]
 
 
-class OrdinalTask(LevelTask, FeatureTask):
-    """Numeric features with ordered levels."""
+class RelevanceReport(Report):
+    """Another report, and which features matter."""
 
-    most_strata: ClassVar[int] = 100
+    def __init__(self, of: Report, columns: tuple[str, ...]) -> None:
+        self.figures, self.baselines, self._sections = of.figures, of.baselines, of.sections  # type: ignore[method-assign]
+        self._columns = columns
 
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        if rows.groups is not None or np.unique(rows.y, return_counts=True)[1].max() < n_folds:
-            return super().folds(rows, n_folds, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
-            return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows.X, rows.y))
+    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
+        """Return features by relevance, the most relevant first."""
+        del seed
+        relevance = np.asarray(model.relevance_)
+        return [(self._columns[k], float(relevance[k])) for k in np.argsort(-relevance, kind="stable")]
 
-    def _labels(self) -> dict[str, Any]:
-        return {"class_order": self.data.labels}
+    def sections(self, outcome: Outcome) -> list[str]:
+        found = outcome.findings
+        lines = [f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"]
+        lines += table(("feature", "relevance"), [(cut(name), f"{value:.3f}") for name, value in found[:_SHOWN]])
+        relevant, ordinal = sum(value > 0.0 for _, value in found), isinstance(outcome.model, GPOrdinalRegressor)
+        if ordinal and relevant > 1 and _features_share_scales(outcome.model.kernel_):
+            lines.append(
+                "  This kernel has the same scale for all features, so their relevance hardly depends on the labels."
+            )
+            lines.append("  To learn a scale for each: skpref fit with --set kernel=ard")
+        return [*self._sections(outcome), "\n".join(lines)]
 
-    def _remarks(self, outcome: Outcome) -> list[str]:
-        relevant = sum(value > 0.0 for _, value in outcome.findings)
-        if relevant < 2 or not _features_share_scales(outcome.model.kernel_):
-            return []
-        why = "This kernel has the same scale for all features, so their relevance hardly depends on the labels."
-        return [f"  {why}", "  To learn a scale for each: skpref fit with --set kernel=ard"]
+    def files(self, outcome: Outcome) -> Files:
+        return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
+
+
+def _feature_task(data: Labelled, estimator: Any, metric: Metric, report: Report, **more: Any) -> Task:
+    """Return the task of a Gaussian process that learns the relevance of the features."""
+
+    def finish(model: Any) -> Any:
+        """Keep the names of the features, as after a fit to a data frame."""
+        model.feature_names_in_ = np.array(data.columns, dtype=object)
+        return model
+
+    y = data.labels[data.rows.y] if data.labels.size else data.rows.y
+    more |= {"final_rows": replace(data.rows, y=y), "finish": finish}
+    return data.task(estimator, metric, RelevanceReport(report, data.columns), **more)
 
 
 def _features_share_scales(kernel: Kernel) -> bool:
@@ -231,28 +211,34 @@ def _features_share_scales(kernel: Kernel) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read_ordinal(options: Data) -> OrdinalTask:
+def read_ordinal(options: Data) -> Task:
     """Read a file of features and ordered levels."""
     return complete_rows(read_data(options), lambda sheet: _ordinal_task(sheet, options), options.missing)
 
 
-def _ordinal_task(sheet: Sheet, options: Data) -> OrdinalTask:
+def _ordinal_task(sheet: Columns, options: Data) -> Task:
     names, X, groups = _read_features(sheet, options)
     label = options.label or sheet.usual("label")
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
-    data = Labelled(rows, names, labels, str(options.data), options.group)
-    template = GPOrdinalRegressor(random_state=options.seed, class_order=np.arange(labels.size))
-    return OrdinalTask(data, template, ABSOLUTE_ERROR)
+    data = Labelled(rows, names, labels, str(options.data), options.group, _reading(sheet, options, label, names))
+    return ordinal_task(data, options.seed)
 
 
-def read_sparse(options: Data) -> FeatureTask:
+def ordinal_task(data: Labelled, seed: int = 0) -> Task:
+    """Return the task of features with ordered levels."""
+    estimator = GPOrdinalRegressor(random_state=seed, class_order=np.arange(data.labels.size))
+    report, final = LevelReport(data.labels), {"class_order": data.labels}
+    return _feature_task(data, estimator, ABSOLUTE_ERROR, report, final_params=final, are_levels=True)
+
+
+def read_sparse(options: Data) -> Task:
     """Read a file of features with numbers, or with two classes."""
     return complete_rows(read_data(options), lambda sheet: _sparse_task(sheet, options), options.missing)
 
 
-def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
+def _sparse_task(sheet: Columns, options: Data) -> Task:
     names, X, groups = _read_features(sheet, options)
     label = options.label or sheet.usual("label")
     labels: NDArray[Any] = np.array([])
@@ -265,19 +251,25 @@ def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))
-    data = Labelled(rows, names, labels, str(options.data), options.group)
-    task = FeatureTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)
-    most = min(template.n_inducing, rows.size)
-    task.space["n_inducing"] = LogInteger(min(50, most), most)
+    data = Labelled(rows, names, labels, str(options.data), options.group, _reading(sheet, options, label, names))
+    metric, report = (LOG_LOSS, ChanceReport()) if labels.size else (SQUARED_ERROR, NumberReport())
+    task = _feature_task(data, template, metric, report)
+    limit(task.space, task.estimator, "n_inducing", 50, min(template.n_inducing, rows.size))
     return task
 
 
-def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
+def _reading(sheet: Columns, options: Data, label: str, names: tuple[str, ...]) -> Reading:
+    """Return what was read of a file."""
+    named = {"label": label, "features": names, "group": options.group, "weights": options.weight or "none"}
+    return reading_of(sheet, named, (label, *names, options.group, options.weight))
+
+
+def _read_features(sheet: Columns, options: Data) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
     """Return names and values of the features, and the groups."""
     label, group = options.label or sheet.usual("label"), options.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     groups = read_groups(sheet, group)
-    others = {label, group, weight_column(sheet, options), sheet.usual("id")}
+    others = {label, group, options.weight, sheet.usual("id")}
     names = tuple(name for name in sheet.names if name not in others)
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")
@@ -290,7 +282,7 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
 
 
 def _ordered(
-    sheet: Sheet, name: str, cells: NDArray[Any], order: tuple[str, ...] | None
+    sheet: Columns, name: str, cells: NDArray[Any], order: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return levels, low to high, and the number of each row's: whole numbers by themselves, words by --class-order."""
     sheet.refuse_missing(name, order or ())
@@ -313,7 +305,7 @@ def _ordered(
     return ordered_levels(numbers.astype(np.int64))
 
 
-def _two_classes(sheet: Sheet, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _two_classes(sheet: Columns, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the two labels, and 0 or 1 for each row."""
     labels, y = np.unique(sheet.ids(label, "label").astype(str), return_inverse=True)
     if labels.size != 2:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import lacks_number, printable
-from skpref.cli.files import USERS, Sheet, as_id, complete_rows, is_number, say_note
-from skpref.cli.tasks.base import read_weights, weight_column
+from skpref._text import is_number, lacks_number, printable
+from skpref.cli.files import USERS, complete_rows, say_note
+from skpref.cli.tasks.base import read_weights
+from skpref.data.columns import Columns, as_text
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LEVELS = "m3f", "ipm3f", "fm-ordinal"
 
 
 @dataclass(frozen=True, eq=False)
-class _Stacked(Sheet):
+class _Stacked(Columns):
     """A grid as rows of user, item and rating; complaints name the column of the grid."""
 
     def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
@@ -39,33 +40,33 @@ class _Stacked(Sheet):
         if column == item or (column == rating and index is None):
             column = None
         elif column == rating and index is not None:
-            column, text = self.columns[item][index], f"{text}; --item-ratings takes this column for an item"
+            column, text = self.values[item][index], f"{text}; --item-ratings takes this column for an item"
         return super().fault(text, index, column)
 
-    def cells_like(self, index: int, name: str) -> list[Any]:
+    def cells_like(self, index: int, name: str) -> Sequence[Any]:
         _, item, rating = self.names[:3]
         if name != rating:
             return super().cells_like(index, name)
-        items = self.columns[item]
-        return [cell for cell, own in zip(self.columns[rating], items, strict=True) if own == items[index]]
+        items = self.values[item]
+        return [cell for cell, own in zip(self.values[rating], items, strict=True) if own == items[index]]
 
 
-def stacked(sheet: Sheet, options: Data) -> tuple[Sheet, Data]:
+def stacked(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     """Return a grid as rows of user, item and rating, without its empty cells, and options that name these columns."""
     for option in ("item", "rating"):
         if getattr(options, option) is not None:
             raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
     found = sheet.usual(*USERS, "id")
-    user = options.user or (found if found in sheet.columns else None)
+    user = options.user or (found if found in sheet.values else None)
     sheet.require([user] if user else [], "It was asked for by --user")
-    weight = weight_column(sheet, options)
+    weight = options.weight
     names = item_columns(sheet, options, (user, weight))
-    numbered = replace(sheet, columns={**sheet.columns, "": list(range(1, len(sheet.lines) + 1))})
+    numbered = replace(sheet, values={**sheet.values, "": list(range(1, len(sheet.lines) + 1))})
 
-    def complete(rows: Sheet) -> tuple[Sheet, list[str]]:
+    def complete(rows: Columns) -> tuple[Columns, list[str]]:
         """Return rows whose user and weight are there, and the users."""
         read_weights(rows, options)
-        return rows, [str(number) for number in rows.columns[""]] if user is None else rows.ids(user, "user").tolist()
+        return rows, [str(number) for number in rows.values[""]] if user is None else rows.ids(user, "user").tolist()
 
     rows, users = complete_rows(numbered, complete, options.missing)
     if user is not None:
@@ -77,24 +78,24 @@ def stacked(sheet: Sheet, options: Data) -> tuple[Sheet, Data]:
     columns: dict[str, list[Any]] = {taken[0]: [users[row] for row, _ in answered]}
     for role, cells in (
         ("item", [name for _, name in answered]),
-        ("rating", [rows.columns[n][r] for r, n in answered]),
+        ("rating", [rows.values[n][r] for r, n in answered]),
     ):
         columns[next(name for name in (role, f"{role}_", f"{role}__") if name not in taken)] = cells
     item, rating = list(columns)[1:]
     if weight is not None:
-        columns[weight] = [rows.columns[weight][row] for row, _ in answered]
+        columns[weight] = [rows.values[weight][row] for row, _ in answered]
     _say_what_was_read(sheet, user, names, answered, len(users))
     lines = [rows.lines[row] for row, _ in answered]
-    long = _Stacked(sheet.path, columns, lines, sheet.unit, sheet.decimal)
+    long = _Stacked(columns, lines, sheet.unit, sheet.source, sheet.leave_out, is_text=True, decimal=sheet.decimal)
     return long, replace(options, user=taken[0], item=item, rating=rating, weight=weight, item_ratings=None)
 
 
-def item_columns(sheet: Sheet, options: Data, taken: Iterable[str | None]) -> tuple[str, ...]:
+def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> tuple[str, ...]:
     """Return the columns that names and patterns of --item-ratings stand for; `taken` have another meaning."""
     others = {name for name in taken if name is not None}
     names: dict[str, bool] = {}  # whether a column was found by a pattern
     for text in options.item_ratings or ():
-        if text in sheet.columns or "*" not in text:
+        if text in sheet.values or "*" not in text:
             sheet.require((text,), _PURPOSE)
             if text in others:
                 raise sheet.fault("this column has another meaning; --item-ratings must name others", None, text)
@@ -115,13 +116,13 @@ def item_columns(sheet: Sheet, options: Data, taken: Iterable[str | None]) -> tu
     return ordered
 
 
-def _numbers(sheet: Sheet, name: str) -> Array:
+def _numbers(sheet: Columns, name: str) -> Array:
     """Return a column as far as it has numbers, NaN elsewhere, shape (n,)."""
-    cells = [sheet.with_point(cell) for cell in sheet.columns[name]]
+    cells = [sheet.with_point(cell) for cell in sheet.values[name]]
     return np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
 
 
-def _check_codes(sheet: Sheet, numbers: dict[str, Array], *, is_error: bool) -> None:
+def _check_codes(sheet: Columns, numbers: dict[str, Array], *, is_error: bool) -> None:
     """Complain of numbers that are far from all others: 99 often stands for no answer."""
     values, counts = np.unique(np.concatenate(list(numbers.values())), return_counts=True)
     values, counts = values[np.isfinite(values)], counts[np.isfinite(values)]
@@ -141,7 +142,7 @@ def _check_codes(sheet: Sheet, numbers: dict[str, Array], *, is_error: bool) -> 
     _note_gap(sheet, numbers, values, counts)
 
 
-def _note_gap(sheet: Sheet, numbers: dict[str, Array], values: Array, counts: Array) -> None:
+def _note_gap(sheet: Columns, numbers: dict[str, Array], values: Array, counts: Array) -> None:
     """Tell the user of one number beyond a gap in the levels: after 1 to 5, a 9 often stands for no answer."""
     for alone, rest in ((-1, values[:-1]), (0, values[1:])):
         steps = np.diff(rest)
@@ -156,7 +157,7 @@ def _note_gap(sheet: Sheet, numbers: dict[str, Array], values: Array, counts: Ar
         say_note(str(fault))
 
 
-def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> None:
+def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> None:
     """Refuse a column that a pattern found if its numbers are unlike those of the others: it is no item, but an age."""
     numbers = {name: values for name, values in numbers.items() if values.size}
     if len(numbers) < _FEWEST_COLUMNS:
@@ -173,7 +174,7 @@ def _check_alike(sheet: Sheet, numbers: dict[str, Array], found: set[str]) -> No
             raise sheet.fault(f"its numbers are {shown}; {what}, {_NO_ITEM}", None, name)
 
 
-def _check_once(sheet: Sheet, users: Sequence[str], column: str) -> None:
+def _check_once(sheet: Columns, users: Sequence[str], column: str) -> None:
     first: dict[str, int] = {}
     for row, user in enumerate(users):
         if first.setdefault(user, row) != row:
@@ -182,13 +183,13 @@ def _check_once(sheet: Sheet, users: Sequence[str], column: str) -> None:
             raise sheet.fault(f"user {user[:80]!r} occurs twice (first on {before}); {why}", row, column)
 
 
-def _is_rated(sheet: Sheet, name: str, row: int, options: Data) -> bool:
-    cell = sheet.columns[name][row]
-    return not lacks_number(cell) or as_id(cell) in (options.levels or ())
+def _is_rated(sheet: Columns, name: str, row: int, options: Data) -> bool:
+    cell = sheet.values[name][row]
+    return not lacks_number(cell) or as_text(cell) in (options.levels or ())
 
 
 def _say_what_was_read(
-    sheet: Sheet, user: str | None, names: Sequence[str], answered: Sequence[tuple[int, str]], n_rows: int
+    sheet: Columns, user: str | None, names: Sequence[str], answered: Sequence[tuple[int, str]], n_rows: int
 ) -> None:
     """Tell the user which columns are items, who the users are, and what is left out."""
     users = "users are numbered by rows" if user is None else f"users from {printable(user)!r}"
@@ -203,7 +204,7 @@ def _say_what_was_read(
     _say(sheet, *notes)
 
 
-def say_items(sheet: Sheet, names: Sequence[str]) -> None:
+def say_items(sheet: Columns, names: Sequence[str]) -> None:
     """Tell the user which columns are items."""
     _say(sheet, _items(names))
 
@@ -213,6 +214,6 @@ def _items(names: Sequence[str]) -> str:
     return f"{len(names)} columns are items: {shown}"
 
 
-def _say(sheet: Sheet, *notes: str) -> None:
+def _say(sheet: Columns, *notes: str) -> None:
     for note in notes:
-        say_note(f"{sheet.path}: {note}")
+        say_note(f"{sheet.source}: {note}")

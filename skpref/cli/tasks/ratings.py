@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import USERS, complete_rows, counted, write_csv
+from skpref.cli.files import USERS, complete_rows, counted
+from skpref.cli.output import write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
-from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
+from skpref.cli.tasks.base import (
+    ABSOLUTE_ERROR,
+    Files,
+    Metric,
+    Report,
+    Rows,
+    Task,
+    check_size,
+    limit,
+    read_data,
+    read_line,
+    read_weights,
+)
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.grids import stacked
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
+from skpref.data.roles import reading_of
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.plots import BoundDisplay, offscreen_axes
-from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit, default_space
+from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.files import Sheet
     from skpref.cli.options import Data
-    from skpref.cli.tasks.base import Outcome, Split
+    from skpref.cli.tasks.base import Outcome
+    from skpref.data.columns import Columns
     from skpref.data.ratings import Duplicates
+    from skpref.data.roles import Reading
     from skpref.factorization.max_margin.base import MaxMarginFactorization
-    from skpref.search.loop import Settings
 
 _MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
 # What columns are called in files that people have, the first one in the messages.
@@ -44,11 +54,11 @@ _NAMES = {
     "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
-_MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
 _SWEEPS, _FACTORS = 50, 100
 _FEWEST_FACTORS = 5
 _USERS_SHOWN, _USERS_WRITTEN = 3, 100
 _ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
+RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +103,7 @@ class Stars(NamedTuple):
     levels: NDArray[Any]  # (L,): levels by number
     source: str  # where the data are from
     columns: dict[str, str]  # names of the columns of user and item
+    reading: Reading | str = ""  # what was read of the file
 
     @property
     def X(self) -> NDArray[Any]:
@@ -100,85 +111,59 @@ class Stars(NamedTuple):
         user, item = self.rated.X.T
         return np.column_stack([self.users[user], self.items[item]])
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all ids, levels, ratings and weights, 64 hexadecimal digits."""
-        text = json.dumps([column.tolist() for column in (self.users, self.items, self.levels)])
-        digest = hashlib.sha256(text.encode())
-        for column in (self.rated.X, self.rated.y):
-            digest.update(np.ascontiguousarray(column, dtype="<i8").data)
-        digest.update(np.ascontiguousarray(self.rated.weight, dtype="<f8").data)
-        return digest.hexdigest()
-
 
 def _error_of_levels(model: Any, test: Rows) -> float:
     """Return the mean absolute error in levels."""
     return -float(model.score(test.X, test.y, test.weight))
 
 
-class RatingTask(Task):
-    """Ratings of items by users."""
+def make_task(stars: Stars, estimator: MaxMarginFactorization, most_factors: int = _FACTORS) -> Task:
+    """Return the task of ratings of items by users."""
+    rated = stars.rated
+    estimator.set_params(levels=list(range(stars.levels.size)))
+    space = default_space(estimator)
+    if "n_factors" in space:
+        limit(space, estimator, "n_factors", _FEWEST_FACTORS, most_factors)
+    facts: dict[str, Any] = {
+        "data.source": stars.source,
+        "data.read": str(stars.reading),
+        "data.sha256": rated.digest((), stars.users, stars.items, stars.levels),
+        "data.n_ratings": rated.size,
+        "data.n_users": stars.users.size,
+        "data.n_items": stars.items.size,
+        "data.levels": format_levels(stars.levels),
+    }
+    ratings, users, items = (counted(facts[f"data.n_{noun}"], noun) for noun in ("ratings", "users", "items"))
+    sweeps = {name: getattr(estimator, name) for name in ("n_sweeps", "burn_in")}
+    return Task(
+        rows=rated,
+        estimator=estimator,
+        space=space,
+        metric=Metric(ABSOLUTE_ERROR.name, ABSOLUTE_ERROR.title, _error_of_levels),
+        report=StarReport(stars),
+        facts=facts,
+        headline=f"Data: {stars.source}: {ratings} by {users} of {items}, levels {facts['data.levels']}; sha256 "
+        f"{facts['data.sha256'][:12]}{read_line(stars.reading)}",
+        next_command="Recommend items:  skpref rank {model} --user ID",
+        data=stars,
+        noun="ratings",
+        options=sweeps | {"max_factors": most_factors},
+        columns=stars.columns,
+        names=("user", "item"),
+        final_rows=replace(rated, X=stars.X, y=stars.levels[rated.y]),
+        final_params={"levels": stars.levels.tolist()},
+        objective="risk",
+        n_folds=1,
+        within_users=True,
+        split_note="; each user also has ratings to learn from",
+    )
 
-    noun: ClassVar[str] = "ratings"
-    objective: ClassVar[str] = "risk"
-    n_folds: ClassVar[int] = 1
-    metric = Metric(ABSOLUTE_ERROR.name, ABSOLUTE_ERROR.title, _error_of_levels)
 
-    def __init__(self, stars: Stars, template: MaxMarginFactorization, most_factors: int = _FACTORS) -> None:
+class StarReport(Report):
+    """The report on ratings."""
+
+    def __init__(self, stars: Stars) -> None:
         self.stars = stars
-        self.rows = stars.rated
-        self.template = template.set_params(levels=list(range(stars.levels.size)))
-        self.space = default_space(template)
-        if "n_factors" in self.space:
-            self.space["n_factors"] = LogInteger(min(_FEWEST_FACTORS, most_factors), most_factors)
-        self._most_factors = most_factors
-
-    def describe(self) -> dict[str, Any]:
-        stars = self.stars
-        return {
-            "data.source": stars.source,
-            "data.sha256": stars.digest,
-            "data.n_ratings": stars.rated.size,
-            "data.n_users": stars.users.size,
-            "data.n_items": stars.items.size,
-            "data.levels": format_levels(stars.levels),
-        }
-
-    def columns(self) -> dict[str, str]:
-        return self.stars.columns
-
-    def options(self) -> dict[str, Any]:
-        sweeps = {name: getattr(self.template, name) for name in ("n_sweeps", "burn_in")}
-        return sweeps | {"max_factors": self._most_factors}
-
-    def headline(self) -> str:
-        facts = self.describe()
-        ratings, users, items = (counted(facts[f"data.n_{noun}"], noun) for noun in ("ratings", "users", "items"))
-        return (
-            f"Data: {facts['data.source']}: {ratings} by {users} of {items}, "
-            f"levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
-        )
-
-    def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:
-        stars = self.stars
-        model = self.build(settings).set_params(levels=stars.levels.tolist(), **(params or {}))
-        fitted: MaxMarginFactorization = model.fit(stars.X, stars.levels[stars.rated.y], stars.rated.weight)
-        return fitted
-
-    def trace(self, model: Any) -> tuple[float, ...]:
-        return tuple(np.mean(model.risks_, axis=0).tolist())
-
-    def hold_out(self, share: float, seed: int) -> Split:
-        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X))
-
-    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
-        if n_folds > 1:
-            return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X))
-        share = 0.0 if np.unique(rows.X[:, 0]).size >= _MANY_USERS else _SHARE
-        return list(WithinUserShuffleSplit(test_size=share, random_state=seed).split(rows.X))
-
-    def split_note(self) -> str:
-        return "; each user also has ratings to learn from"
 
     def figures(self, model: Any, test: Rows) -> RatingFigures:
         return self._figures(test, model.predict(test.X))
@@ -199,7 +184,7 @@ class RatingTask(Task):
     def findings(self, model: Any, seed: int) -> list[dict[str, Any]]:
         """Recommendations for users spread evenly from the one with most ratings to the one with least."""
         del seed
-        count = np.bincount(self.rows.X[:, 0], minlength=self.stars.users.size)
+        count = np.bincount(self.stars.rated.X[:, 0], minlength=self.stars.users.size)
         order = np.argsort(-count, kind="stable")
         chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
         rows = [row for user in self.stars.users[order[chosen]] for row in recommended(model, user, _ITEMS_WRITTEN)]
@@ -217,20 +202,17 @@ class RatingTask(Task):
         return [levels_text(outcome.figures["tuned"], self.stars.levels), chain, *shown]
 
     def files(self, outcome: Outcome) -> Files:
-        names = ["user", "rank", "item", "level", "score", "std"]
-        rows = ([row[name] for name in names] for row in outcome.findings)
+        rows = (row.values() for row in outcome.findings)
         return {
-            "recommendations.csv": lambda path: write_csv(path, names, rows),
-            "risk.png": lambda path: write_plot(self._risk(outcome.model), path),
+            "recommendations.csv": lambda path: write_csv(path, RECOMMENDED, rows),
+            "risk.png": lambda path: write_plot(_risk(outcome), path),
         }
 
-    def _risk(self, model: Any) -> BoundDisplay:
-        drawn = BoundDisplay(self.trace(model), "fit of the final model").plot(ax=offscreen_axes())
-        drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
-        return drawn
 
-    def next_command(self, model: Path) -> str:
-        return f"Recommend items:  skpref rank {model} --user ID"
+def _risk(outcome: Outcome) -> BoundDisplay:
+    drawn = BoundDisplay(outcome.task.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
+    drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
+    return drawn
 
 
 def levels_text(figures: Any, levels: NDArray[Any]) -> str:
@@ -257,14 +239,11 @@ def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read(options: Data) -> RatingTask:
+def read(options: Data) -> Task:
     """Read the file of a job."""
     n_sweeps = options.sweeps or _SWEEPS
     template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
-    most = options.factors or _FACTORS
-    if options.model == "m3f":
-        template.set_params(n_factors=min(template.n_factors, most))
-    return RatingTask(read_ratings(options), template, most)
+    return make_task(read_ratings(options), template, options.factors or _FACTORS)
 
 
 def read_ratings(options: Data) -> Stars:
@@ -273,13 +252,13 @@ def read_ratings(options: Data) -> Stars:
     return complete_rows(rated, lambda sheet: _stars(sheet, options), options.missing)
 
 
-def read_rated(options: Data) -> tuple[Sheet, Data]:
+def read_rated(options: Data) -> tuple[Columns, Data]:
     """Return a file whose rows are user, item and rating, also if it is a grid, and options that name its columns."""
     sheet = read_data(options)
     return (sheet, options) if options.item_ratings is None else stacked(sheet, options)
 
 
-def _stars(sheet: Sheet, options: Data) -> Stars:
+def _stars(sheet: Columns, options: Data) -> Stars:
     names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     levels, level = read_levels(sheet, names["rating"], options.levels, (user, item))
@@ -294,10 +273,15 @@ def _stars(sheet: Sheet, options: Data) -> Stars:
     rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     columns = {role: names[role] for role in ("user", "item")}
     sheet.notes.extend(notes_on_columns({"user": users.ids, "item": items.ids}))
-    return Stars(rated, users.ids, items.ids, levels, str(options.data), columns)
+    return Stars(rated, users.ids, items.ids, levels, str(options.data), columns, reading(sheet, options, names))
 
 
-def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
+def reading(sheet: Columns, options: Data, names: dict[str, str]) -> Reading:
+    """Return what was read of a file of ratings."""
+    return reading_of(sheet, {**names, "weights": options.weight or "none"}, (*names.values(), options.weight))
+
+
+def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
     """Return the names of the columns of user, item and rating."""
     names = {role: _column(sheet, role, getattr(options, role)) for role in roles}
     if len(set(names.values())) < len(names):
@@ -305,7 +289,7 @@ def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "
     return names
 
 
-def _column(sheet: Sheet, role: str, name: str | None) -> str:
+def _column(sheet: Columns, role: str, name: str | None) -> str:
     """Return the column that was named, or the one with a usual name."""
     name = name or sheet.usual(*_NAMES[role])
     sheet.require((name,), _PURPOSE)
@@ -313,18 +297,18 @@ def _column(sheet: Sheet, role: str, name: str | None) -> str:
 
 
 def read_levels(
-    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
+    sheet: Columns, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], IntArray]:
     """Return all levels, low to high, and the number of each rating's; say where the file has another."""
     try:
         return _levels(sheet, name, declared, ids)
     except DataError as error:
-        where = str(error).startswith(str(sheet.path))
+        where = str(error).startswith(str(sheet.source))
         raise error if where else sheet.fault(f"{error} (--levels)", None, name) from error
 
 
 def _levels(
-    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
+    sheet: Columns, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], IntArray]:
     """Return all levels, low to high, and the number of each rating's."""
     if declared is None:
@@ -349,7 +333,7 @@ def _whole(values: Array) -> NDArray[Any]:
     return values.astype(np.int64) if (values == np.floor(values)).all() and np.abs(values).max() < 2**53 else values
 
 
-def _check_alike(sheet: Sheet, ratings: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
+def _check_alike(sheet: Columns, ratings: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
     """Complain of a user who rated an item differently twice, by line."""
     key = ratings.user * max(ratings.n_items, 1) + ratings.item
     order = np.argsort(key, kind="stable")
@@ -377,15 +361,9 @@ def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = N
     mean, std = model.predict_score(pairs, return_std=True)
     level = model.predict(pairs)
     order = np.argsort(-mean, kind="stable")[:n]
+    level = level.tolist()
     return [
-        {
-            "user": user,
-            "rank": rank,
-            "item": pairs[k, 1],
-            "level": level[k].item() if isinstance(level[k], np.generic) else level[k],
-            "score": float(mean[k]),
-            "std": float(std[k]),
-        }
+        dict(zip(RECOMMENDED, (user, rank, pairs[k, 1], level[k], float(mean[k]), float(std[k])), strict=True))
         for rank, k in enumerate(order.tolist(), 1)
     ]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import lacks_number
-from skpref.cli.files import MissingCellError, is_number, say_note
+from skpref._text import is_number, lacks_number
+from skpref.cli.files import say_note
 
 if TYPE_CHECKING:
     from skpref._typing import Array
-    from skpref.cli.files import Sheet
+    from skpref.data.columns import Columns
 
 _YEAR_FIRST = re.compile(r"([0-9]{4})(?:[-./]([0-9]{1,2})(?:[-./]([0-9]{1,2})(?:[ T](.+))?)?)?")
 _YEAR_LAST = re.compile(r"([0-9]{1,2})([-./])([0-9]{1,2})\2([0-9]{4})(?:[ T](.+))?")  # 31.01.2026 or 01/31/2026
@@ -27,12 +27,15 @@ _ISO = "dates such as 2026-01-31"
 _WANTED = "expected a number or a date such as 2026-01-31, 2026-01-31 18:30 or 31.01.2026"
 
 
-def read_times(sheet: Sheet, column: str | None) -> Array | None:
+def read_times(sheet: Columns, column: str | None) -> Array | None:
     """Return the column of dates or numbers by which rows are split, shape (n,)."""
     if column is None:
         return None
     sheet.require((column,), "It was asked for by --time-split")
-    if is_number(sheet.with_point(sheet.columns[column][0])):
+    empty = [row for row, cell in enumerate(sheet.values[column]) if lacks_number(cell)]
+    if empty:
+        raise sheet.missing("a date is missing (--time-split)", empty, column)
+    if is_number(sheet.with_point(sheet.values[column][0])):
         times = sheet.numbers(column, meaning="a time")
         if _have_year_last(times):
             what = f"{times[0]:.0f} looks like a date with its year at the end, and numbers are sorted by size"
@@ -53,7 +56,7 @@ def _have_year_last(numbers: Array) -> bool:
     return bool(np.all((first >= 1) & (second >= 1) & either_first & (year >= 1900) & (year <= 2100) & (year % 1 == 0)))
 
 
-def _has_day_first(sheet: Sheet, column: str) -> bool:
+def _has_day_first(sheet: Columns, column: str) -> bool:
     """Tell whether dates with the year at the end begin with the day; refuse them where no day is after the 12th."""
     dates = {row: match for row, cell in enumerate(sheet.texts(column)) if (match := _YEAR_LAST.fullmatch(cell))}
     days, months = ([row for row, match in dates.items() if int(match[place]) > 12] for place in (1, 3))
@@ -67,16 +70,13 @@ def _has_day_first(sheet: Sheet, column: str) -> bool:
         raise sheet.fault(f"{sheet.texts(column)[row]} {what}; write {_ISO} (--time-split)", row, column)
     if dates:
         part, row = ("day", days[0]) if days else ("month", months[0])
-        say_note(f"{sheet.path}: column {column!r} has the {part} first, as {sheet.texts(column)[row]} shows")
+        say_note(f"{sheet.source}: column {column!r} has the {part} first, as {sheet.texts(column)[row]} shows")
     return bool(days)
 
 
-def _date(sheet: Sheet, row: int, column: str, *, day_first: bool) -> float:
+def _date(sheet: Columns, row: int, column: str, *, day_first: bool) -> float:
     """Return a date in seconds."""
-    cell = sheet.columns[column][row]
-    missing = MissingCellError(str(sheet.fault("a date is missing (--time-split)", row, column)), [row])
-    if lacks_number(cell):
-        raise missing
+    cell = sheet.values[column][row]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # NumPy counts time zones in, and warns that it keeps none
@@ -84,7 +84,7 @@ def _date(sheet: Sheet, row: int, column: str, *, day_first: bool) -> float:
     except (TypeError, ValueError) as error:
         raise sheet.fault(f"{_WANTED} (--time-split), got {str(cell)!r:.40}", row, column) from error
     if np.isnat(value):
-        raise missing
+        raise sheet.missing("a date is missing (--time-split)", [row], column)
     return float(value.astype(np.int64))
 
 

@@ -126,7 +126,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             rate_s0=self.rate_s0,
             offsets=offsets,
             order=order,
-            length_scale_factor=self.length_scale_factor if self.kernel is None else None,
+            length_scale_factor=None if isinstance(self.kernel, Kernel) else self.length_scale_factor,
             optimizer=self.optimizer,
             n_restarts=self.n_restarts_optimizer,
         )

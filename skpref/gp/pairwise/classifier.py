@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,7 +31,7 @@ from skpref.gp.pairwise.base import (
     utility_moments,
 )
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.fit import PairConfig, PairData
+from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
-    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.data import IdColumn
@@ -65,9 +65,11 @@ class GPPLClassifier(ShardedClassifier):
         Features of the items. Rows of an array or a data frame have the ids 0, 1, ...; use
         ``Table(frame, ids=frame.index)`` for other ids. None: the items have no features, and their ids are read from
         X.
-    kernel : Kernel, default=None
-        Covariance of f, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None: `ProductMatern`
-        (nu = 3/2) with a length-scale for each feature, see `length_scale_factor`.
+    kernel : Kernel or str, default=None
+        Covariance of f, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. Or the name of one whose
+        length-scales are learnt, see `length_scale_factor`: "product-matern-1/2", "product-matern-3/2",
+        "product-matern-5/2" and "squared-exponential" are a `ProductMatern`; "additive-matern-3/2" and
+        "additive-matern-5/2" are an `AdditiveMatern`, which has no interactions. None: "product-matern-3/2".
     item_effects : bool, default=True
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
         unknown and adds to its variance.
@@ -116,9 +118,9 @@ class GPPLClassifier(ShardedClassifier):
     rate_s0 : float, default=1.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel are multiplied. "auto": a length-scale for each
-        feature is learnt, under a weak prior about the medians (with more than 256 features, one factor). Ignored if
-        `kernel` is given.
+        Number by which the median length-scales of the default kernel, or of a named one, are multiplied. "auto": a
+        length-scale for each feature is learnt, under a weak prior about the medians (with more than 256 features, one
+        factor). Ignored if `kernel` is a Kernel.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn all hyperparameters of `kernel` by maximising the bound. Unlike the default length-scales,
         which have a prior, they may overfit a few dozen items.
@@ -202,6 +204,7 @@ class GPPLClassifier(ShardedClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SHARED_CONSTRAINTS,
         **CHECKPOINT_CONSTRAINTS,
+        "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
         "items": [Table, "array-like", "sparse matrix", None],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
@@ -215,7 +218,7 @@ class GPPLClassifier(ShardedClassifier):
     def __init__(
         self,
         items: Table | MatrixLike | None = None,
-        kernel: Kernel | None = None,
+        kernel: Kernel | str | None = None,
         *,
         item_effects: bool = True,
         order_effect: bool = False,

@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from skpref._checks import require
-from skpref._validation import column_names, refuse_repeated_columns
+from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.data import read_pairs, read_triples
-from skpref.data.frames import TableReader
-from skpref.data.ids import refuse_other_roles, shorten
+from skpref.data.columns import Columns
+from skpref.data.ids import LEAVE_OUT, refuse_other_roles, shorten
 from skpref.data.labels import refuse_one_side
+from skpref.data.roles import Roles, read
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.data import Comparisons, IdColumn
 
-Column = str | int  # name, or position where no column has this name
 _WANTED = (
     "covariates must be columns, or pairs of columns whose difference counts; got {}. Write them as "
     'covariates=["home", ("length_a", "length_b")]'
 )
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
-
-
-class _Place(int):
-    """A position even where names of columns are integers: that of an id whose column no parameter names."""
 
 
 class PairRows(NamedTuple):
@@ -51,13 +45,11 @@ class PairRows(NamedTuple):
 
 @dataclass(frozen=True)
 class PairColumns:
-    """The columns that an estimator reads, by name or by position."""
+    """The columns that an estimator reads, by name or by position; a side without one is at its usual position."""
 
-    ids: dict[str, Column]  # left and right, perhaps after user
-    covariates: tuple[Column | tuple[Column, Column], ...]  # a pair of columns is their difference
+    roles: Roles
+    sides: tuple[str, ...]  # left and right, perhaps after user
     names: list[str]  # of the covariates
-    weight: Column | None
-    groups: tuple[Column, ...] = ()  # ids of groups, one column for each kind
 
     @classmethod
     def of(cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None) -> PairColumns | None:
@@ -75,87 +67,84 @@ class PairColumns:
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
         if named and len({*names}) < len(names):
             raise DataError(f"covariates has two equal names: {shorten(list(covariates))}; use different names")
-        places = {name: _Place(place) if column is None else column for place, (name, column) in enumerate(ids.items())}
-        return cls(places, terms, names, weight, groups)
+        return cls(Roles(**ids, covariates=terms, weight=weight, groups=groups), tuple(ids), names)
 
     @property
-    def _others(self) -> list[Column]:
-        """Columns of covariates, groups and weights."""
-        terms = [c for term in self.covariates for c in (term if isinstance(term, tuple) else [term])]
-        terms += self.groups
-        return terms if self.weight is None else [*terms, self.weight]
+    def groups(self) -> tuple[Any, ...]:
+        """Columns of groups."""
+        return self.roles.groups
 
     @property
     def by_name(self) -> bool:
         """Whether no column is a position."""
-        return all(isinstance(c, str) for c in [*self.ids.values(), *self._others])
+        return None not in self._ids.values() and all(isinstance(column, str) for column in self.roles.columns())
+
+    @property
+    def _ids(self) -> dict[str, Any]:
+        return {side: getattr(self.roles, side) for side in self.sides}
 
     def read(self, X: Any, *, weighted: bool = True) -> PairRows:
         """Return the ids, covariates and, if asked for, weights of rows that have all the columns."""
-        reader = _reader(X)
-        terms = [_named(reader, term) for term in self.covariates]
-        ids = {name: _named(reader, column) for name, column in self.ids.items()}
-        groups = {f"groups={column!r}": _named(reader, column) for column in self.groups}
-        refuse_other_roles(ids, "X", {name for name in ids if isinstance(self.ids[name], _Place)})
-        self._check_distinct(ids | groups, terms)
-        covariates = [_numbers(reader, term, name) for term, name in zip(terms, self.names, strict=True)]
-        rows = {name: self._ids(reader, name, column) for name, column in ids.items()}
-        if not rows["left"].size:
+        if isinstance(X, Mapping):
+            raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
+        columns = Columns.of(X, "X", "X", LEAVE_OUT)
+        if not columns.size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
-        weight = self._weights(reader) if weighted else None
-        numbers: list[tuple[str, AbstractSet[Any]]] = [
-            (f"covariate {name!r}", _parts(term)) for name, term in zip(self.names, terms, strict=True)
-        ]
-        if weight is not None:
-            numbers.append((f"weight={self.weight!r}", {_named(reader, self.weight)}))
-        for (what, columns), (side, column) in product(numbers, (ids | groups).items()):
-            if column in columns:
-                where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
-                raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
-        levels = tuple(self._ids(reader, name, column, "group") for name, column in groups.items())
-        numbers_of_rows = np.column_stack(covariates) if covariates else None
-        return PairRows(**rows, covariates=numbers_of_rows, weight=weight, groups=levels)
+        ids = {
+            side: _at(columns, self.sides.index(side)) if column is None else _named(columns, column)
+            for side, column in self._ids.items()
+        }
+        refuse_other_roles(ids, "X", {side for side, column in self._ids.items() if column is None})
+        terms = tuple(_named(columns, term) for term in self.roles.covariates)
+        groups = tuple(_named(columns, column) for column in self.roles.groups)
+        weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
+        self._check_distinct(ids, terms, groups, weight)
+        rows = read(columns, Roles(**ids, covariates=terms, weight=weight, groups=groups))
+        if rows.covariates is not None:
+            self._check_sizes(rows.covariates)
+        weights = None if weight is None else rows.weight
+        return PairRows(rows.left, rows.right, rows.covariates, weights, rows.user, rows.groups)
 
-    def _check_distinct(self, ids: dict[str, Any], terms: list[Any]) -> None:
-        """Refuse a column that is two ids, and covariates that are the same but for their sign."""
-        for (first, column), (second, other) in combinations(ids.items(), 2):
+    def _check_distinct(self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any) -> None:
+        """Refuse a column with two meanings, and covariates that are the same but for their sign."""
+        places = ids | {f"groups={column!r}": column for column in groups}
+        for (first, column), (second, other) in combinations(places.items(), 2):
             if column == other:
-                named = ", ".join(f"{name}={self.ids[name]!r}" if name in self.ids else name for name in ids)
+                usual = {side: place for place, side in enumerate(self.sides)} | {
+                    side: own for side, own in self._ids.items() if own is not None
+                }
+                named = ", ".join(f"{name}={usual[name]!r}" if name in ids else name for name in places)
                 same = f"{first} and {second} are the same column of X, {column!r} ({named})"
-                raise DataError(f"{same}; name all of {', '.join(self.ids)}")
+                raise DataError(f"{same}; name all of {', '.join(self.sides)}")
         for (first, term), (second, other) in combinations(zip(self.names, terms, strict=True), 2):
             if _parts(term) == _parts(other):
                 raise DataError(f"covariates: {first!r} and {second!r} are the same column of X; leave one of them out")
-        for name, term in zip(self.names, terms, strict=True):
+        numbers = [(f"covariate {name!r}", term) for name, term in zip(self.names, terms, strict=True)]
+        for what, term in [*numbers, *([] if weight is None else [(f"weight={self.roles.weight!r}", weight)])]:
             if isinstance(term, tuple) and term[0] == term[1]:
-                raise DataError(f"covariate {name!r} is the difference of a column and itself, which is 0 in every row")
+                raise DataError(f"{what} is the difference of a column and itself, which is 0 in every row")
+            for side, column in places.items():
+                if column in _parts(term):
+                    where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
+                    raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
 
-    def _ids(self, reader: TableReader, name: str, column: Any, kind: str = "item") -> IdColumn:
-        try:
-            return reader.ids(column, "user" if name == "user" else kind)
-        except DataError as error:
-            if column in reader.names:
-                raise
-            raise DataError(
-                f"{name}={self.ids[name]!r}: {error}" if name in self.ids else f"{name}: {error}"
-            ) from error
-
-    def _weights(self, reader: TableReader) -> Array | None:
-        if self.weight is None:
-            return None
-        try:
-            return reader.weights(_named(reader, self.weight))
-        except DataError as error:
-            raise DataError(f"weight={self.weight!r} of X: {error}") from error
+    def _check_sizes(self, covariates: Array) -> None:
+        """Refuse numbers whose effects leave float64."""
+        for name, largest in zip(self.names, np.abs(covariates).max(axis=0, initial=0.0).tolist(), strict=True):
+            if not largest <= _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+                raise DataError(
+                    f"covariate {name!r}: its largest number is {largest:g}, which must be from {1.0 / _LARGEST:g} to "
+                    f"{_LARGEST:g}; use another unit"
+                )
 
     def read_ids(self, X: Any, sides: tuple[str, ...]) -> PairRows:
         """Return the ids of rows that hold these and nothing else, in their order unless their names say otherwise."""
         names = set(column_names(X) or [])
-        if names & {column for column in self._others if isinstance(column, str)}:
+        ids = {side: self._ids[side] for side in sides}
+        if names & {column for column in self.roles.columns() - {*self._ids.values()} if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
-        chosen = {side: None if isinstance(self.ids[side], _Place) else self.ids[side] for side in sides}
-        columns = PairColumns.of(chosen, None, None)
-        by_name = names == {*chosen.values()} or any(isinstance(c, str) and c in names for c in chosen.values())
+        columns = PairColumns.of(ids, None, None)
+        by_name = names == {*ids.values()} or any(isinstance(c, str) and c in names for c in ids.values())
         return columns.read(X) if columns and by_name else read_id_columns(X, len(sides))
 
     def check_varying(self, comparisons: Comparisons) -> None:
@@ -175,12 +164,12 @@ class PairColumns:
             warn(f"{where}: {meaning}. Leave it out, or add comparisons.", DataWarning)
 
 
-def _name(term: Column | tuple[Column, Column]) -> str:
+def _name(term: Any) -> str:
     """Return the name of a covariate; that of a difference has both columns."""
     return " - ".join(map(str, term)) if isinstance(term, tuple) else str(term)
 
 
-def _covariate(term: Any) -> Column | tuple[Column, Column]:
+def _covariate(term: Any) -> Any:
     if _is_column(term):
         return term
     if isinstance(term, list | tuple) and len(term) == 2 and all(map(_is_column, term)):
@@ -193,7 +182,7 @@ def _parts(term: Any) -> frozenset[Any]:
     return frozenset(term if isinstance(term, tuple) else [term])
 
 
-def _groups(columns: Any) -> tuple[Column, ...]:
+def _groups(columns: Any) -> tuple[Any, ...]:
     """Return the columns of groups that a parameter names."""
     listed = columns is None or (isinstance(columns, Sequence | Mapping) and not isinstance(columns, str))
     groups = tuple(columns.values() if isinstance(columns, Mapping) else columns or ()) if listed else ()
@@ -208,51 +197,20 @@ def _is_column(name: Any) -> bool:
     return isinstance(name, str | Integral) and not isinstance(name, bool)
 
 
-def _named(reader: TableReader, column: Any) -> Any:
+def _named(columns: Columns, column: Any) -> Any:
     """Return a column by its name: positions in a frame become names."""
     if isinstance(column, tuple):
-        return tuple(_named(reader, part) for part in column)
-    if isinstance(column, str) and reader.names and isinstance(reader.names[0], int):
+        return tuple(_named(columns, part) for part in column)
+    if isinstance(column, str) and columns.names and isinstance(columns.names[0], int):
         raise DataError(f"column {column!r} is not in X, whose columns have no names: pass a data frame, or positions")
-    if isinstance(column, str) or (column in reader.names and not isinstance(column, _Place)):
-        return column
-    if not 0 <= column < len(reader.names):
-        raise DataError(f"there is no column {column} in X, which has {len(reader.names)}; positions start at 0")
-    return reader.names[column]
+    return column if isinstance(column, str) or column in columns.values else _at(columns, column)
 
 
-def _numbers(reader: TableReader, term: Any, name: str) -> Array:
-    """Return a covariate by the names of its columns, shape (n,); refuse numbers whose effects leave float64."""
-    try:
-        with np.errstate(over="ignore"):
-            values = reader.numbers(term)
-    except DataError as error:
-        raise DataError(f"covariate {name!r} of X: {error}") from error
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
-        raise DataError(
-            f"covariate {name!r}: its largest number is {largest:g}, which must be from {1.0 / _LARGEST:g} to "
-            f"{_LARGEST:g}; use another unit"
-        )
-    return values
-
-
-def _reader(X: Any) -> TableReader:
-    if issparse(X):
-        raise TypeError("Sparse data was passed for X, but dense data is required: columns of ids and numbers")
-    if isinstance(X, Mapping):
-        raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
-    if column_names(X) is not None:
-        refuse_repeated_columns(X, "X")
-        return TableReader(X)
-    rows = np.array(X, dtype=object) if isinstance(X, Sequence | np.ma.MaskedArray) else np.asarray(X)
-    if rows.ndim != 2:
-        raise DataError(f"Expected 2D array, got {rows.ndim}D array instead: X must have one row for each comparison")
-    if not rows.shape[0]:
-        raise DataError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required for X")
-    if np.ma.isMaskedArray(X):
-        rows[np.ma.getmaskarray(X)] = None  # missing ids and numbers are refused where they are read
-    return TableReader({column: rows[:, column] for column in range(rows.shape[1])})
+def _at(columns: Columns, place: int) -> Any:
+    """Return the name of the column at a position."""
+    if not 0 <= place < len(columns.names):
+        raise DataError(f"there is no column {place} in X, which has {len(columns.names)}; positions start at 0")
+    return columns.names[place]
 
 
 def refuse_two_weights(weight: Any, sample_weight: Any) -> None:

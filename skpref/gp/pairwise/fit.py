@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import cg
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
 
 from skpref import inducing, kernels
 from skpref._estimator import digest
@@ -29,8 +30,6 @@ from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 
 if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
     from skpref._typing import Array, Features
     from skpref.data import Comparisons
     from skpref.gp.pairwise.sharded import ShardedComparisons
@@ -56,6 +55,16 @@ _OFFSET_STRENGTH = 0.125
 # Of the prior of the covariates' inverse variance. Effects are mostly smaller than the answer noise, and among many
 # covariates most have none: in simulations of 10 and 30 covariates, excess log loss .046 and .052 for .054 and .068.
 _COVARIATE_STRENGTH = 0.125
+# The kernels that have a name; the lengths of their features are learnt as those of the default.
+NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
+    "product-matern-1/2": (kernels.ProductMatern, 0.5),
+    "product-matern-3/2": (kernels.ProductMatern, 1.5),
+    "product-matern-5/2": (kernels.ProductMatern, 2.5),
+    "squared-exponential": (kernels.ProductMatern, np.inf),
+    "additive-matern-3/2": (kernels.AdditiveMatern, 1.5),
+    "additive-matern-5/2": (kernels.AdditiveMatern, 2.5),
+}
+_DEFAULT_KERNEL = "product-matern-3/2"
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
 _NO_CHECKPOINT = (
     "checkpoint is for full passes, and inference='svi' takes mini-batches; use inference='vb', or checkpoint=None"
@@ -190,7 +199,7 @@ class PairModel:
 
 def fit_pairs(
     data: PairData,
-    kernel: Kernel | None,
+    kernel: Kernel | str | None,
     config: PairConfig,
     rng: np.random.Generator,
     start: WarmStart | None = None,
@@ -209,16 +218,20 @@ def fit_pairs(
         return _fit_posterior(model, kernel, basis, rng, None if start is None else start.state)
 
 
-def start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
-    """Return a copy of the kernel, or the default kernel with median length-scales."""
-    if kernel is not None:
+def start_kernel(X: Features, kernel: Kernel | str | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
+    """Return a copy of the kernel, or the named or default kernel with median length-scales."""
+    if isinstance(kernel, Kernel):
         return clone(kernel)
-    medians = kernels.median_length_scales(X, rng)
-    factor = config.length_scale_factor
-    factor = np.sqrt(X.shape[1]) if factor in {None, "auto"} else float(factor)
+    cls, nu = NAMED_KERNELS[kernel or _DEFAULT_KERNEL]
+    medians, wide = kernels.median_length_scales(X, rng), _width(cls, X.shape[1])
+    factor = wide if config.length_scale_factor in {None, "auto"} else float(config.length_scale_factor)
     low, high = _FACTOR_BOUNDS
-    bounds = np.column_stack([low * medians, high * np.sqrt(X.shape[1]) * medians])
-    return kernels.ProductMatern(factor * medians, bounds)
+    return cls(factor * medians, np.column_stack([low * medians, high * wide * medians]), nu=nu)
+
+
+def _width(cls: type[Kernel], d: int) -> float:
+    """Return the usual length-scale in medians: a product of many features must be wide, or nothing is alike."""
+    return float(np.sqrt(d)) if issubclass(cls, kernels.ProductMatern) else 1.0
 
 
 def pair_model(
@@ -260,7 +273,7 @@ def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
     """Maximise the posterior density over one factor on all length-scales, then over each of them."""
     d, bounds = kernel.theta.size, kernel.bounds
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
-    priors = length_scale_priors(bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(d), d)
+    priors = length_scale_priors(bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + np.log(_width(type(kernel), d)), d)
 
     def density(theta: Array) -> tuple[float, Array]:
         if sum(small.passes) >= _SEARCH_PASSES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
@@ -14,6 +14,7 @@ from skpref._compiled.ordinal import SCORES, THRESHOLDS, VALUES, expected_levels
 from skpref._math.bands import band, below, mirrored
 from skpref._math.quadrature import rules
 from skpref._math.special import log_diff_ndtr
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -89,7 +90,7 @@ def test_at_a_point_equal_to_the_twin(wanted, problem) -> None:
 
 
 @pytest.mark.parametrize("wanted", [VALUES, SCORES, THRESHOLDS])
-@settings(max_examples=10)
+@examples(10)
 @given(problem=problems(), log_v=st.floats(-6.0, 4.0))
 def test_expectations_equal_to_the_twin(wanted, problem, log_v) -> None:
     level, mu, _, b, rng = problem

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref._compiled.psi import fit_rows, psi_first, psi_products, psi_statistics, psi_vjp
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=25, deadline=None)
+few = examples(25)
 
 
 def draw(seed: int) -> tuple[Any, ...]:

@@ -16,8 +16,9 @@ import pytest
 
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
-from skpref.cli.files import complete, read_sheet, write_csv
+from skpref.cli.files import read_sheet
 from skpref.cli.main import Patient
+from skpref.cli.output import complete, write_csv
 from skpref.cli.report import write_noted
 
 RNG = np.random.default_rng(0)
@@ -70,7 +71,11 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         r"made: a folder without Parquet files; expected .*: name one file",
     ),
     "zero byte": (FIT, VOTES + "i1,i\0,1\n", r"bad\.csv, line 22: there is a zero byte; save it as CSV UTF-8"),
-    "separator": (FIT, VOTES.replace(",", ":"), "Found: left:right:label; cells are separated by one of comma"),
+    "separator": (
+        FIT,
+        VOTES.replace(",", ":"),
+        "Found: left:right:label; are its cells separated by commas, semicolons",
+    ),
     "half a yes": (
         [*FIT, "--model", "fm-classifier"],
         re.sub(r"\d$", "0", STARS, flags=re.MULTILINE) + "u0,9,0.5\n",
@@ -290,7 +295,7 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     os.mkfifo("pipe")
     writer = threading.Thread(target=Path("pipe").write_text, args=("user,item\n1,2\n", "utf-8"))
     writer.start()
-    assert read_sheet(Path("pipe")).columns == {"user": ["1"], "item": ["2"]}
+    assert read_sheet(Path("pipe")).values == {"user": ["1"], "item": ["2"]}
     writer.join()
 
 

@@ -227,7 +227,7 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         GOOD,
         None,
         ("--covariates", "label"),
-        "column 'label': this column holds items or answers; --covariates must name others",
+        "column 'label': this column has another meaning; --covariates must name another",
     ),
     "the label as a group": (GOOD, None, ("--groups", "label"), "column 'label': this column has another meaning"),
     "no such group": (GOOD, None, ("--groups", "topic"), "there is no column 'topic'. It was asked for by --groups"),
@@ -265,7 +265,7 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     ),
     "users: missing number": (GOOD, users_text() + "j50,\n", (), "line 14, column 'age': a number is missing"),
     "nobody answered twice": (
-        "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,0\n" for k in range(9)),
+        "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,{k % 2}\n" for k in range(9)),
         None,
         (),
         "every user compared one pair of items; a hold-out needs users with two.*--group",

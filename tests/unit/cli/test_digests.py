@@ -17,14 +17,18 @@ STARS = [["user", "item", "rating", "weight", "note"]]
 STARS += [[f"u{u}", f"i{i}", (u + i) % 3 % 2, 1 + u % 2, "x"] for u in range(5) for i in range(5)]
 ROWS = [["size", "colour", "label", "weight", "group", "note"]]
 ROWS += [[k, k % 7, k % 2, 1 + k % 2, k // 2, "x"] for k in range(20)]
-FEATURES = {"features": ("size", "colour"), "group": "group"}
+FEATURES = {"weight": "weight", "features": ("size", "colour"), "group": "group"}
 KINDS = {
-    "gppl": (comparisons.read, VOTES, {"model": "gppl", "covariates": ("match",), "group": "group"}),
-    "crowd": (comparisons.read, VOTES, {"model": "crowd"}),
-    "m3f": (ratings.read, STARS, {"model": "m3f"}),
-    "fm": (labels.read, STARS, {"model": "fm"}),
-    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal"}),
-    "fm-classifier": (labels.read, STARS, {"model": "fm-classifier"}),
+    "gppl": (
+        comparisons.read,
+        VOTES,
+        {"model": "gppl", "weight": "weight", "covariates": ("match",), "group": "group"},
+    ),
+    "crowd": (comparisons.read, VOTES, {"model": "crowd", "weight": "weight"}),
+    "m3f": (ratings.read, STARS, {"model": "m3f", "weight": "weight"}),
+    "fm": (labels.read, STARS, {"model": "fm", "weight": "weight"}),
+    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal", "weight": "weight"}),
+    "fm-classifier": (labels.read, STARS, {"model": "fm-classifier", "weight": "weight"}),
     "ordinal": (features.read_ordinal, ROWS, {"model": "ordinal", **FEATURES}),
     "svgp": (features.read_sparse, ROWS, {"model": "svgp", **FEATURES}),
     "svgp-classifier": (features.read_sparse, ROWS, {"model": "svgp-classifier", **FEATURES}),
@@ -36,7 +40,7 @@ OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "us
 def digest_of(kind: str, rows: list[list[object]]) -> str:
     read, _, options = KINDS[kind]
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-    return str(read(Fit(data=Path("rows.csv"), **options)).describe()["data.sha256"])
+    return str(read(Fit(data=Path("rows.csv"), **options)).facts["data.sha256"])
 
 
 @pytest.mark.parametrize(("kind", "column"), [(kind, name) for kind, (_, rows, _) in KINDS.items() for name in rows[0]])
@@ -59,4 +63,4 @@ def test_a_search_takes_what_a_fit_does(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
     fit, tune = (ratings.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
-    assert fit.describe() == tune.describe()
+    assert fit.facts == tune.facts

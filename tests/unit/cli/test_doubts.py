@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skpref._text import other_side
 from skpref.cli import main
-from skpref.cli.files import Sheet
 from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons, features, labels, ratings
-from skpref.cli.tasks.doubts import other_side
 
 FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 
@@ -45,19 +44,17 @@ def pairs(*more: str, n: int = 12) -> list[str]:
         (features.read_ordinal, "ordinal", "label,size,{}", "{h},{k},{w}"),
     ],
 )
-def test_weights_are_found_in_any_case_and_named(
-    read, model: str, names: str, row: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: str) -> None:
     rows = [row.format(k=k, m=k + 1, h=k % 2, w=1 + k) for k in range(12)]
-    grid = ("--item-ratings", "Q1,Q2") if "Q1" in names else ()
-    weights = []
-    for name in ("weight", "Weight"):
-        task = read(parse(["fit", write(names.format(name), *rows), "--model", model, *grid]))
-        weights.append(task.rows.weight)
-        said = "weights from column 'Weight'; --weight names another column"
-        assert capsys.readouterr().err.count(said) == (name == "Weight")
-    np.testing.assert_array_equal(*weights)
-    assert np.unique(weights[0]).size == 12
+    command = ["fit", write(names.format("weight"), *rows), "--model", model]
+    command += ("--item-ratings", "Q1,Q2") if "Q1" in names else ()
+    plain = read(parse(command))
+    assert plain.rows.weight.tolist() == [1.0] * plain.rows.size
+    where = "features = size, weight, weights = none" if "size" in names else "weights = none, not used: weight"
+    assert where in plain.headline or "Q1" in names
+    named = read(parse([*command, "--weight", "weight"]))
+    assert np.unique(named.rows.weight).size == 12
+    assert "weights = weight" in named.headline
 
 
 def test_a_feature_is_no_weight() -> None:
@@ -95,10 +92,10 @@ def test_the_score_of_one_side_is_no_margin(capsys: pytest.CaptureFixture[str]) 
     assert main(["fit", write("home,away,home_goals,away_goals", *rows), *sides, "--score", "home_goals"]) == 2
     said = capsys.readouterr().err
     assert "column 'home_goals': this column is read as the left score minus the right one" in said
-    assert said.strip().endswith("write --score home_goals,away_goals")
+    assert said.strip().endswith("name the scores of both sides: home_goals, away_goals")
     assert main(["fit", "data.csv", *sides, "--score", "home_goals,away_goals"]) == 0
     assert main(["fit", write("home,away,goals,x", *rows), *sides, "--score", "goals"]) == 2
-    assert "write --score goals,OTHER_COLUMN" in capsys.readouterr().err
+    assert "name the scores of both sides: goals, OTHER_COLUMN" in capsys.readouterr().err
     rows[3] = "i3,i0,-1,0"
     assert main(["fit", write("home,away,margin,x", *rows), *sides, "--score", "margin"]) == 0
 
@@ -109,7 +106,7 @@ def test_the_score_of_one_side_is_no_margin(capsys: pytest.CaptureFixture[str]) 
 )
 def test_the_column_of_the_other_side(column: str, other: str | None) -> None:
     names = "home_goals", "away_goals", "home_shots", "len_a", "len_b", "Score 1", "Score 2", "FTHG", "FTAG", "left"
-    assert other_side(Sheet(Path("x"), {name: [] for name in names}, [], "line"), column) == other
+    assert other_side(names, column) == other
 
 
 def test_a_word_among_scores_is_answered_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,11 +114,11 @@ def test_a_word_among_scores_is_answered_with_what_to_do(capsys: pytest.CaptureF
     rows[5] = "i0,i1,postponed,"
     assert main(["fit", write("left,right,a,b", *rows), "--score", "a,b"]) == 2
     said = capsys.readouterr().err
-    assert "got 'postponed'; empty such cells, then --missing drop leaves their rows out" in said
+    assert "got 'postponed'; empty such cells, then --missing drop leaves such rows out" in said
     rows[5] = "i0,i1,,"
     assert main(["fit", write("left,right,a,b", *rows), "--score", "a,b", "--missing", "drop", *FAST]) == 0
     assert main(["fit", write("left,right,label,x", *(f"i{k},i{k + 1},yes,no" for k in range(12)))]) == 2
-    assert capsys.readouterr().err.strip().endswith("got 'yes'")
+    assert "line 2, column 'label': winner 'yes' is neither of the items 'i0' and 'i1'" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------------------- covariates

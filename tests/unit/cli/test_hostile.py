@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from skpref.cli import main
-from skpref.cli.files import read_sheet, write_csv
+from skpref.cli.files import read_sheet
+from skpref.cli.output import write_csv
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -66,8 +67,8 @@ def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path: Path, cell: str)
     write_csv(tmp_path / "a.csv", [cell or "a", "b"], [[cell, 1.5], ["y", -2]])
     sheet = read_sheet(tmp_path / "a.csv")
     assert sheet.names == [(cell or "a").strip(), "b"]
-    assert sheet.columns[sheet.names[0]] == [cell, "y"]
-    assert sheet.columns["b"] == ["1.5", "-2"]
+    assert sheet.values[sheet.names[0]] == [cell, "y"]
+    assert sheet.values["b"] == ["1.5", "-2"]
     with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
         raw = list(csv.reader(file))[1][0]
     assert raw in {"-5", "+1e3"} or raw[:1] not in tuple("=+-@\t\uff1d")
@@ -98,7 +99,7 @@ def test_a_report_that_cannot_be_made_leaves_the_model(
     def fails(*_: Any, **__: Any) -> None:
         raise ValueError("no ranking")
 
-    monkeypatch.setattr("skpref.cli.tasks.comparisons.ComparisonTask.findings", fails)
+    monkeypatch.setattr("skpref.cli.tasks.comparisons.PairReport.findings", fails)
     assert main(TUNE) == 0
     out, err = capsys.readouterr()
     assert "Hold-out" in out
@@ -137,7 +138,7 @@ def test_gzip_is_read_by_what_it_holds(folder: Path, capsys: pytest.CaptureFixtu
     packed = gzip.compress(Path("votes.csv").read_bytes())
     for name in ("votes.csv.gz", "votes.txt"):
         Path(name).write_bytes(packed)
-        assert read_sheet(Path(name)).columns == read_sheet(Path("votes.csv")).columns
+        assert read_sheet(Path(name)).values == read_sheet(Path("votes.csv")).values
     Path("cut.csv.gz").write_bytes(packed[:-12])
     Path("bad.csv.gz").write_bytes(packed[:20] + b"\0" * 20 + packed[40:])
     for name in ("cut.csv.gz", "bad.csv.gz"):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from skpref import GPPLClassifier
 from skpref.cli import main
-from skpref.cli.job import PARTS, Job
+from skpref.cli.job import PARTS, Job, Search
 from skpref.cli.options import Tune
 from skpref.cli.progress import Bar
 from skpref.cli.tasks.base import Rows, SearchResult
-from skpref.cli.tasks.comparisons import Comparisons, ComparisonTask
-from skpref.cli.tasks.pair_settings import Pairs
+from skpref.cli.tasks.comparisons import Comparisons, make_task
 from skpref.exceptions import DataError, SkprefError
 from skpref.search.loop import TrialRecord
 
@@ -31,11 +31,11 @@ optuna = pytest.importorskip("optuna")
 RNG = np.random.default_rng(0)
 X = np.array([RNG.choice(5, 2, replace=False) for _ in range(50)])
 ROWS = Rows(X, (X[:, 0] + RNG.normal(size=50) > X[:, 1]).astype(float), np.ones(50))
-BUILD = Pairs.build
+FIT = GPPLClassifier.fit
 
 
 class Builds:
-    """Builds models, counts them, and fails where the prior is strong."""
+    """Fits models, counts them, and fails where the prior is strong."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -46,20 +46,20 @@ class Builds:
         if settings["rate_s0"] > 20.0:
             raise ValueError("no such prior")
 
-    def __call__(self, kind: Pairs, settings: dict[str, Any]) -> Any:
+    def __call__(self, model: GPPLClassifier, *data: Any, **more: Any) -> Any:
         self.n += 1
-        self.fail(self.n, settings)
-        return BUILD(kind, settings).set_params(max_iter=2)
+        self.fail(self.n, model.get_params())
+        return FIT(model.set_params(max_iter=2), *data, **more)
 
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     found = Builds()
 
-    def build(kind: Pairs, settings: dict[str, Any]) -> Any:
-        return found(kind, settings)
+    def fit(model: GPPLClassifier, *data: Any, **more: Any) -> Any:
+        return found(model, *data, **more)
 
-    monkeypatch.setattr(Pairs, "build", build)
+    monkeypatch.setattr(GPPLClassifier, "fit", fit)
     return found
 
 
@@ -69,9 +69,9 @@ def searched(out: Path, builds: Builds, rows: Rows = ROWS, **options: Any) -> tu
     given: dict[str, Any] = {"trials": 4, "folds": 2, "holdout": 0.2, "out": out, "mlflow": False, **options}
     tune = Tune(None, **given)
     bar = Bar(io.StringIO(), tune.trials, None)
-    job = Job(ComparisonTask(Comparisons(rows, None, "here"), tune.seed), tune, None, bar)
+    job = Job(make_task(Comparisons(rows, None, "here"), tune.seed), tune, None, bar)
     before = builds.n
-    return job._search(job._parts[0]), builds.n - before
+    return job.search.run(job._parts[0]), builds.n - before
 
 
 def same(one: SearchResult, other: SearchResult) -> bool:
@@ -261,8 +261,8 @@ def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Bu
     def name(rows: Rows = ROWS, **options: Any) -> str:
         tune = Tune(None, storage=str(tmp_path / "a"), **options)
         return Job(
-            ComparisonTask(Comparisons(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)
-        )._study_name()
+            make_task(Comparisons(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)
+        ).search.study_name()
 
     names = [
         name(),
@@ -279,7 +279,7 @@ def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Bu
 
 
 def test_the_trace_of_a_trial_is_that_of_its_first_fold() -> None:
-    search = Job.__new__(Job)
+    search = Search.__new__(Search)
     search._tracking = SimpleNamespace(open_trial=lambda _: None)  # type: ignore[assignment]
     metric = SimpleNamespace(loss=lambda *_: 2.5)
     search.task = SimpleNamespace(trace=lambda model: (model,), metric=metric)  # type: ignore[assignment]

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, LOG_LOSS, SQUARED_ERROR, Rows
-from skpref.cli.tasks.features import Labelled, OrdinalTask, _features_share_scales
+from skpref.cli.tasks.features import Labelled, _features_share_scales, ordinal_task
 from skpref.gp.default_kernels import linear, stationary
 from skpref.kernels import Linear
 
@@ -209,7 +209,11 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label is missing"),
     "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
-    "no weight": ("x,label,weight\n" + "1,1,0\n2,2,0\n", (), "column 'weight': all weights are zero"),
+    "no weight": (
+        "x,label,weight\n" + "1,1,0\n2,2,0\n",
+        ("--weight", "weight"),
+        "column 'weight': all weights are zero",
+    ),
     "one": (grades_text(), ("--holdout", "one"), "--holdout one is for ratings"),
 }
 
@@ -251,7 +255,7 @@ def test_losses_by_hand() -> None:
 
 def folds_of(rows: Rows) -> list[Any]:
     data = Labelled(rows, ("x",), np.arange(rows.y.max() + 1), "here")
-    return OrdinalTask(data, GPOrdinalRegressor(), ABSOLUTE_ERROR).folds(rows, 4, 0)
+    return ordinal_task(data).folds(rows, 4, 0)
 
 
 def test_folds_of_levels_have_them_in_proportion() -> None:

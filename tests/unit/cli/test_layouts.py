@@ -176,7 +176,7 @@ def test_rankings_have_one_item_in_a_row() -> None:
     crowd = fit(text.replace("item,rank", "who,place"), *columns)
     assert crowd.user_ids_.size == 2
     tied = read(parse(["tune", "votes.csv", *columns]))
-    assert ", 9 rankings; sha256" in tied.headline()
+    assert ", 9 rankings; sha256" in tied.headline
     assert tied.data.has_sides is False
     assert 0 < tied.rows.y.mean() < 1  # whoever is first in the file
     Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
@@ -352,8 +352,8 @@ def test_covariates_of_winners_follow_the_sides() -> None:
     of_crowd = read(parse(["tune", "votes.csv", "--covariates", "home", "--model", "crowd"]))
     signed = np.where(of_crowd.rows.y == 1.0, 1.0, -1.0) * of_crowd.rows.X[:, 3].astype(float)
     assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
-    assert of_crowd.space["covariates"] == [True, False]
-    assert of_crowd.template.get_params()["covariates"] is True
+    assert of_crowd.space["covariates"] == [{"home": 3}, None]
+    assert of_crowd.estimator.covariates == {"home": 3}
     assert len(of_crowd.folds(of_crowd.rows, 2, 0)) == 2
 
 
@@ -362,7 +362,7 @@ def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureF
     options = ["--covariates", "home", "--trials", "2", "--folds", "2", "--no-mlflow", "--out", "out"]
     task = read(parse(["tune", "votes.csv", *options]))
     assert task.space["order_effect"] == [False, True]
-    assert task.space["covariates"] == [True, False]
+    assert task.space["covariates"] == [{"home": 2}, None]
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
     out = capsys.readouterr().out
@@ -381,42 +381,58 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "a score": (
         ARENA + "gpt,llama,2:1,\n",
         (),
-        "winner '2:1' is a score; --score in the place of --winner reads scores",
+        "winner '2:1' is a score; --score reads scores",
     ),
     "no score": (
         "left,right,result\na,b,2-1\nb,a,\n",
         ("--score", "result"),
-        "line 3, column 'result': expected the left and the right score, such as 2-1 or 2:1, got ''; leave such rows",
+        "line 3, column 'result': a score is missing; --missing drop leaves such rows out",
     ),
     "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
-    "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner and --score says who"),
+    "two answers": (
+        ARENA,
+        ("--winner", "winner", "--score", "turn"),
+        "one of --label, --winner, --score and --counts says who",
+    ),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
-    "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "leave --winner and --ranking out"),
+    "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "got --winner and --ranking"),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
     "no contest of items": (ARENA, ("--item", "turn"), "--item needs --contest COLUMN, which tells rankings"),
-    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "leave --winner and --contest out"),
-    "contest and offer": (ARENA, ("--contest", "turn", "--offered", "a,b"), "leave --contest out"),
-    "no rank": ("race,item,rank\n1,a,\n", ("--contest", "race"), "line 2, column 'rank': a number is missing (a rank)"),
+    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "got --winner and --contest"),
+    "contest and offer": (ARENA, ("--contest", "turn", "--offered", "a,b"), "got --contest and --offered"),
+    "no rank": (
+        "race,item,rank\n1,a,\n",
+        ("--contest", "race"),
+        "line 2, column 'rank': expected a rank, which is a number; got None",
+    ),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
-    "one in each race": ("race,item,rank\n1,a,1\n2,b,1\n", ("--contest", "race"), "no row has two items"),
+    "one in each race": (
+        "race,item,rank\n1,a,1\n2,b,1\n",
+        ("--contest", "race"),
+        "all rows are left out: 2 of one item",
+    ),
     "twice in a race": (
         "race,item,rank\n1,a,1\n2,a,1\n2,a,2\n",
         ("--contest", "race"),
-        "votes.csv, line 3: item 'a' occurs twice in '2', which begins here",
+        "votes.csv, line 3: item 'a' occurs twice in one choice or ranking",
     ),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
     "not offered": (
         ARENA,
         ("--offered", "model_a,model_b", "--chosen", "turn"),
-        "votes.csv, line 2: column 'turn': None is none",
+        "votes.csv, line 2, column 'turn': the choice is missing; --missing drop",
     ),
     "twice ranked": ("1,2\na,b\nb,b\n", ("--ranking", "1,2"), "votes.csv, line 3: item 'b' occurs twice"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
-    "words": (HOME, ("--covariates", "winner"), "column 'winner': expected a number (a covariate), got 'a'"),
+    "words": (
+        HOME,
+        ("--covariates", "winner"),
+        "column 'winner': this column has another meaning; --covariates must name another",
+    ),
     "no groups": (HOME, ("--groups", "home"), "--groups is for --model crowd, not for gppl"),
     "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
     "of rankings": (
@@ -470,9 +486,11 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
     text = csv_text("model_a,model_b,winner,length_a,length_b", [*rows, *incomplete, ("gpt", "gpt", "tie", 1, 2)])
     options = ("--missing", "drop", "--on-self", "drop")
     assert fit(text, *options, "--covariates", "length_a-length_b").rank().n_comparisons.sum() == 2 * len(rows)
-    err = capsys.readouterr().err
-    assert "note: 3 rows are incomplete and left out" in err
-    assert "note: 1 row is of an item with itself and left out" in err
+    read = "length_b, weights = none; 4 rows left out: 3 incomplete, 1 with one item twice"
+    assert (
+        f"Read: left = model_a, right = model_b, answer = winner, covariates = length_a - {read}"
+        in capsys.readouterr().out
+    )
     assert np.array_equal(fit(text.replace("gpt,llama,a,,1\n", ""), *options).utility(), utilities)
     for name, message in (
         ("--missing", "line 14, column 'model_b': an item id is missing; --missing drop leaves such rows out"),
@@ -483,7 +501,7 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
         assert message in capsys.readouterr().err
     Path("votes.csv").write_text(csv_text("model_a,model_b,winner", [("x", "x", "tie")]), "utf-8")
     assert main(["fit", "votes.csv", *options]) == 2
-    assert "every row is left out" in capsys.readouterr().err
+    assert "all rows are left out: 1 with one item twice" in capsys.readouterr().err
 
 
 def test_races_with_words_for_ranks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -492,7 +510,7 @@ def test_races_with_words_for_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     columns = ("--contest", "event", "--item", "driver", "--rank", "position")
     assert fit(text, *columns, "--missing", "drop").rank().id.tolist() == ["a", "b"]
     assert main(["fit", "votes.csv", *columns]) == 2
-    assert "line 4, column 'position': expected a number (a rank), got 'DNF'" in capsys.readouterr().err
+    assert "line 4, column 'position': expected a rank, which is a number; got 'DNF'" in capsys.readouterr().err
 
 
 def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -509,7 +527,7 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
     model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")
     assert model.rank().id.tolist() == ["claude", "gpt", "llama", "gemma"]
     assert main(["fit", "votes.csv", *options]) == 2
-    message = "line 10: column 'best': None is none of the items offered; leave such rows out by --missing drop"
+    message = "line 10, column 'best': the choice is missing; --missing drop leaves such rows out"
     assert message in capsys.readouterr().err
     assert main(["fit", "votes.csv", "--worst", "worst"]) == 2
     assert "--worst needs --offered A,B,..." in capsys.readouterr().err
@@ -541,7 +559,10 @@ def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> Non
     model = fit(contests, "--contest", "race", "--decimal", ",", "--missing", "drop")
     assert model.rank().id.tolist() == ["gpt", "llama"]
     ranks = csv_text("gpt;llama", [("1,5;2,5",), ("1,5;2,5",)])
-    assert fit(ranks, "--item-ranks", "gpt,llama", "--decimal", ",").rank().id.tolist() == ["gpt", "llama"]
+    assert fit(ranks, "--item-ranks", "gpt,llama", "--decimal", ",", "--unranked", "none").rank().id.tolist() == [
+        "gpt",
+        "llama",
+    ]
     rows = csv_text("left;right;label;note", [(f"{a};{b};{y};-2,5",) for (a, b), y in zip(PAIRS, LABELS, strict=True)])
     fit(rows)
     assert main(["predict", "model.skpref", "votes.csv", "--out", "answered.csv"]) == 0

@@ -29,13 +29,14 @@ FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 COVARIATES = ("fit", "votes.csv", "--covariates", "home", *FAST)
 SCORES = ("fit", "votes.csv", "--score", "home", *FAST)
 CROWD = ("fit", "votes.csv", "--items", "items.csv", "--users", "users.csv", "--model", "crowd", *FAST)
-M3F = ("fit", "stars.csv", "--model", "m3f", "--sweeps", "4", "--factors", "2")
-GRADES = ("fit", "rows.csv", "--model", "ordinal", "--set", "optimizer=None", *FAST)
-NUMBERS = ("fit", "rows.csv", "--model", "svgp", *FAST)
+WEIGHT = ("--weight", "weight")
+M3F = ("fit", "stars.csv", "--model", "m3f", *WEIGHT, "--sweeps", "4", "--factors", "2")
+GRADES = ("fit", "rows.csv", "--model", "ordinal", *WEIGHT, "--set", "optimizer=None", *FAST)
+NUMBERS = ("fit", "rows.csv", "--model", "svgp", *WEIGHT, *FAST)
 MACHINE = ("fit", "stars.csv", "--model", "fm", "--set", "n_epochs=2")
 # The command, the file, the column of numbers, and what is said of its second row.
 PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "weight of a comparison": (("fit", "votes.csv", *FAST), "votes", "weight"),
+    "weight of a comparison": (("fit", "votes.csv", *WEIGHT, *FAST), "votes", "weight"),
     "label of a comparison": (("fit", "votes.csv", *FAST), "votes", "label"),
     "covariate": (COVARIATES, "votes", "home"),
     "score": (SCORES, "votes", "home"),
@@ -75,8 +76,9 @@ def test_a_missing_number_is_refused_with_column_line_and_remedy(place: str, cap
     write(name, 2, column, "NA")
     assert main(list(command)) == 2
     message = capsys.readouterr().err
-    assert re.search(rf"{name}\.csv, line 3, column '{column}': a (number|level) is missing", message)
-    assert message.strip().endswith(", got 'NA'; --missing drop leaves such rows out")
+    assert re.search(rf"{name}\.csv, line 3, column '{column}': (a|the) (number|level|winner) is missing", message)
+    assert message.strip().endswith("; --missing drop leaves such rows out")
+    assert ", got 'NA'" in message or place == "label of a comparison"
 
 
 WRITTEN = [(place, "NA") for place in PLACES]
@@ -144,14 +146,13 @@ def test_an_item_may_be_called_na(capsys: Any) -> None:
     Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in votes))
     assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 2
     captured = capsys.readouterr().err
-    assert "note: 1 row is incomplete and left out" in captured
-    assert "line 15, column 'winner': the winner is missing" in captured
+    assert "line 15, column 'winner': winner 'NA' is neither of the items 'C' and 'B'" in captured
 
 
 def test_a_level_may_be_called_none(capsys: Any) -> None:
     levels = [("size", "label")] + [(k, ("None", "some")[k % 2]) for k in range(20)] + [(3, "NA")]
     Path("rows.csv").write_text("".join(f"{size},{label}\n" for size, label in levels))
-    assert main([*GRADES, "--class-order", "None,some", "--missing", "drop"]) == 0
+    assert main([*GRADES[:4], *GRADES[6:], "--class-order", "None,some", "--missing", "drop"]) == 0
     assert "note: 1 row of rows.csv is incomplete and left out" in capsys.readouterr().err
 
 
@@ -159,7 +160,7 @@ def test_a_winner_written_na_is_missing(capsys: Any) -> None:
     votes = [("left", "right", "winner")] + [("A", "B", "left" if k % 2 else "right") for k in range(12)]
     Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in [*votes, ("A", "B", "NA")]))
     assert main(["fit", "battles.csv", *FAST]) == 2
-    assert "line 14, column 'winner': the winner is missing; leave such rows out by --missing drop" in (
+    assert "line 14, column 'winner': the winner is missing; if nobody won, write tie; --missing drop" in (
         capsys.readouterr().err
     )
     assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 0
@@ -178,7 +179,7 @@ def test_dates_may_be_missing(capsys: Any) -> None:
 def test_every_row_may_lack_a_cell(capsys: Any) -> None:
     Path("rows.csv").write_text("size,label\nNA,1\n,2\n")
     assert main([*NUMBERS, "--missing", "drop"]) == 2
-    assert "rows.csv: every row lacks a cell that is read, and is left out by --missing" in capsys.readouterr().err
+    assert "rows.csv: at least 1 row is required: every row lacks a cell that is read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["predict", "rank"])

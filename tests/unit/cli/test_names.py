@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from skpref.cli import main
-from skpref.cli.files import USERS, Sheet
+from skpref.cli.files import USERS
 from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons, features, ratings
+from skpref.data.columns import Columns
+from skpref.exceptions import DataError
 
 PAIRS = ["ann,a,b,1,0", "bob,b,c,1,1", "cleo,c,a,0,0"] * 4
 
@@ -25,7 +27,7 @@ def write(names: str, *rows: str) -> str:
 
 
 def test_usual_names_have_any_case_and_spaces() -> None:
-    sheet = Sheet(Path("x"), {name: [] for name in ("Respondent ID", "LEFT", "left", "Model-A")}, [], "line")
+    sheet = Columns({name: [] for name in ("Respondent ID", "LEFT", "left", "Model-A")}, [], "line")
     assert sheet.usual(*USERS) == "Respondent ID"
     assert sheet.usual("left") == "left"
     assert sheet.usual("model_a") == "Model-A"
@@ -37,8 +39,9 @@ def test_users_of_a_crowd_are_found(name: str, capsys: pytest.CaptureFixture[str
     file = write(f"{name},Left,Right,Label,x", *PAIRS)
     data = comparisons.read(parse(["fit", file, "--model", "crowd"])).data
     assert (data.user, data.sides, data.n_users) == (name, ("Left", "Right"), 3)
-    assert f"users from {name!r}; --user names another column" in capsys.readouterr().err
     assert main(["fit", file, "--model", "crowd", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
+    read = f"Read: left = Left, right = Right, answer = Label, user = {name}, weights = none, not used: x\n"
+    assert read in capsys.readouterr().out
     assert main(["predict", "model.skpref", write(f"{name},left,RIGHT", "ann,a,b")]) == 0
     assert main(["predict", "model.skpref", write("Person ID,left,RIGHT", "ann,a,b")]) == 0
 
@@ -49,7 +52,7 @@ def test_users_of_a_crowd_are_found(name: str, capsys: pytest.CaptureFixture[str
         ("Model A,Model B,Winner", ["a,b,Model A", "b,c,model_b"], ()),
         ("Winner,Loser", ["a,b", "c,a"], ()),
         ("winner,loser,Label", ["a,b,cup", "c,a,league"], ()),
-        ("Left,Right,Label,winner", ["a,b,cup,a", "c,a,league,tie"], ()),
+        ("Left,Right,Label,winner", ["a,b,cup,a", "c,a,league,tie"], ("--winner", "winner")),
         ("race,Item,Rank", ["1,a,1", "1,b,2", "2,c,1", "2,a,2"], ("--contest", "race")),
         ("x,y,Chosen", ["a,b,x", "b,c,c"], ("--offered", "x,y")),
     ],
@@ -58,9 +61,19 @@ def test_layouts_of_comparisons_are_found(names: str, rows: list[str], options: 
     assert comparisons.read(parse(["fit", write(names, *rows), *options])).data.n_items == 3
 
 
+def test_two_columns_that_may_hold_the_answer_are_asked_about() -> None:
+    file = write("model_x,model_y,winner,label", "x,y,model_x,0", "y,z,model_x,0", "x,z,model_x,1")
+    sides = ("--left", "model_x", "--right", "model_y")
+    with pytest.raises(DataError, match="'label' or 'winner' may say who won; name it by --label or --winner"):
+        comparisons.read(parse(["fit", file, *sides]))
+    file = write("rater,judge,left,right,label", *(f"r,j,{row},1" for row in ("a,b", "b,c")))
+    with pytest.raises(DataError, match="'rater' or 'judge' may be the column of users; name it by --user"):
+        comparisons.read(parse(["fit", file, "--model", "crowd"]))
+
+
 def test_other_files_have_such_names_too() -> None:
     file = write("User ID,Product-ID,Rating", *(f"u{k % 4},i{k % 3},{k % 5}" for k in range(12)))
-    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).stars.columns
+    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).data.columns
     assert columns == {"user": "User ID", "item": "Product-ID"}
     file = write("ID,size,Label", *(f"r{k},{k},{k % 3}" for k in range(12)))
     assert features.read_ordinal(parse(["fit", file, "--model", "ordinal"])).data.columns == ("size",)

@@ -178,7 +178,11 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         r"line 314: user 'u0' rated item .* before \(on line 2\), and differently",
     ),
-    "negative weight": ("user,item,rating,weight\nu,i,1,-1\nu,j,2,1\n", (), "line 2, column 'weight': -1 is outside"),
+    "negative weight": (
+        "user,item,rating,weight\nu,i,1,-1\nu,j,2,1\n",
+        ("--weight", "weight"),
+        "line 2, column 'weight': -1 is outside",
+    ),
     "too few": ("user,item,rating\nu,i,1\nu,j,2\n", (), "2 ratings of positive weight; at least 10 are needed"),
     "one level": ("user,item,rating\n" + "".join(f"u{k},i,3\n" for k in range(12)), (), "at least 2 levels"),
     "one each": (

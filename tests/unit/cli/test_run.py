@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skpref import GPPLClassifier, Table
 from skpref.cli import main
 from skpref.cli.space import narrowed
-from skpref.cli.tasks.pair_settings import Pairs
-from skpref.data import Table
 from skpref.exceptions import DataError
+from skpref.search import default_space
 from skpref.search.default_spaces import Distributions
 
 optuna = pytest.importorskip("optuna")
@@ -132,13 +132,16 @@ def replaced(old: str, new: str) -> str:
             r"\[data\] dataset is for \[model\] name = 'gppl'",
         ),
         (EXPERIMENT + "[space]\n", r"\[space\] is empty; leave it out for the model's own space"),
-        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; there are likelihood"),
+        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; did you mean 'kernel'"),
         (EXPERIMENT + "[space]\nshape_so = 1.0\n", r"'shape_so'; did you mean 'shape_s0'\? there are likelihood"),
         (EXPERIMENT + "[space]\nshape_s0 = -1.0\n", r"\[space\] The 'shape_s0' parameter of GPPLClassifier must be"),
-        (EXPERIMENT + "[space]\nshape_s0 = {low = 1, high = inf}\n", r"\[space\] shape_s0 must be a number, a list"),
+        (EXPERIMENT + "[space]\nshape_s0 = {low = 1, high = inf}\n", r"\[space\] shape_s0 must be a value, a list"),
+        (EXPERIMENT + "[space]\nn_inducing = 60.5\n", r"\[space\] The 'n_inducing' parameter .* int"),
+        (EXPERIMENT + "[space]\nshape_s0 = [1.0, 'much']\n", r"\[space\] The 'shape_s0' parameter .*'much'"),
+        (EXPERIMENT + "[space]\norder_effect = 1.5\n", r"\[space\] The 'order_effect' parameter .* 1.5"),
         (
             EXPERIMENT + "[space]\nlikelihood = 'cubit'\n",
-            r"\[space\] likelihood must be one of .*'probit'.*; got 'cubit'",
+            r"\[space\] The 'likelihood' parameter of GPPLClassifier must be .*'probit'.*Got 'cubit'",
         ),
         (replaced("answers.csv", "answer.csv"), r"data/answer.csv: No such file or directory"),
     ],
@@ -176,13 +179,13 @@ def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsy
 
 
 # ---------------------------------------------------------------------------------------------------------------- space
-KIND = Pairs(Table(np.arange(500.0)[:, None]), n_items=500, max_inducing=500)
+MODEL = GPPLClassifier(Table(np.arange(500.0)[:, None]))
+SPACE, PARAMS = default_space(MODEL), MODEL.get_params(deep=False)
 
 
 def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Settings of some trials, the first of which has the defaults, and the defaults."""
-    narrow, defaults = narrowed(KIND.space(), KIND.defaults(), chosen)
-    space = Distributions(narrow, defaults)
+    space = Distributions(*narrowed(SPACE, PARAMS, chosen))
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     study.enqueue_trial(space.encoded(space.default()))
     return [space.suggest(study.ask()) for _ in range(n)], space.default()
@@ -195,6 +198,10 @@ def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], di
         ({"shape_s0": [1.0, 2.5]}, {1.0, 2.5}),
         ({"shape_s0": {"low": 4.0, "high": 4.0}}, {4.0}),
         ({"likelihood": "logit"}, {"logit"}),
+        ({"optimizer": True}, {"l-bfgs-b"}),
+        ({"optimizer": False}, {None}),
+        ({"kernel": ["additive-matern-5/2", False]}, {"additive-matern-5/2", None}),
+        ({"max_iter": {"low": 7, "high": 8}}, {7, 8}),  # any parameter
     ],
 )
 def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: set[Any]) -> None:
@@ -202,7 +209,7 @@ def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: s
     (name,) = chosen
     assert {settings[name] for settings in trials} == wanted
     assert default[name] in wanted
-    assert trials[0]["rate_s0"] == KIND.defaults()["rate_s0"]
+    assert trials[0]["rate_s0"] == PARAMS["rate_s0"]
     assert len({settings["rate_s0"] for settings in trials}) > 20  # the others are as they were
 
 
@@ -211,10 +218,10 @@ def test_whole_numbers_and_ranges() -> None:
     trials, default = drawn(chosen)
     assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in trials)
     assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in trials)
-    assert default["n_inducing"] == 70  # the default is 500
-    assert narrowed({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3}, {"a": [1, 2]}) == (
+    assert default["n_inducing"] == 70  # the default is 300
+    assert narrowed({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3, "b": None}, {"a": [1, 2]}) == (
         {"a": [1, 2], "b": [None, "x"]},
-        {"a": 1},
+        {"a": 1, "b": None},
     )
 
 
@@ -222,19 +229,18 @@ def test_whole_numbers_and_ranges() -> None:
     ("chosen", "message"),
     [
         (
-            {"n_inducing": 60.5},
-            "n_inducing must be a whole number, a list of them, or { low = 50, high = 500, log = true }",
+            {"n_inducing": {"low": 60.5, "high": 70}},
+            r"n_inducing must be a value, a list of them, or \{ low = A, high = B, log = true \} of whole numbers",
         ),
-        ({"shape_s0": {"low": 3.0}}, "shape_s0 must be a number"),
-        ({"shape_s0": {"low": 3.0, "high": 1.0}}, "shape_s0 must be a number"),
-        ({"shape_s0": {"low": 0.0, "high": 1.0}}, "shape_s0 must be a number"),
-        ({"shape_s0": {"low": 1.0, "high": 2.0, "step": 1}}, "shape_s0 must be a number"),
-        ({"shape_s0": {"low": True, "high": 2.0}}, "shape_s0 must be a number"),
-        ({"shape_s0": "much"}, "shape_s0 must be a number"),
+        ({"shape_s0": {"low": 3.0}}, "shape_s0 must be a value"),
+        ({"shape_s0": {"low": 3.0, "high": 1.0}}, "shape_s0 must be a value"),
+        ({"shape_s0": {"low": 0.0, "high": 1.0}}, "shape_s0 must be a value"),
+        ({"shape_s0": {"low": 1.0, "high": 2.0, "step": 1}}, "shape_s0 must be a value"),
+        ({"shape_s0": {"low": True, "high": 2.0}}, "shape_s0 must be a value"),
         ({"shape_s0": []}, "a list of values is empty"),
-        ({"ard": 1}, r"ard must be one of \[False, True\], or a list of some; got 1"),
+        ({"ard": True}, "there is no setting 'ard'"),
     ],
 )
 def test_what_cannot_be_drawn_from(chosen: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        narrowed(KIND.space(), KIND.defaults(), chosen)
+        narrowed(SPACE, PARAMS, chosen)

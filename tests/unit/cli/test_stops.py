@@ -63,7 +63,7 @@ for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
 LOSS = "skpref.cli.tasks.base.cross_entropy"  # of a fold
 AFTER = "skpref.cli.progress:Bar.trial"  # a trial ended
 REFIT = "skpref.cli.job:Job._evaluate"
-FINAL = "skpref.cli.tasks.comparisons:ComparisonTask.final"
+FINAL = "skpref.cli.tasks.base:Task.final"
 REPORT = "skpref.cli.tune.write_files"
 
 

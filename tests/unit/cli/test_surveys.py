@@ -51,10 +51,10 @@ def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[s
     assert triples(*ITEMS) == long  # `person` is a usual name
     assert triples("--item-ratings", "Q3_tea,Q3_m*") == [row for row in long if row[1] in {"Q3_tea", "Q3_milk"}]
     write("person,item,rating", long, "long.csv")
-    stars = [ratings.read(parse(["fit", *words, "--model", "m3f"])).stars
+    tasks = [ratings.read(parse(["fit", *words, "--model", "m3f"]))
              for words in (["survey.csv", *ITEMS], ["long.csv", "--user", "person"])]  # fmt: skip
-    assert stars[0].digest == stars[1].digest
-    assert stars[0].columns == {"user": "person", "item": "item"}
+    assert tasks[0].facts["data.sha256"] == tasks[1].facts["data.sha256"]
+    assert tasks[0].columns == {"user": "person", "item": "item"}
 
 
 def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,11 +71,11 @@ def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[s
 def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
     write("item,rating,Q1,Q2,weight", [(f"p{k}", "x", "ok", ("bad", "")[k % 2], 1 + k) for k in range(3)])
     task = labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "item", "--item-ratings", "Q*", "--levels",
-                              "bad,ok"]))  # fmt: skip
+                              "bad,ok", "--weight", "weight"]))  # fmt: skip
     assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
     assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
     assert task.rows.y.tolist() == [1, 0, 1, 1, 0]
-    assert task.columns() == {"user": "item", "item": "item_"}
+    assert task.columns == {"user": "item", "item": "item_"}
 
 
 def test_a_model_of_a_grid_ranks_predicts_and_asks(
@@ -151,7 +151,7 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "other model": (GRID, ("--model", "ordinal", *ITEMS), "--item-ratings is for --model gppl, crowd, m3f"),
     "empty": ([(*row[:3], "", "", "", "") for row in GRID], (*ORDINAL, *ITEMS), "no rating is in the columns of --it"),
     "crowd": (changed(2, 4, "?"), ("--model", "crowd", "--user", "person", *ITEMS), "line 4, column 'Q3_milk': expect"),
-    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; leave --label and --item-ratings out"),
+    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; got --label and --item-ratings"),
 }
 
 
@@ -195,7 +195,7 @@ def test_ratings_of_a_person_are_comparisons() -> None:
     assert ("p2", "tie") in won  # tea, milk and cola have a 3
     task = comparisons.read(parse(["fit", "survey.csv", *ITEMS]))
     assert task.data.rows.n_groups == len(GRID)
-    assert f", {len(GRID)} rows; sha256" in task.headline()
+    assert f", {len(GRID)} rows; sha256" in task.headline
 
 
 def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +231,7 @@ def answers_of(*options: str) -> list[tuple[Any, ...]]:
 
 def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.CaptureFixture[str]) -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
-    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline()
+    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline
     expected = answers_of(*OFFERED)
     assert len(expected) == 12 * 3  # best against two, and the middle one against the worst
     places = [(*row[:5], *(1 + row[2:5].index(choice) for choice in row[5:])) for row in WIDE]
@@ -248,7 +248,7 @@ def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.Cap
 def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     write("a,b,c,chosen", [(7, 8, 9, 1), (1, 8, 9, 2)], "tasks.csv")
     assert main(["fit", "tasks.csv", "--offered", "a,b,c"]) == 2
-    assert "tasks.csv, line 2: column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
+    assert "tasks.csv, line 2, column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
     advice = "if it has positions, write the names of the columns, such as 'a' for 1"
     note = f"note: column 'chosen' is read as items, not as positions; {advice}"
     for rows, noted in (([(3, 1, 2, 1), (1, 3, 2, 2)], True), ([(1, 2, 3, 1), (1, 2, 3, 2)], False)):
@@ -269,7 +269,7 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "tasks.csv", *options, "--set", "max_iter=3"]) == 0
     model = load("model.skpref")
     assert set(model.item_ids_) == {"hot 3", "cold 5", "cold 4"}
-    assert "tasks are without an answer and left out" in capsys.readouterr().err
+    assert "8 rows left out: 8 incomplete" in capsys.readouterr().out
     rank = ["rank", "model.skpref", "new.csv", "--json"]
     write("id,kind=cold,kind=hot,size", [("iced", 1, 0, 3), ("soup", 0, 1, 4)], "new.csv")
     capsys.readouterr()
@@ -297,8 +297,8 @@ def test_choices_of_a_person_stay_together_in_splits() -> None:
     write(WIDE_NAMES, WIDE[::4], "tasks.csv")  # one task each: there is nothing else to learn from
     single = comparisons.read(parse(["fit", "tasks.csv", *OFFERED, *crowd]))
     assert single.rows.groups is None
-    assert "some of the same row of the file: --group" in single.split_note()
-    assert "same row" not in task.split_note()
+    assert "some of the same row of the file: --group" in single.split_note
+    assert "same row" not in task.split_note
 
 
 def test_tasks_whose_names_hold_commas_stay_apart() -> None:
@@ -320,32 +320,40 @@ CHOSEN = next(row for row, line in enumerate(LONG[:3]) if line[6])
 OTHER = (CHOSEN + 1) % 3
 BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task p0, 1 has a second 1 (first on line"),
-    "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "name both columns, --contest PERSON,TASK"),
-    "none chosen": (relabelled(CHOSEN, 6, 0), CONTEST, "line 2, column 'best': no row of task p0, 1 has a 1;"),
+    "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "then the columns of person and task name it together"),
+    "none chosen": (
+        relabelled(CHOSEN, 6, 0),
+        CONTEST,
+        "line 2: no row of task p0, 1 has a 1 in 'best'; --missing drop",
+    ),
     "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
     "a rank": (
         relabelled(1, 6, 2),
         CONTEST,
         "line 3, column 'best': expected 1 for the item that was the answer, or 0",
     ),
-    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst of its task"),
-    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "is in this task twice (first on line"),
+    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst item"),
+    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "item 'cold' occurs twice in one choice or ranking"),
     "few features": (
         [(*line[:4], "same", *line[5:]) for line in LONG],
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "is in this task twice (first on line 2); if these items differ, name all their features by --features",
+        "item 'same' occurs twice in one choice or ranking; if these are different items, name the columns that tell",
     ),
     "no feature": (
         relabelled(1, 4, ""),
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "line 3, column 'kind': a feature is missing; --missing drop leaves such rows out",
+        "line 3, column 'kind': an item id is missing; --missing drop leaves such rows out",
     ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
     "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
-    "group": (LONG, (*CONTEST, "--group", "place"), "column 'place': '1' differs from '0' on line 2, but contest"),
+    "group": (
+        LONG,
+        (*CONTEST, "--group", "place"),
+        "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one",
+    ),
     "features": (relabelled(7, 5, 9), (*CONTEST, "--features", "size"), "column 'size': item "),
     "no contest": (LONG, ("--features", "size"), "--features of items needs --contest, where a row is one item"),
-    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "no task has a choice between two items"),
+    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "all rows are left out: 1 with one item to choose from"),
     "no id": (relabelled(1, 1, ""), CONTEST, "line 3, column 'task': a task id is missing; --missing drop leaves"),
 }
 

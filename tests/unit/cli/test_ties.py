@@ -37,19 +37,18 @@ def write_league(n: int = 120, *, user: bool = False) -> None:
 def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, likelihood: str) -> None:
     write_league(user=model == "crowd")
     task = read(parse(["tune", "league.csv", "--model", model]))
-    wrapped = task.template.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
-    for fitted in (wrapped, wrapped.model_):  # a look into a running fit has the estimator itself
-        p = fitted.predict_proba(task.rows.X)[:, 1]
-        figures = task.figures(fitted, task.rows)
-        if likelihood == "logit":
-            assert figures.answers is None
-        else:
-            answers = wrapped.model_.predict_proba(task.rows.X, ties=True)
-            assert figures.answers == pytest.approx(answers_log_loss(task.rows.y, answers))
-            conditional, p = p, answers[:, 0] + answers[:, 1] / 2
-            assert cross_entropy(task.rows.y, p) < cross_entropy(task.rows.y, conditional) - 0.001
-        assert task.metric.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
-        assert figures.log_loss == task.metric.loss(fitted, task.rows)
+    fitted = task.estimator.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
+    p = fitted.predict_proba(task.rows.X)[:, 1]
+    figures = task.report.figures(fitted, task.rows)
+    if likelihood == "logit":
+        assert figures.answers is None
+    else:
+        answers = fitted.predict_proba(task.rows.X, ties=True)
+        assert figures.answers == pytest.approx(answers_log_loss(task.rows.y, answers))
+        conditional, p = p, answers[:, 0] + answers[:, 1] / 2
+        assert cross_entropy(task.rows.y, p) < cross_entropy(task.rows.y, conditional) - 0.001
+    assert task.metric.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
+    assert figures.log_loss == task.metric.loss(fitted, task.rows)
 
 
 @pytest.mark.parametrize("likelihood", ["logit-ties", "logit"])

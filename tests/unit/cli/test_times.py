@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skpref.cli.files import Sheet
 from skpref.cli.tasks.times import read_times
+from skpref.data.columns import Columns
 from skpref.exceptions import DataError
 
 
 def days(*cells: Any) -> list[str]:
     """Return dates of a column as they are read."""
-    times = read_times(
-        Sheet(Path("games.csv"), {"day": list(cells)}, [2 + k for k in range(len(cells))], "line"), "day"
-    )
+    lines = [2 + k for k in range(len(cells))]
+    times = read_times(Columns({"day": list(cells)}, lines, "line", Path("games.csv"), is_text=True), "day")
     assert times is not None
     return [str(np.datetime64(int(time), "s")).removesuffix("T00:00:00") for time in times]
 
@@ -79,5 +78,5 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(cells: tuple[str, ...], 
     "cells", [("20260131", "20251225"), ("31012026", "99999999"), (2026, 2025), (1.5e7, 1.6e7 + 0.5)]
 )
 def test_other_numbers_are_sorted_by_size(cells: tuple[Any, ...]) -> None:
-    times = read_times(Sheet(Path("games.csv"), {"day": list(cells)}, [2, 3], "line"), "day")
+    times = read_times(Columns({"day": list(cells)}, [2, 3], "line", Path("games.csv"), is_text=True), "day")
     np.testing.assert_array_equal(times, [float(cell) for cell in cells])

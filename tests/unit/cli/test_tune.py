@@ -18,9 +18,10 @@ import pytest
 
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
+from skpref._text import nearest
 from skpref.cli import main
-from skpref.cli.files import counted, nearest, read_ids, read_sheet, read_table
-from skpref.cli.job import Job, _Tracking
+from skpref.cli.files import counted, read_ids, read_sheet, read_table
+from skpref.cli.job import Job, Tracking
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
@@ -142,6 +143,11 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "5000 comparisons of 10 items" in out
     assert " 1  Ada " in out
     assert "words_a-words_b  +0.00" in out
+    tuned, without = (
+        float(re.search(rf"  {name} +\S+ +(\S+) ", out)[1])  # type: ignore[index]
+        for name in ("tuned", "without words_a-words_b")
+    )
+    assert tuned < without - 0.01
     by_hand = re.search(r"The same by hand: skpref (.*)", out)
     assert by_hand is not None
     assert main([*by_hand[1].split(), *options[2:4], "--no-mlflow", "--out", "by-hand"]) == 0
@@ -206,7 +212,7 @@ def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.Monke
         return 0.0
 
     monkeypatch.setattr(base, "cross_entropy", terminated)
-    monkeypatch.setattr(_Tracking, "end", lambda _, status: ended.append(status))
+    monkeypatch.setattr(Tracking, "end", lambda _, status: ended.append(status))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
         main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
@@ -329,13 +335,17 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     "column without name": ("left,,label\na,b,1\n", None, "line 1: column 2 has no name"),
     "column twice": ("left,left,label\na,b,1\n", None, "line 1: there are two columns 'left'"),
     "short row": (GOOD + "a,b\n", None, r"votes\.csv, line 62: 2 cells, but there are 3 columns"),
-    "label word": (GOOD + "i1,i2,yes\n", None, r"line 62, column 'label': expected a number \(1 = left.*got 'yes'"),
-    "label 2": (GOOD + "i1,i2,2\n", None, "line 62, column 'label': 2 is outside the range 0 to 1"),
-    "label missing": (GOOD + "i1,i2,\n", None, "line 62, column 'label': a number is missing"),
+    "label word": (
+        GOOD + "i1,i2,yes\n",
+        None,
+        r"line 62, column 'label': winner 'yes' is neither of the items 'i1' and 'i2', nor",
+    ),
+    "label 2": (GOOD + "i1,i2,2\n", None, r"line 62, column 'label': winner '2' is neither .*, nor a label from 0"),
+    "label missing": (GOOD + "i1,i2,\n", None, "line 62, column 'label': the winner is missing"),
     "label nan": (
         GOOD + "i1,i2,nan\n",
         None,
-        "line 62, column 'label': a number is missing .*, got 'nan'; --missing drop",
+        "line 62, column 'label': the winner is missing; .*; --missing drop",
     ),
     "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
     "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
@@ -545,10 +555,10 @@ def test_share_of_left_wins_is_a_baseline_where_sides_mean_something(
     assert holdout["share of left wins"]["log_loss"] == pytest.approx(-0.8 * np.log(0.8) - 0.2 * np.log(0.2), abs=0.01)
     task = read(parse(["tune", "home.csv"]))
     sure = replace(task.rows, y=np.ones(100))
-    assert np.isfinite(task.baselines(sure, task.rows)["share of left wins"].log_loss)
+    assert np.isfinite(task.report.baselines(sure, task.rows)["share of left wins"].log_loss)
     write(folder / "home.csv", comparisons_text(40, "winner,loser"))
     task = read(parse(["tune", "home.csv"]))
-    assert list(task.baselines(task.rows, task.rows)) == ["coin flip"]
+    assert list(task.report.baselines(task.rows, task.rows)) == ["coin flip"]
 
 
 def test_tables_stay_narrow() -> None:
@@ -638,7 +648,7 @@ def test_incomplete_times_are_left_out_and_groups_are_another_split(
     options = ["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]
     assert main([*options, "--missing", "drop"]) == 0
     out, err = capsys.readouterr()
-    assert "1 row is incomplete and left out" in err
+    assert "1 row of timed.csv is incomplete and left out" in err
     assert "39 comparisons" in out
     assert main([*options, "--group", "left"]) == 2
     assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err

@@ -87,8 +87,12 @@ def test_winners_are_ids_or_words_for_sides(winner: list[Any], expected: list[fl
 
 
 def test_an_item_may_be_called_as_a_side_is() -> None:
-    table = {"left": ["b", "a"], "right": ["a", "b"], "winner": ["a", "a"]}
-    assert from_winners(table).y.tolist() == [0.0, 1.0]
+    table = {"left": ["b", "a", "a"], "right": ["a", "b", "x"], "winner": ["a", "a", "x"]}
+    assert from_winners(table).y.tolist() == [0.0, 1.0, 0.0]  # x is no side
+    two = {name: cells[:2] for name, cells in table.items()}
+    with pytest.raises(DataError, match=r"row 0: .a. has two readings: ids of items, or a and b\. Write left, right"):
+        from_winners(two)
+    assert from_winners(two | {"winner": ["right", "left"]}).y.tolist() == [0.0, 1.0]
 
 
 def test_ids_that_are_numbers_name_winners() -> None:
@@ -108,12 +112,12 @@ def test_ids_that_are_numbers_name_winners() -> None:
             "replace it by one of them, or empty the cell and leave such rows out by missing='drop'",
         ),
         ({"winner": ["2-1", "0:3"]}, "row 0: winner '2-1' is a score; skpref.data.from_results reads scores"),
-        ({"winner": ["x", None]}, "row 1: the winner is missing; leave such rows out"),
+        ({"winner": ["x", None]}, "row 1: the winner is missing; if nobody won, write tie; leave such rows out"),
         ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),
         ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\?"),
-        ({"left": ["x", None], "winner": ["x", "y"]}, "missing item id in row 1 of column 'left'"),
-        ({"winner": [-1, 1]}, "row 0: winner -1 is neither"),
-        ({"winner": [["x"], ["y"]]}, r"column 'winner' must hold ids or words; got \['x'\]"),
+        ({"left": ["x", None], "winner": ["x", "y"]}, "column 'left', row 1: an item id is missing"),
+        ({"winner": [-1, 3]}, "row 1: winner 3 is neither"),
+        ({"winner": [["x"], ["y"]]}, r"column 'winner': winners must be ids or words; got \['x'\]"),
         ({"winner": ["x"]}, "the columns of frame have different lengths: {'left': 2, 'right': 2, 'winner': 1}"),
     ],
 )
@@ -128,7 +132,7 @@ def test_frames_that_are_none_are_refused() -> None:
         from_winners([["x", "y", "x"]])
     pd = pytest.importorskip("pandas")
     twice = pd.DataFrame([["x", "y", "x"]], columns=["left", "left", "winner"])
-    with pytest.raises(DataError, match="there are two columns 'left'"):
+    with pytest.raises(DataError, match="frame has more than one column 'left'"):
         from_winners(twice)
     with pytest.raises(DataError, match="covariates must be a list of columns"):
         from_winners({"left": ["x"], "right": ["y"], "winner": ["x"]}, covariates="left")
@@ -153,7 +157,7 @@ def test_scores_decide_by_their_sign() -> None:
     games = {"home": ["a", "b", "c"], "away": ["b", "c", "a"], "hg": [3, 0, 1], "ag": ["1", "0", "2"], "d": [2, 0, -1]}
     assert from_results(games, "home", "away", ("hg", "ag")).y.tolist() == [1.0, 0.5, 0.0]
     assert from_results(games, "home", "away", "d").y.tolist() == [1.0, 0.5, 0.0]
-    with pytest.raises(DataError, match="column 'home' must hold finite numbers; got 'a' in row 0"):
+    with pytest.raises(DataError, match=r"column 'home', row 0: expected a number \(a score\), got 'a'"):
         from_results(games, "home", "away", "home")
 
 
@@ -162,7 +166,9 @@ def test_both_scores_may_stand_in_one_cell() -> None:
     assert from_results(games).y.tolist() == [1.0, 0.0, 0.5]
     assert from_results(games | {"score": ["2-1", None, "1-1"]}, missing="drop").y.tolist() == [1.0, 0.5]
     assert from_results(games | {"score": ["-2", "3", "0"]}).y.tolist() == [0.0, 1.0, 0.5]
-    for bad, got in ((None, "None; leave such rows out by missing='drop'"), ("3", "'3'"), ("2-1 aet", "'2-1 aet'")):
+    with pytest.raises(DataError, match="column 'score', row 1: a score is missing; leave such rows out by missing="):
+        from_results(games | {"score": ["2-1", None, "1-1"]})
+    for bad, got in (("3", "'3'"), ("2-1 aet", "'2-1 aet'")):
         message = f"column 'score', row 1: expected the left and the right score, such as 2-1 or 2:1, got {got}"
         with pytest.raises(DataError, match=f"{re.escape(message)}$"):
             from_results(games | {"score": ["2-1", bad, "1-1"]})
@@ -173,9 +179,9 @@ def test_a_choice_is_worth_less_than_its_pairs() -> None:
     rows = from_choices(menus, ["a", "b", "c"], sample_weight="w")
     assert rows.X.tolist() == [["water", "tea"], ["water", "milk"], ["milk", "water"]]
     assert rows.sample_weight.tolist() == pytest.approx([2 / 3, 2 / 3, 4.0])
-    with pytest.raises(DataError, match="column 'chosen': 'beer' in row 0 is none of the items offered"):
+    with pytest.raises(DataError, match="column 'chosen', row 0: 'beer' is none of the items offered"):
         from_choices(menus | {"chosen": ["beer", "milk"]}, ["a", "b", "c"])
-    with pytest.raises(DataError, match="column 'chosen': 'c' in row 1 is none of the items offered"):
+    with pytest.raises(DataError, match="column 'chosen', row 1: 'c' is none of the items offered"):
         from_choices(menus | {"chosen": ["c", "c"]}, ["a", "b", "c"])
 
 
@@ -214,9 +220,11 @@ def test_the_worst_item_is_a_choice_among_the_others() -> None:
     rows = from_choices(sets, ["a", "b", "c", "d"], "best", worst="worst")
     assert rows.X.tolist() == [["y", "x"], ["y", "z"], ["y", "w"], ["x", "w"], ["z", "w"], ["y", "x"]]
     assert rows.sample_weight.tolist() == pytest.approx([0.5] * 3 + [2 / 3] * 2 + [1.0])
-    with pytest.raises(DataError, match="columns 'best' and 'worst': 'x' is both the best and the worst in row 0"):
+    with pytest.raises(
+        DataError, match=r"row 0: 'x' is both the best and the worst item \(columns 'best' and 'worst'\)"
+    ):
         from_choices(sets | {"best": ["x", "x"], "worst": ["a", "b"]}, ["a", "b", "c", "d"], "best", worst="worst")
-    with pytest.raises(DataError, match="column 'worst': 'v' in row 1 is none of the items offered"):
+    with pytest.raises(DataError, match="column 'worst', row 1: 'v' is none of the items offered"):
         from_choices(sets | {"worst": ["d", "v"]}, ["a", "b", "c", "d"], "best", worst="worst")
 
 
@@ -227,18 +235,18 @@ def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
     assert rows.y.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.5, 0.0]
     assert rows.X[-1].tolist() == ["cleo", "x", "z"]
     assert rows.sample_weight.tolist() == [0.75] * 6 + [1.0]
-    assert from_rankings(survey, item_ranks=["Q_x", "Q_z"]).X[0].tolist() == ["Q_x", "Q_z"]
-    with pytest.raises(DataError, match="column 'who' must hold ranks, which are numbers; got 'ann' in row 0"):
+    assert from_rankings(survey, item_ranks=["Q_x", "Q_z"], unranked=[]).X[0].tolist() == ["Q_x", "Q_z"]
+    with pytest.raises(DataError, match=r"column 'who', row 0: expected a number \(a rank\), got 'ann'"):
         from_rankings(survey, item_ranks=["Q_x", "who"])
-    with pytest.raises(DataError, match="item_ranks must name the columns of two items at least; got 'Q_x'"):
+    with pytest.raises(DataError, match="two columns of items at least are needed; got 'Q_x'"):
         from_rankings(survey, item_ranks="Q_x")
 
 
 def test_rankings_of_too_many_items_are_refused_before_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     races = {"race": [1, 1, 1, 1, 2, 2], "item": ["x", "y", "z", "w", "x", "y"], "rank": [1, 2, 3, 4, 1, 2]}
-    monkeypatch.setattr("skpref.data.frames._MOST_PAIRS", 7)
+    monkeypatch.setattr("skpref.data.roles._MOST_PAIRS", 7)
     assert len(from_rankings(races, by="race").X) == 7
-    monkeypatch.setattr("skpref.data.frames._MOST_PAIRS", 6)
+    monkeypatch.setattr("skpref.data.roles._MOST_PAIRS", 6)
     with pytest.raises(DataError, match="the rankings make 7 comparisons, more than 6; keep the top of each ranking"):
         from_rankings(races, by="race")
 
@@ -252,14 +260,16 @@ def test_positions_in_the_place_of_items_are_noticed() -> None:
     assert from_choices(sets | {"a": [9, 9], "best": [9, 3]}, [*"abc"], "best").X[0].tolist() == [9, 1]
     words = {"1": ["x", "y"], "2": ["y", "z"], "best": ["2", "1"]}
     assert from_choices(words, ["1", "2"], "best").X[0].tolist() == ["y", "x"]  # "2" is a name
-    with pytest.raises(DataError, match=f"1 in row 0 is none of the items offered; {advice}"):
-        from_choices(sets | {"a": ["x", "y"], "b": ["y", "z"], "c": ["z", "x"]}, [*"abc"], "best")
+    words = sets | {"a": ["x", "y"], "b": ["y", "z"], "c": ["z", "x"]}
+    assert from_choices(words, [*"abc"], "best").X.tolist() == [["x", "y"], ["x", "z"], ["z", "y"], ["z", "x"]]
+    letters = words | {"a": ["x", "y"], "best": ["C", "A"]}
+    assert from_choices(letters, ["a", "b", "c"], "best").X[0].tolist() == ["z", "x"]
 
 
 def test_a_column_is_given_by_its_name() -> None:
     for column in (BATTLES["judge"], np.array(BATTLES["judge"])):
         with pytest.raises(
-            DataError, match=r"a column is given by its name; got a (list|ndarray): put it into the frame"
+            DataError, match=r"a column is given by its name; got a (list|ndarray): put it into the table"
         ):
             from_winners(BATTLES, "model_a", "model_b", column)  # type: ignore[arg-type]
 
@@ -281,7 +291,9 @@ def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
     assert rows.X.tolist() == [["ann", "gpt", "llama"]]
     assert rows.covariates is not None
     assert rows.covariates.tolist() == [[50.0]]
-    with pytest.raises(DataError, match="row 1 of column 'model_b'; leave such rows out by missing='drop'"):
+    with pytest.raises(
+        DataError, match="column 'model_b', row 1: an item id is missing; leave such rows out by missing='drop'"
+    ):
         from_winners(battles, "model_a", "model_b")
     with pytest.raises(DataError, match="missing must be 'raise' or 'drop'; got 'omit'"):
         from_winners(battles, missing="omit")  # type: ignore[arg-type]
@@ -291,13 +303,15 @@ def test_advice_on_incomplete_rows_of_a_fit_works() -> None:
     columns = {"a": [*"xyzxy"], "b": [*"yzxzx"], "won": [1, 1, 0, 1, 0], "home": [1.0, 0.0, None, -1.0, 1.0]}
     frame = pytest.importorskip("pandas").DataFrame(columns)
     model = GPPLClassifier(left="a", right="b", covariates=["home"])
-    missing = "got None in row 2; leave such rows out of X and y, such as by X[keep] and y[keep]"
+    missing = (
+        "row 2, column 'home': a number is missing (a covariate); leave such rows out of X and y, such as by X[keep]"
+    )
     with pytest.raises(DataError, match=re.escape(missing)):
         model.fit(frame, frame["won"])
     keep = frame["home"].notna()
     model.fit(frame[keep], frame["won"][keep])
     model.fit(frame[keep], frame["won"].to_numpy()[keep])
-    with pytest.raises(DataError, match=r"missing item id in row 0 of column 'a'; leave such rows out of X and y"):
+    with pytest.raises(DataError, match=r"X, row 0, column 'a': an item id is missing; leave such rows out of X and y"):
         model.fit(frame.assign(a=[None, *"yzxy"], home=1.0), frame["won"])
 
 
@@ -306,11 +320,13 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
     assert from_results(games, score=("hg", "ag"), missing="drop").X.tolist() == [["a", "b"]]
     menus = {"a": ["x", "x"], "b": ["y", "y"], "best": ["x", None]}
     assert from_choices(menus, ["a", "b"], "best", missing="drop").X.tolist() == [["x", "y"]]
-    with pytest.raises(DataError, match="None in row 1 is none of the items offered; leave such rows out"):
+    with pytest.raises(DataError, match="column 'best', row 1: the choice is missing; leave such rows out"):
         from_choices(menus, ["a", "b"], "best")
     races = {"race": [1, 1, 1], "item": ["x", "y", "z"], "rank": ["2", "DNF", "1"]}
     assert from_rankings(races, by="race", missing="drop").X.tolist() == [["x", "z"]]
-    with pytest.raises(DataError, match="got 'DNF' in row 1"):
+    with pytest.raises(
+        DataError, match=r"row 1: expected a rank, which is a number; got 'DNF'\. Write a number larger"
+    ):
         from_rankings(races, by="race")
 
 
@@ -319,16 +335,16 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
     [
         (
             lambda: from_choices({"a": ["x", "x"], "b": ["y", "z"], "c": ["z", "z"], "chosen": ["x"] * 2}, [*"abc"]),
-            "'z'.* row 1",
+            "row 1: item 'z' occurs twice",
         ),
-        (lambda: from_rankings({"1": ["x", "y"], "2": ["y", "y"]}, ["1", "2"]), "'y' occurs twice in row 1"),
+        (lambda: from_rankings({"1": ["x", "y"], "2": ["y", "y"]}, ["1", "2"]), "row 1: item 'y' occurs twice"),
         (
             lambda: from_rankings({"a": [1], "b": [2]}, item_ranks={"a": "x", "b": "x"}),
-            "'x' occurs twice in item_ranks",
+            r"two different items at least are needed, a column for each; got \['x', 'x'\]",
         ),
         (
             lambda: from_rankings({"r": [1, 2, 2], "item": ["x", "y", "y"], "rank": [1, 2, 3]}, by="r"),
-            "'y' occurs twice in 2, which begins in row 1",
+            "row 1: item 'y' occurs twice in one choice or ranking",
         ),
     ],
 )
@@ -342,10 +358,11 @@ def test_text_for_a_missing_number_is_one(text: str) -> None:
     games = {"left": ["a", "b", "a"], "right": ["b", "a", "b"], "goals": ["1", text, "2"], "weight": ["1", "1", text]}
     read = partial(from_results, games, score="goals", sample_weight="weight")
     assert read(missing="drop").X.tolist() == [["a", "b"]]
-    message = f"column 'goals' must hold finite numbers; got {text!r} in row 1; leave such rows out by missing='drop'"
+    got = f", got {text!r}" if text.strip() else ""
+    message = f"column 'goals', row 1: a number is missing (a score){got}; leave such rows out by missing='drop'"
     with pytest.raises(DataError, match=re.escape(message)):
         read()
-    with pytest.raises(DataError, match=r"'many' in row 1$"):
+    with pytest.raises(DataError, match=r"row 1: expected a number \(a score\), got 'many'"):
         from_results(games | {"goals": ["1", "many", "2"]}, score="goals", missing="drop")
     assert from_results(games | {"goals": [1, 2, 3]}, score="goals", covariates=["weight"], missing="drop").y.size == 2
 
@@ -355,7 +372,7 @@ def test_a_winner_may_be_called_na() -> None:
     assert from_winners(battles, missing="drop").y.tolist() == [1.0, 0.0, 0.0]
     battles = {"left": ["A", "A"], "right": ["B", "B"], "winner": ["n/a", "B"]}
     assert from_winners(battles, missing="drop").y.tolist() == [0.0]
-    with pytest.raises(DataError, match="column 'winner', row 0: the winner is missing; leave such rows out"):
+    with pytest.raises(DataError, match="column 'winner', row 0: the winner is missing; if nobody won, write tie"):
         from_winners(battles)
 
 
@@ -364,9 +381,9 @@ def test_complaints_count_the_rows_that_were_left_out() -> None:
     with pytest.raises(DataError, match="column 'winner', row 2: winner 'c'"):
         from_winners(columns, missing="drop")
     columns |= {"winner": ["b", "a", "a"]}
-    with pytest.raises(DataError, match="got 'heavy' in row 2"):
+    with pytest.raises(DataError, match=r"row 2: expected a number \(a weight\), got 'heavy'"):
         from_winners(columns, sample_weight="weight", missing="drop")
-    with pytest.raises(DataError, match="'c' in row 2 is none of the items offered"):
+    with pytest.raises(DataError, match="row 2: 'c' is none of the items offered"):
         from_choices(columns | {"chosen": [None, "a", "c"]}, ["left", "right"], missing="drop")
 
 

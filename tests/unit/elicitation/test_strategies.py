@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import entr
 from scipy.stats import norm
@@ -17,6 +17,7 @@ from skpref.elicitation._beliefs import _Shifted, belief_of, conditioned_belief,
 from skpref.elicitation._strategies import choose
 from skpref.exceptions import DataError
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from tests.examples import examples
 
 BINARY = [PairwiseProbit(), PairwiseLogit()]
 LIKELIHOODS = [*BINARY, PairwiseProbitTies(0.4), Gaussian(2.0)]
@@ -82,7 +83,7 @@ def test_information_of_a_number_is_the_fall_of_normal_entropy(seed):
     assert before.gain[2] == pytest.approx(0.5 * np.log(C[2, 2] / after.variance[2]))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(BINARY))
 def test_e2_an_answer_is_expected_to_inform_about_every_candidate(seed, likelihood):
     mean, C = problem(seed)
@@ -121,7 +122,7 @@ def test_labels_are_learnt_from_as_by_importance_weights():
         np.testing.assert_allclose(posterior.variance, (w @ (z - wanted) ** 2) / w.sum(), atol=0.03)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS))
 def test_e3_neither_the_order_of_answers_nor_of_candidates_matters(seed, likelihood):
     mean, C = problem(seed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -20,6 +20,7 @@ from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
+from tests.examples import examples
 
 KINDS = "pair", "rated", "three", "dense", "scaled"
 
@@ -66,7 +67,7 @@ def plan_of(K, **options):
 
 
 # -------------------------------------------------------------------------------------------------------------- moments
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(0, 3))
 def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
     machine, X, *_ = problem(seed, kind, d)
@@ -93,7 +94,7 @@ def test_draws_have_the_moments_and_the_covariance(kind, full):
     assert np.all(np.abs(products.mean(axis=2) - posterior.covariance(X)) < 5.5 * se + 1e-12)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
 def test_diagonal_matrices_are_the_factorised_posterior(seed, kind):
     machine, X, y, weight = problem(seed, kind)
@@ -114,7 +115,7 @@ def test_log_determinants():
 
 
 # --------------------------------------------------------------------------------------------------------------- fields
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
 def test_rows_are_sums_of_patterns(seed, kind):
     X = features(kind, np.random.default_rng(seed))
@@ -155,7 +156,7 @@ def test_two_values_that_differ_between_rows_are_a_field_of_two_patterns():
 
 
 # --------------------------------------------------------------------------------------------------------------- ascent
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(0, 3))
 def test_an_update_is_the_best_for_its_feature(seed, kind, d):
     machine, X, y, weight = problem(seed, kind, d)
@@ -189,7 +190,7 @@ def test_the_full_bound_is_tighter(kind):
     assert bounds[-1] > start + 1e-3
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_rotated_factors_give_the_same_moments(seed, d):
     machine, X, *_ = problem(seed, "pair", d)

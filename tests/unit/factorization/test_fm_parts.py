@@ -7,7 +7,7 @@ from itertools import chain, repeat
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -22,6 +22,7 @@ from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_o
 from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+from tests.examples import examples
 
 LIKELIHOODS = [Gaussian(2.0), PairwiseProbit(), PairwiseLogit()]
 
@@ -65,7 +66,7 @@ def evidence_bound(machine, X, y, weight):
     return machine.bound(machine.slopes(y, mu, v, weight)[0])
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(LIKELIHOODS),
@@ -95,7 +96,7 @@ def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     assert np.abs(gradient.in_bias).max() < 1e-5 * scale
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS), st.integers(0, 3))
 def test_gradients_are_central_differences(seed, likelihood, d):
     machine, X, y, weight = problem(seed, likelihood, d=d)
@@ -123,7 +124,7 @@ def test_gradients_are_central_differences(seed, likelihood, d):
         assert abs(np.sum(gradient * direction) - numeric) < 1e-5 * scale
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS), st.sampled_from([1, 2, 3, 4, 6]))
 def test_mean_over_a_partition_is_the_full_bound_and_gradient(seed, likelihood, size):
     machine, X, y, weight = problem(seed, likelihood)
@@ -146,7 +147,7 @@ def test_mean_over_a_partition_is_the_full_bound_and_gradient(seed, likelihood, 
     np.testing.assert_allclose(in_log_sd[whole.features], full.in_log_sd, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS))
 def test_normalised_weights_of_divergences_sum_to_the_features_of_each_group(seed, likelihood):
     machine, X, y, weight = problem(seed, likelihood)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -16,6 +16,7 @@ from skpref.exceptions import DataError
 from skpref.gp import posterior
 from skpref.gp.posterior import ExactLatent, SparseLatent, check_kept_rows, check_latent
 from skpref.inference.basis import InducingBasis
+from tests.examples import examples
 
 KERNEL = ConstantKernel(1.5) * RBF([1.0, 2.0])
 
@@ -47,7 +48,7 @@ def sparse_latent(X: np.ndarray, y: np.ndarray, precision: np.ndarray) -> Sparse
     return SparseLatent(basis, np.linalg.solve(B, phi.T @ (precision * y)), np.linalg.inv(np.linalg.cholesky(B)))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_both_forms_are_the_posterior_of_regression(seed: int) -> None:
     X, y, precision, new = regression(seed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
@@ -21,6 +21,7 @@ from skpref.inference.sites import LAPLACE
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.inference.terms.inducing import InducingTerm
 from skpref.likelihoods import Gaussian, PairwiseProbit, StudentT
+from tests.examples import examples
 
 
 def make(seed, n=12, m=4, scale=1.0):
@@ -34,7 +35,7 @@ def make(seed, n=12, m=4, scale=1.0):
     return rng, problem, replace(state, blocks={"f": DenseBlock(half @ half.T + np.eye(m), rng.normal(size=m))})
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     size=st.integers(1, 12),
@@ -52,7 +53,7 @@ def test_a_step_is_that_of_the_engine(seed, size, rho, scale):
     assert_allclose(one.linear, other.linear, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**32 - 1), n_batches=st.integers(1, 12), scale=st.floats(0.1, 10.0))
 def test_the_bound_of_an_epoch_is_that_of_all_observations(seed, n_batches, scale):
     rng, problem, state = make(seed, scale=scale)

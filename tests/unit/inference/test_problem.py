@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import digamma, gammaln
@@ -20,6 +20,7 @@ from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LINEARISED
 from skpref.inference.terms.products import FactorTerm
+from tests.examples import examples
 from tests.unit.inference.conftest import draw_problem
 
 LAYOUTS = [
@@ -32,7 +33,7 @@ LAYOUTS = [
 ]
 each_layout = pytest.mark.parametrize(("items", "users"), LAYOUTS, ids=map("-".join, LAYOUTS))
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=12)  # for each of several layouts
+few = examples(12)  # for each of several layouts
 flags = st.fixed_dictionaries({name: st.booleans() for name in ("consensus", "order", "sparse", "logit", "fixed")})
 # Products rise slowly where a factor is hardly needed: one draw in 1,700 took 6,500 iterations, all others under 2,000.
 TIGHT = svi.Schedule(max_iter=50_000, tol=1e-11)
@@ -168,7 +169,7 @@ def scaled(block, factor):
 
 
 @each_layout
-@settings(max_examples=5)
+@examples(5)
 @given(seed=seeds, options=flags)
 def test_the_loop_rises_and_ends_where_the_bound_is_stationary(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options, sizes=((3, 6), (2, 4), (1, 12)))
@@ -211,7 +212,7 @@ def test_the_linearised_rule_runs_on_products(crowd, seed, options):
 
 # ----------------------------------------------------------------------------------------------------------- C7: scales
 @each_layout
-@settings(max_examples=10)
+@examples(10)
 @given(seed=seeds, options=flags)
 def test_updates_of_the_scales_are_stationary(crowd, items, users, seed, options):
     # At fixed blocks. The residual's pull depends on E[s], so that it is iterated to its fixed point first.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -14,11 +14,12 @@ from skpref.inference import svi
 from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale
 from skpref.inference.sites import LAPLACE
+from tests.examples import examples
 
 LAYOUTS = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
 each_layout = pytest.mark.parametrize(("items", "users"), LAYOUTS, ids=map("-".join, LAYOUTS))
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=20)  # for each of several layouts
+few = examples(20)  # for each of several layouts
 flags = st.fixed_dictionaries({name: st.booleans() for name in ("consensus", "order", "sparse", "logit")})
 
 

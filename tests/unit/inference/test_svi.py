@@ -434,6 +434,23 @@ def test_the_level_of_counts_moves_with_the_means(likelihood, monkeypatch):
         assert svi.fit(fixed, joint.state, schedule, rng).bounds[-1] < joint.bounds[-1]
 
 
+@pytest.mark.parametrize("depth", [100.0, 740.0, 1000.0])
+@pytest.mark.parametrize("likelihood", [Poisson(20.0), NegativeBinomial(20.0, 0.2)])
+def test_the_level_moves_where_every_rate_underflows(likelihood, depth):
+    problem, _ = counts_problem(likelihood)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    flat = InducingBasis.at(ConstantKernel(depth**2) * RBF(1e5), X[:1])
+    problem = replace(problem, terms={"f": row_term(flat, X, "f")})
+    state = svi.initial_state(problem, {"f": FixedScale(1.0)})
+    # f is -depth in every row. Beyond 745 the curvature of the level is 0, to the last bit.
+    state = state.with_blocks({"f": DenseBlock(np.full((1, 1), 1e9), np.full(1, -1e9))})
+    before = svi.evaluate(problem, state)
+    assert_allclose(before.mu, -depth, rtol=1e-6)
+    moved, _, after = svi._move_level(problem, state, before)
+    assert after.objective > before.objective + 1e3
+    assert moved.likelihood.rate > likelihood.rate
+
+
 def test_the_level_stays_where_it_is_not_learnt():
     problem, start = counts_problem(Poisson(0.01))
     fit = svi.fit(replace(problem, learns=False), start, svi.Schedule(50), np.random.default_rng(0))

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 from skpref.testing import _likelihoods
 from skpref.testing._likelihoods import check_likelihood
+from tests.examples import examples
 
 LIKELIHOODS = [PairwiseProbit(), PairwiseLogit(), Gaussian(), Gaussian(precision=7.3)]
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
-@settings(max_examples=5)
+@examples(5)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_conforms(likelihood, seed: int) -> None:
     check_likelihood(likelihood, seed=seed)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
@@ -17,6 +17,7 @@ from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
 from skpref.likelihoods.ordinal import Projections
 from skpref.testing import check_likelihood
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -46,7 +47,7 @@ def in_theta(likelihood: OrdinalProbit, function, h: float = 1e-3) -> np.ndarray
 
 
 # ----------------------------------------------------------------------------------------------------- all likelihoods
-@settings(max_examples=15)
+@examples(15)
 @given(ordinals(smallest_gap=0.01), seeds)
 def test_conforms(likelihood: OrdinalProbit, seed: int) -> None:
     # Steps of the kit's differences are 0.01: the noise must not be much smaller than 1.
@@ -267,7 +268,7 @@ def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: 
     assert np.linalg.eigvalsh(hessian).max() <= 1e-9 * np.abs(hessian).max()
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(ordinals(max_levels=5), st.floats(0.0, 0.5), seeds)
 def test_learning_never_lowers_the_objective(likelihood: OrdinalProbit, spread: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -280,7 +281,7 @@ def test_learning_never_lowers_the_objective(likelihood: OrdinalProbit, spread: 
         assert weight @ current.expectation(y, mu, v)[0] >= before
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(ordinals(max_levels=5, smallest_gap=0.3), seeds)
 def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
     rng, n = np.random.default_rng(seed), 1500

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from skpref._math.quadrature import gauss_hermite
 from skpref.exceptions import DataError
 from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
+from tests.examples import examples
 
 LABELS = np.array([0.0, 0.5, 1.0, 0.2, 0.9])
 thresholds = st.floats(0.01, 3.0)
@@ -41,7 +42,7 @@ def test_derivatives_are_those_of_log_prob(ties: Any, b: float, z: float) -> Non
 
 
 @both
-@settings(max_examples=25)
+@examples(25)
 @given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
 def test_expectation_matches_fine_quadrature(ties: Any, b: float, mu: float, v: float) -> None:
     likelihood, (x, w) = ties(b), gauss_hermite(200)
@@ -95,7 +96,7 @@ def test_derivatives_in_the_threshold(ties: Any, seed: int, b: float) -> None:
     np.testing.assert_allclose(here[1:], (up - down)[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 1.0))
 def test_learning_never_lowers_the_objective_and_finds_the_threshold(seed: int, b: float) -> None:
     rng = np.random.default_rng(seed)

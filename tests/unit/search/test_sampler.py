@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -28,6 +28,7 @@ from skpref.search.sampler import (
     log_posterior,
     squared_differences,
 )
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def tried(seed: int, n: int = 15, d: int = 3) -> tuple[Any, Any, Any, Any]:
 
 
 @given(seed=st.integers(0, 2**31))
-@settings(max_examples=20)
+@examples(20)
 def test_gradient_of_the_log_posterior(seed: int) -> None:
     X, y, variances, choices = tried(seed)
     known = {
@@ -113,7 +114,7 @@ def test_what_is_believed_is_certain_and_moves_no_mean() -> None:
 
 
 @given(best=st.floats(-3, 3), mean=st.floats(-3, 3), sd=st.floats(0.3, 3.0))
-@settings(max_examples=50)
+@examples(50)
 def test_expected_improvement_is_the_integral(best: float, mean: float, sd: float) -> None:
     value = log_expected_improvement(best, np.array([mean]), np.array([sd**2]))[0]
 
@@ -145,7 +146,7 @@ RANGES = {
 
 
 @given(seed=st.integers(0, 2**31))
-@settings(max_examples=50)
+@examples(50)
 def test_points_are_settings_and_settings_points(seed: int) -> None:
     cube, rng = UnitCube(RANGES), np.random.default_rng(seed)
     points = cube.from_uniform(rng.random((5, len(RANGES))))

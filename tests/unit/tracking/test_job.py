@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from skpref import load
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+mlflow, pd = pytest.importorskip("mlflow"), pytest.importorskip("pandas")
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
@@ -46,9 +48,17 @@ def test_a_parent_a_run_a_trial_curves_and_files(
         assert trial.data.tags["mlflow.parentRunId"] == parent.info.run_id
         assert trial.data.tags["state"] in {"complete", "pruned"}
         assert "shape_s0" in trial.data.params
-        assert "cv_log_loss" in trial.data.metrics
+        assert trial.data.metrics.keys() >= {"cv_log_loss", "fold_score"}
         bounds = store.client.get_metric_history(trial.info.run_id, "lower_bound")
         assert [point.step for point in bounds] == list(range(1, len(bounds) + 1))
     artifacts = {file.path for file in store.client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {"model.skpref", "ranking.csv", "trials.csv", "bound.png", "ranking.png", "calibration.png"}
     load(home / "out" / "model.skpref")
+    # The names of a search in Python, and a model that can be served.
+    assert metrics["best.mean_test_score"] == -min(
+        run.data.metrics["cv_log_loss"] for run in runs.values() if "mean_test_score" in run.data.metrics
+    )
+    served = mlflow.pyfunc.load_model(store.models()[0].artifact_location)
+    assert [column["name"] for column in served.metadata.signature.inputs.to_dict()] == ["left", "right"]
+    answer = served.predict(pd.DataFrame({"left": ["0", "4"], "right": ["1", "2"]}), params={"return_proba": True})
+    assert np.allclose(answer.sum(axis=1), 1.0)

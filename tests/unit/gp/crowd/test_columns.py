@@ -127,7 +127,7 @@ def test_searches_and_pipelines_pass_frames_on(battles: Any, model: CrowdGPPL, t
         ({"user": 99}, "there is no column 99 in X, which has 5"),
         ({"user": "model_a"}, "user and left are the same column of X, 'model_a' (user='model_a', left='model_a', "),
         ({"right": 4}, "left and right are the same column of X, 'model_a'"),
-        ({"weight": "date"}, "weight='date' of X: column 'date' must hold finite numbers; got '2026-01-01' in row 0"),
+        ({"weight": "date"}, "X, row 0, column 'date': expected a number (a weight), got '2026-01-01'"),
     ],
 )
 def test_columns_that_cannot_be_read_are_named(battles: Any, params: dict[str, Any], message: str) -> None:
@@ -143,7 +143,7 @@ def test_only_the_user_is_named(battles: Any) -> None:
 
 def test_rows_that_cannot_be_read_are_refused(battles: Any, model: CrowdGPPL) -> None:
     X, y = battles
-    with pytest.raises(DataError, match="missing user id in row 2 of column 'judge'"):
+    with pytest.raises(DataError, match="X, row 2, column 'judge': a user id is missing"):
         quick(**NAMES).fit(X.assign(judge=X["judge"].where(X.index != 2)), y)
     with pytest.raises(DataError, match="there is no column 'judge'"):
         model.predict_proba(X.drop(columns="judge"))

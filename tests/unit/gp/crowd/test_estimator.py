@@ -11,6 +11,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import leaderboards
 
@@ -512,6 +513,20 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], inference=inference, batch_size=150).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
+
+
+@pytest.mark.parametrize("inference", ["vb", "linearised"])
+@pytest.mark.parametrize("layout", ["ids", "both"])
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, y = NAMED[:60] * 2, [*Y[:60], *(1 - Y[:60])]
+    y[60:100] = Y[:40]
+    options = {"inference": inference, "max_iter": 20, "tol": 0.0}
+    merged = quick(*LAYOUTS[layout], **options).fit(rows, y)
+    monkeypatch.setattr(Comparisons, "merged", lambda self, **_: self)
+    apart = quick(*LAYOUTS[layout], **options).fit(rows, y)
+    np.testing.assert_allclose(merged.decision_function(NAMED), apart.decision_function(NAMED), atol=1e-9)
+    np.testing.assert_allclose(merged.utility(SEEN, users=SPOKE), apart.utility(SEEN, users=SPOKE), atol=1e-9)
 
 
 @pytest.mark.usefixtures("few_candidates")

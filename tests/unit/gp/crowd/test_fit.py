@@ -11,7 +11,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +22,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
+from tests.examples import examples
 
 _rng = np.random.default_rng(6)
 N, U, P = 8, 8, 320
@@ -377,7 +378,7 @@ def test_input_is_left_alone() -> None:
     np.testing.assert_array_equal(again.predict_proba(X), proba)
 
 
-@settings(max_examples=4)
+@examples(4)
 @given(most=st.integers(1, 4), seed=st.integers(0, 2**31), with_tables=st.booleans())
 def test_weights_and_the_order_of_comparisons(most: int, seed: int, with_tables: bool) -> None:
     """A weight is a repetition, and the order of comparisons does not matter: the same comparisons reach the engine."""

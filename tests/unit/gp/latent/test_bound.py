@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
@@ -22,12 +22,13 @@ from skpref.gp.latent.bound import (
     whitening,
 )
 from skpref.inference.collapsed import collapse
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=25, deadline=None)
+few = examples(25)
 
 
 def draw(seed: int) -> tuple[Any, Any, Inputs, LatentHyper]:

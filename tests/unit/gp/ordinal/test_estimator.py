@@ -8,7 +8,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -24,6 +24,7 @@ from skpref import GPOrdinalRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.posterior import ExactLatent, SparseLatent
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
+from tests.examples import examples
 
 _rng = np.random.default_rng(7)
 N = 40
@@ -330,7 +331,7 @@ def test_frames_have_names() -> None:
         fit.partial_fit(frame[["age", "size"]], Y)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(
     weight=st.lists(st.integers(0, 3), min_size=N, max_size=N).filter(lambda w: len(set(Y[np.array(w) > 0])) > 1),
     inference=st.sampled_from(["ep", "laplace", "vb"]),
@@ -367,7 +368,7 @@ def test_ep_refuses_weights_below_one() -> None:
         fixed(inference="ep").fit(X, Y, sample_weight=np.full(N, 0.5))
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(seed=st.integers(0, 2**32 - 1), inference=st.sampled_from(["ep", "laplace", "vb", "svi"]))
 def test_rows_in_another_order_give_the_same_bits(seed: int, inference: str) -> None:
     order = np.random.default_rng(seed).permutation(N)
@@ -475,7 +476,7 @@ def test_predictions_follow_from_the_probabilities(model: GPOrdinalRegressor) ->
         assert level == 0 or cumulative[k, level - 1] < 0.5
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_median_minimises_the_expected_distance(seed: int) -> None:
     p = np.random.default_rng(seed).dirichlet(np.ones(4), 20)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -24,6 +24,7 @@ from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior,
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
+from tests.examples import examples
 
 RNG = np.random.default_rng(3)
 N = 24
@@ -186,7 +187,7 @@ def test_widths_of_levels_without_both_ends_have_a_prior(y: list[int], undetermi
         assert prior.mean == pytest.approx(float(prior.weights @ np.append(hyper.kernel_theta, LIKELIHOOD.theta)))
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(seed=st.integers(0, 2**32 - 1), inference=st.sampled_from(["ep", "laplace"]))
 def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, logit, ndtr
@@ -18,7 +18,9 @@ from sklearn.model_selection import cross_val_score
 
 from skpref import GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.kernels import Linear, ProductMatern
+from skpref.gp.pairwise.fit import NAMED_KERNELS
+from skpref.kernels import Linear, ProductMatern, median_length_scales
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +50,25 @@ def ids() -> GPPLClassifier:
 @pytest.fixture(scope="module")
 def table() -> GPPLClassifier:
     return quick(TABLE).fit(NAMED, Y)
+
+
+@pytest.mark.parametrize("name", sorted(NAMED_KERNELS))
+def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2)) * [1.0, 50.0]
+    pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(80)])
+    y = (np.sin(X[pairs, 0]) @ [1.0, -1.0] > 0).astype(float)
+    model = GPPLClassifier(Table(X), name, random_state=0).fit(pairs, y)
+    cls, nu = NAMED_KERNELS[name]
+    assert (type(model.kernel_), model.kernel_.nu) == (cls, nu)
+    scales = model.kernel_.length_scale / [1.0, 50.0]
+    assert scales[0] < scales[1]  # the second feature is noise
+    same = GPPLClassifier(Table(X), random_state=0).fit(pairs, y)
+    assert (same.lower_bound_ == model.lower_bound_) == (name == "product-matern-3/2")
+    fixed = GPPLClassifier(Table(X), name, length_scale_factor=2.0, random_state=0).fit(pairs, y)
+    assert fixed.kernel_.length_scale == pytest.approx(2.0 * median_length_scales(X, np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="'kernel' parameter of GPPLClassifier must be"):
+        GPPLClassifier(Table(X), "matern").fit(pairs, y)
 
 
 def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
@@ -193,7 +214,7 @@ def test_ties_draw_together() -> None:
     assert tied.score([["a", "c"], ["a", "b"]], [1, 0.5]) == 1.0  # ties are left out
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     weight=st.lists(st.integers(0, 3), min_size=30, max_size=30).filter(any),
     seed=st.integers(0, 2**31),

@@ -86,7 +86,7 @@ def test_weights_are_numbers() -> None:
     rows = [("a", "b", 1.0), ("b", "c", 2.0)]
     model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(weight=0)
     for learn in (model.fit, model.partial_fit):
-        with pytest.raises(DataError, match="weight=0 of X: column 0 must hold finite numbers; got 'a' in row 0"):
+        with pytest.raises(DataError, match="weight=0: column 0 of X holds the ids of left; name a column of numbers"):
             learn(rows, [1, 0])
 
 
@@ -143,17 +143,18 @@ def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
 @pytest.mark.parametrize(
     ("named", "wanted"),
     [
-        ({"left": 2}, ({"left": 2, "right": 1}, (), None)),
-        ({"right": 2}, ({"left": 0, "right": 2}, (), None)),
-        ({"weight": 2}, ({"left": 0, "right": 1}, (), 2)),
-        ({"covariates": [2]}, ({"left": 0, "right": 1}, (2,), None)),
+        ({"left": 2}, ({"left": 2, "right": None}, (), None)),
+        ({"right": 2}, ({"left": None, "right": 2}, (), None)),
+        ({"weight": 2}, ({"left": None, "right": None}, (), 2)),
+        ({"covariates": [2]}, ({"left": None, "right": None}, (2,), None)),
     ],
 )
 def test_one_named_column_is_enough(named: dict[str, object], wanted: tuple[object, ...]) -> None:
     ids = {side: named.get(side) for side in NOTHING}
     columns = PairColumns.of(ids, named.get("covariates"), named.get("weight"))
     assert columns is not None
-    assert (columns.ids, columns.covariates, columns.weight) == wanted
+    ids = {side: getattr(columns.roles, side) for side in columns.sides}
+    assert (ids, columns.roles.covariates, columns.roles.weight) == wanted
     assert not columns.by_name
 
 
@@ -168,7 +169,7 @@ def test_positions_end_with_the_columns(position: int, text: str) -> None:
 def test_missing_cells_are_refused_where_they_are_read() -> None:
     rows = np.ma.masked_equal([[0, 1, 5, 8], [1, 2, 6, 7]], 8)
     assert PairColumns.of(NOTHING, [2], None).read(rows).covariates.tolist() == [[5.0], [6.0]]
-    with pytest.raises(DataError, match=r"covariate '3' of X: .*row 0"):
+    with pytest.raises(DataError, match=r"X, row 0, column 3: a number is missing \(a covariate\)"):
         PairColumns.of(NOTHING, [3], None).read(rows)
 
 

@@ -230,6 +230,18 @@ def test_every_inference_orders_the_items(inference):
     assert np.corrcoef(mean, np.sin(2.0 * data.X[:, 0]))[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("inference", ["vb", "laplace", "linearised"])
+@pytest.mark.parametrize("offsets", [True, False])
+def test_merged_comparisons_have_the_posterior_of_their_rows(inference, offsets):
+    data = draw(15, n=6, p=60)  # opposite answers of most pairs
+    ends = [
+        run(replace(data, comparisons=c), RBF(1.0), inference=inference, offsets=offsets).posterior
+        for c in (data.comparisons, data.comparisons.merged())
+    ]
+    assert_allclose(ends[1].mean, ends[0].mean, atol=1e-10)
+    assert_allclose(ends[1].half, ends[0].half, atol=1e-10)
+
+
 def test_the_printer_prints_a_line_a_pass_and_hands_on(capsys):
     schedule = Schedule(max_iter=3, tol=0.0, on_iteration=verbose_printer("GPPL", lambda event: event.step == 2))
     fit = run(draw(14), RBF(1.0), schedule=schedule)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -18,10 +18,11 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
+from tests.examples import examples
 
 KERNEL = ProductMatern([1.0, 2.0])
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=10)
+few = examples(10)
 
 
 def make(seed=0, *, features=True, offsets=True, order=True, n_inducing=3, inference="vb"):

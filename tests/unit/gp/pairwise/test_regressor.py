@@ -9,7 +9,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import ndtr
@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from skpref import GPPLRegressor
 from skpref.exceptions import SkprefError
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
+from tests.examples import examples
 
 _rng = np.random.default_rng(5)
 N = 24
@@ -148,7 +149,7 @@ def test_sampled_partners_of_large_groups() -> None:
     assert few.predict(X).tobytes() == quick(pairs_per_item=2).fit(X, F).predict(X).tobytes()
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(weight=st.lists(st.integers(0, 3), min_size=12, max_size=12).filter(lambda w: np.count_nonzero(w) > 4))
 def test_a_weight_is_a_repetition(weight: list[int]) -> None:
     index = np.repeat(np.arange(12), weight)

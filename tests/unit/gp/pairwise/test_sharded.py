@@ -227,7 +227,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"X cannot be read: .*2\.parquet"):
         GPPLClassifier().fit(folder)
     frame().assign(left=[[1]] * 300).to_parquet(tmp_path / "lists.parquet")
-    with pytest.raises(DataError, match=r"ids must be strings, numbers or dates; got the type list.* of the left"):
+    with pytest.raises(DataError, match=r"item ids must be hashable, got .1. in comparison 0 of the left items"):
         GPPLClassifier().fit(tmp_path / "lists.parquet")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -32,6 +32,7 @@ from skpref.gp.sparse.search import (
 )
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, target_scale
 from skpref.inference import hyper
+from tests.examples import examples
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -338,7 +339,7 @@ def test_few_rows_get_more_points_by_default(n, wanted):
     assert again.inducing_points_.shape[0] == 7
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=st.integers(0, 2**32 - 1), noise=st.floats(-4.0, 1.0), scale=st.floats(-1.0, 1.0))
 def test_where_points_are_rows_the_objective_is_the_evidence(seed, noise, scale):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -15,11 +15,12 @@ from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import view
 from skpref.inference.terms.base import LinearView
 from skpref.inference.terms.products import FactorTerm
+from tests.examples import examples
 
 SIDES = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
 LAYOUTS = [*SIDES, ("joint", "ids"), ("mean-field", "features")]
 seeds = st.integers(0, 2**32 - 1)
-few = settings(max_examples=15)  # for each of several layouts
+few = examples(15)  # for each of several layouts
 flags = st.fixed_dictionaries({name: st.booleans() for name in ("consensus", "order", "sparse", "logit", "fixed")})
 each_side = pytest.mark.parametrize(("items", "users"), SIDES, ids=map("-".join, SIDES))
 each_layout = pytest.mark.parametrize(("items", "users"), LAYOUTS, ids=map("-".join, LAYOUTS))
@@ -153,7 +154,7 @@ def test_curvature_and_pull_of_a_view(crowd, items, users, seed, options):
 
 
 @each_side
-@settings(max_examples=10)
+@examples(10)
 @given(seed=seeds, options=flags)
 def test_curvature_of_each_variable_is_the_diagonal_of_the_grams(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)

@@ -1,0 +1,94 @@
+"""Results, which appear under their names when they are complete, and complaints of places that cannot be written."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skpref.cli.files import is_formula, naming
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+
+@contextmanager
+def complete(path: Path) -> Iterator[Path]:
+    """Let a file be written under another name, and give it its own when it is complete."""
+    is_device = path.exists() and not path.is_file()
+    final = path.resolve()  # a link stays one
+    temporary = path if is_device else final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+    with naming(path):
+        try:
+            yield temporary
+            if not is_device:
+                temporary.replace(final)
+        finally:
+            if not is_device:
+                temporary.unlink(missing_ok=True)
+
+
+def check_no_source(path: Path, sources: Iterable[Path | None]) -> None:
+    """Complain of a file to write that is read, perhaps under another name."""
+    for source in sources:
+        if source is not None and path.is_file() and source.is_file() and path.samefile(source):
+            raise DataError(f"{path}: is what is read ({source}) and would be lost; name another by --out")
+
+
+def check_file(path: Path | None, *sources: Path | None, regular: bool = False) -> None:
+    """Complain of a file that cannot be written, or that is one of those to read."""
+    if path is None:
+        return
+    check_no_source(path, sources)
+    if path.is_dir():
+        raise DataError(f"--out {path}: is a folder; name a file, such as {path / 'result'}")
+    if path.exists() and not path.is_file():
+        if regular:
+            raise DataError(f"--out {path}: is no file; a model is written to a file")
+        return
+    if not path.parent.is_dir():
+        raise DataError(f"--out {path}: there is no folder {path.parent}; make it, or name another")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise DataError(f"--out {path}: is there and may not be written; name another file")
+    _try(path.parent, f"--out {path}")
+
+
+def check_folder(path: Path) -> bool:
+    """Make a folder where there is none, or complain."""
+    new = not path.exists()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(parent for parent in (path, *path.parents) if parent.exists())
+        raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
+    except OSError as error:
+        raise DataError(
+            f"folder of results {path}: cannot be made ({error.strerror}); name another by --out"
+        ) from error
+    _try(path, f"folder of results {path}")
+    return new
+
+
+def _try(folder: Path, what: str) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise DataError(f"{what}: {folder} cannot be written to ({error.strerror}); name another by --out") from error
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV file, whose cells no spreadsheet takes for formulas."""
+    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([_quoted(name) for name in header])
+        writer.writerows([_quoted(cell) for cell in row] for row in rows)
+
+
+def _quoted(cell: Any) -> Any:
+    """Return a cell with an apostrophe before what a spreadsheet would run; `unquoted` takes it away again."""
+    return f"'{cell}" if isinstance(cell, str) and is_formula(cell) else cell

@@ -1,0 +1,297 @@
+"""The columns of a table by name: the one place where a cell becomes an id, a number or a word."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skpref._text import is_number, lacks_number, nearest, number, plain, with_point
+from skpref._validation import column_names, refuse_collection, refuse_repeated_columns
+from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skpref._typing import Array
+    from skpref.data.ids import IdColumn
+
+Column = Any  # name of a column (str, or the position in an array)
+Result = TypeVar("Result")
+
+DROP = "leave such rows out by missing='drop'"
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+class MissingCellError(DataError):
+    """Cells that are needed are empty."""
+
+    def __init__(self, message: str, rows: Sequence[int]) -> None:
+        super().__init__(message)
+        self.rows = rows  # of the table: all that lack such a cell
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of a table by name, with the place of each row for messages."""
+
+    values: Mapping[Any, Any]  # by name: a column of a data frame, an array or a list
+    lines: Sequence[int]  # what messages call each row: its number from 0, or its line in a file
+    unit: str = "row"  # what `lines` counts
+    source: str | Path = ""  # what the table is, such as the path of a file
+    leave_out: str = LEAVE_OUT  # how rows with an empty cell are left out
+    is_text: bool = False  # ids are text, as in files
+    decimal: str | None = None  # what is before the decimals of a number in text; None: a point
+    notes: list[str] = field(default_factory=list)  # for the user, once all is read
+
+    @classmethod
+    def of(cls, table: Any, name: str = "frame", source: str = "", leave_out: str = DROP) -> Columns:
+        """Return the columns of a data frame, a dict of columns, or an array, whose columns are numbered."""
+        if isinstance(table, Columns):
+            return table
+        refuse_collection(table, name)
+        if issparse(table):
+            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: columns of ids")
+        names = column_names(table)
+        if isinstance(table, Mapping):
+            lengths = {str(column): len(values) for column, values in table.items()}
+            if len(set(lengths.values())) > 1:
+                raise DataError(f"the columns of {name} have different lengths: {shorten(lengths)}")
+            values, size = table, next(iter(lengths.values()), 0)
+        elif names is not None:
+            refuse_repeated_columns(table, name)
+            values, size = {column: table[column] for column in names}, len(table)
+        else:
+            rows = np.array(table, dtype=object) if isinstance(table, Sequence | np.ma.MaskedArray) else table
+            rows = np.asarray(rows)
+            if rows.ndim != 2:
+                raise DataError(
+                    f"Expected 2D array, got {rows.ndim}D array instead: {name} must be a data frame, a dict of "
+                    "columns, or an array with one row for each comparison"
+                )
+            if np.ma.isMaskedArray(table):
+                rows[np.ma.getmaskarray(table)] = None  # refused where it is read
+            values, size = {column: rows[:, column] for column in range(rows.shape[1])}, rows.shape[0]
+        return cls(values, range(size), source=source, leave_out=leave_out)
+
+    # ------------------------------------------------------------------------------------------------------- columns
+    @property
+    def names(self) -> list[Any]:
+        """Names of the columns, in order."""
+        return list(self.values)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.lines)
+
+    def usual(self, *names: str) -> str:
+        """Return the first column with a usual name, whatever its case and spaces; the first name if there is none."""
+        known = {plain(str(column)): column for column in reversed(self.names)}
+        found = [name if name in self.values else known.get(plain(name)) for name in names]
+        return next((name for name in found if name is not None), names[0])
+
+    def fault(self, text: str, row: int | None = None, column: Any = None) -> DataError:
+        """Return an error that says where."""
+        where = [str(self.source)] if self.source else []
+        line = [] if row is None else [f"{self.unit} {self.lines[row]}"]
+        name = [] if column is None else [f"column {column!r}"]
+        where += [*line, *name] if self.source else [*name, *line]
+        return DataError(f"{', '.join(where)}: {text}" if where else text)
+
+    def missing(self, text: str, rows: Sequence[int], column: Any) -> MissingCellError:
+        """Return the error of cells that are needed and empty."""
+        advice = f"; {self.leave_out}" if self.leave_out else ""
+        return MissingCellError(f"{self.fault(text, rows[0], column)}{advice}", rows)
+
+    def require(self, names: Sequence[Any], purpose: str = "") -> None:
+        """Refuse a name that no column has, and suggest the nearest one."""
+        for name in names:
+            if name not in self.values:
+                hint = nearest(name, self.names) or "."
+                told = f" {purpose}." if purpose else ""
+                alone = "; are its cells separated by commas, semicolons, tabs or bars?" if len(self.names) == 1 else ""
+                found = f" Found: {', '.join(map(str, self.names[:20]))}{', ...' * (len(self.names) > 20)}{alone}"
+                raise self.fault(f"there is no column {name!r}{hint}{told}{found}")
+
+    def column(self, name: Any) -> Any:
+        """Return a column as the table has it."""
+        if not _is_hashable(name):
+            kind = type(name).__name__
+            raise DataError(f"a column is given by its name; got a {kind}: put it into the table, and give its name")
+        self.require((name,))
+        return self.values[name]
+
+    def take(self, rows: Sequence[int]) -> Columns:
+        """Return some of the rows."""
+        values = {name: _taken(column, rows) for name, column in self.values.items()}
+        return replace(self, values=values, lines=[self.lines[row] for row in rows], notes=[])
+
+    # --------------------------------------------------------------------------------------------------------- cells
+    def cells(self, name: Any) -> Sequence[Any]:
+        """Return the values of a column, None where one is missing."""
+        return [None if is_missing(cell) or cell == "" else cell for cell in _as_list(self.column(name))]
+
+    def texts(self, name: Any) -> list[str]:
+        """Return a column as text, empty where a cell is missing."""
+        return [as_text(cell) for cell in _as_list(self.column(name))]
+
+    def ids(self, name: Any, noun: str = "item") -> IdColumn:
+        """Return a column of ids, shape (n,)."""
+        column = self.column(name)
+        try:
+            if not self.is_text:
+                return as_ids(column, f"column {name!r}", self.unit, noun)
+            cells = self.texts(name)
+            if all(cells):
+                # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
+                if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
+                    cells = [cell.removesuffix(".0") for cell in cells]
+                return np.array(cells, dtype=object)
+        except DataError as error:
+            if all(cell is not None for cell in self.cells(name)):
+                raise self.fault(str(error)) from error
+        what = f"{'an' if noun[0] in 'aeio' else 'a'} {noun}{'' if noun in {'label', 'feature'} else ' id'}"
+        empty = [row for row, cell in enumerate(self.cells(name)) if cell is None]
+        raise self.missing(f"{what} is missing", empty, name)
+
+    def refuse_missing(self, name: Any, levels: Sequence[str]) -> None:
+        """Refuse cells of a column of levels that hold none: nothing, or text such as NA."""
+        cells = self.texts(name)
+        empty = [row for row, cell in enumerate(cells) if lacks_number(cell) and cell not in levels]
+        if empty:
+            raise self.missing(f"a level is missing{self._got(name, empty[0])}", empty, name)
+
+    def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
+        """Return a column of numbers, or the difference of a pair of columns, shape (n,)."""
+        if isinstance(name, tuple):
+            return self.numbers(name[0], low, high, meaning) - self.numbers(name[1], low, high, meaning)
+        column = self.column(name)
+        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":  # of numpy
+            values = np.asarray(column, dtype=np.float64)
+            absent = np.isnan(values)
+        else:
+            cells = _as_list(column)
+            absent = np.fromiter((is_missing(cell) or lacks_number(cell) for cell in cells), bool, len(cells))
+            words = {cell.strip().lower() for cell in cells if isinstance(cell, str)}
+            read = _TRUTH.get if words and words <= _TRUTH.keys() | {""} else None
+            values = np.array([number(self.with_point(cell), read) for cell in cells], dtype=np.float64)
+        if absent.any():
+            row = int(np.argmax(absent))
+            raise self.missing(
+                f"a number is missing{_in_brackets(meaning)}{self._got(name, row)}",
+                np.flatnonzero(absent).tolist(),
+                name,
+            )
+        wrong = ~np.isfinite(values) | (values < low) | (values > high)
+        if wrong.any():
+            raise self._number_fault(name, int(np.argmax(wrong)), float(values[np.argmax(wrong)]), low, high, meaning)
+        return values
+
+    def matrix(self, names: Sequence[Any], meaning: str, low: float = -math.inf, high: float = math.inf) -> Array:
+        """Return columns of numbers, shape (n, d); all rows that lack one are named together."""
+        columns, faults = [], []
+        for name in names:
+            try:
+                columns.append(self.numbers(name, low, high, meaning))
+            except MissingCellError as error:
+                faults.append(error)
+        if faults:
+            raise MissingCellError(str(faults[0]), sorted(set().union(*(error.rows for error in faults))))
+        return np.array(columns, dtype=np.float64).T
+
+    def numbers_or_nan(self, name: Any, meaning: str) -> Array:
+        """Return a column of numbers, NaN where a cell is empty, shape (n,)."""
+        cells = _as_list(self.column(name))
+        here = [row for row, cell in enumerate(cells) if not (is_missing(cell) or lacks_number(cell))]
+        values = np.full(self.size, np.nan)
+        values[here] = self.take(here).numbers(name, meaning=meaning) if here else []
+        return values
+
+    def with_point(self, cell: Any) -> Any:
+        """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
+        return with_point(cell) if self.decimal == "," else cell
+
+    def cells_like(self, row: int, name: Any) -> Sequence[Any]:
+        """Return the cells of the column of a cell, as the file has it."""
+        del row
+        return _as_list(self.column(name))
+
+    def _got(self, name: Any, row: int) -> str:
+        cell = _as_list(self.column(name))[row]
+        return f", got {shorten(cell)}" if isinstance(cell, str) and cell.strip() else ""
+
+    def _number_fault(self, name: Any, row: int, value: float, low: float, high: float, meaning: str) -> DataError:
+        """Return what is wrong with a cell that is no number, or none in a range."""
+        cell, more = _as_list(self.column(name))[row], _in_brackets(meaning)
+        if math.isfinite(value):
+            bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
+            return self.fault(f"{value:g} is outside the range {bounds}{more}", row, name)
+        if is_number(self.with_point(cell)):
+            return self.fault(f"expected a finite number{more}, got {shorten(cell)}", row, name)
+        advice, likes = "", self.cells_like(row, name)
+        if self.decimal == "," and is_number(cell):
+            advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
+        elif self.is_text and self.decimal != "," and is_number(with_point(cell)):
+            advice = "; a comma before the decimals is read by --decimal ,"
+        elif 2 * sum(is_number(self.with_point(other)) for other in likes) > len(likes):
+            advice = f"; empty such cells, then {self.leave_out}"
+        return self.fault(f"expected a number{more}, got {shorten(cell)}{advice}", row, name)
+
+
+def complete(columns: Columns, read: Callable[[Columns], Result], missing: str | None) -> tuple[Result, Columns]:
+    """Return what is read, and the rows that it is read from: with missing="drop", those with all needed cells."""
+    if missing not in {None, "raise", "drop"}:
+        raise DataError(f"missing must be 'raise' or 'drop'; got {shorten(missing)}")
+    kept = columns
+    while True:
+        try:
+            return read(kept), kept
+        except MissingCellError as error:
+            if missing != "drop":
+                raise
+            kept = kept.take(sorted(set(range(kept.size)) - set(error.rows)))
+            if not kept.size:
+                raise columns.fault("at least 1 row is required: every row lacks a cell that is read") from error
+
+
+def as_text(cell: Any) -> str:
+    """Return a cell as text, empty where it is missing: 7, 7.0 and "7" are one id, whichever file they stand in."""
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def _in_brackets(meaning: str) -> str:
+    return f" ({meaning})" if meaning else ""
+
+
+def _is_hashable(name: Any) -> bool:
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _as_list(column: Any) -> Sequence[Any]:
+    """Return the values of a column of any frame."""
+    method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
+    return column if method is None else getattr(column, method)()  # type: ignore[no-any-return]
+
+
+def _taken(column: Any, rows: Sequence[int]) -> Any:
+    """Return some rows of a column, of numpy where it is."""
+    if isinstance(column, np.ndarray):
+        return column[np.asarray(rows, dtype=np.int64)]
+    cells = _as_list(column)
+    return [cells[row] for row in rows]

@@ -1,0 +1,108 @@
+"""What is searched of comparisons: the default space of the estimator, as far as the data can answer it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref.cli.tasks.base import Rows, Task
+from skpref.cli.tasks.comparisons import Comparisons, make_task
+from skpref.search.default_spaces import Distributions
+
+optuna = pytest.importorskip("optuna")
+
+RNG = np.random.default_rng(1)
+
+
+def task(
+    n_items: int = 12,
+    n_users: int = 0,
+    max_inducing: int = 500,
+    *,
+    features: bool = False,
+    ties: bool = False,
+    **more: Any,
+) -> Task:
+    """Return a task of so many items and users; the seed is 3."""
+    ids = [f"i{k}" for k in range(n_items)]
+    rows = [[ids[k % n_items], ids[(k + 1) % n_items]] for k in range(max(n_items, n_users))]
+    if n_users:
+        rows = [[f"u{k % n_users}", *row] for k, row in enumerate(rows)]
+        more = {"user": "user", **more}
+    y = np.where(np.arange(len(rows)) % 3, 1.0, 0.5 if ties else 0.0)
+    table = Table(RNG.normal(size=(n_items, 4)), ids) if features else None
+    data = Comparisons(Rows(np.array(rows, dtype=object), y, np.ones(y.size)), table, "here", **more)
+    return make_task(data, 3, max_inducing)
+
+
+TASKS = {
+    "plain": task(),
+    "features": task(120, features=True),
+    "few points": task(5000, features=True, max_inducing=30),
+    "crowd": task(n_users=5, has_sides=False),
+    "ties of a crowd": task(n_users=300, ties=True),
+    "features of a crowd": task(400, 300, 200, features=True),
+}
+
+
+def drawn(made: Task, n: int = 60) -> list[dict[str, Any]]:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    return [Distributions(made.space).suggest(study.ask()) for _ in range(n)]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_first_trial_has_the_parameters_of_the_estimator(name: str) -> None:
+    made = TASKS[name]
+    params = made.estimator.get_params(deep=False)
+    space = Distributions(made.space, params)
+    assert space.default() == {name: params[name] for name in made.space}
+    cls = CrowdGPPL if "crowd" in name else GPPLClassifier
+    plain = cls(random_state=3).get_params(deep=False)
+    changed = {key for key, value in params.items() if value is not plain[key]}
+    assert changed <= {"items", "n_inducing", "n_factors"}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_settings_become_estimators(name: str) -> None:
+    made = TASKS[name]
+    for settings in drawn(made, 10):
+        model = made.build(settings)
+        model._validate_params()
+        assert {key: model.get_params()[key] for key in settings} == settings
+
+
+def test_every_choice_is_drawn_and_bounded() -> None:
+    settings = drawn(TASKS["features"])
+    assert {s["kernel"] for s in settings} > {None, "additive-matern-3/2"}
+    assert {s["optimizer"] for s in settings} == {None, "l-bfgs-b"}
+    assert {s["item_effects"] for s in settings} == {s["order_effect"] for s in settings} == {False, True}
+    assert all(50 <= s["n_inducing"] <= 120 for s in settings)
+    assert all(s["n_inducing"] == 30 for s in drawn(TASKS["few points"]))
+
+
+def test_only_what_the_data_can_answer_is_asked() -> None:
+    plain, crowd, ties = (drawn(TASKS[name]) for name in ("plain", "crowd", "ties of a crowd"))
+    assert not any({"kernel", "n_inducing", "item_effects"} & set(s) for s in [*plain, *crowd])
+    assert all("n_inducing" not in s for s in drawn(task(80, features=True)))  # of few items, all are points
+    assert {s["likelihood"] for s in plain} == {"probit", "logit"}
+    assert {s["likelihood"] for s in ties} == {"probit", "logit", "probit-ties", "logit-ties"}
+    assert {s["order_effect"] for s in ties} == {False, True}
+    assert not any("order_effect" in s for s in crowd)
+    assert {s["n_factors"] for s in crowd} == set(range(6))
+    assert (min(s["n_factors"] for s in ties), max(s["n_factors"] for s in ties)) == (0, 20)
+    assert all(50 <= s["n_inducing"] <= 200 for s in drawn(TASKS["features of a crowd"]))
+
+
+@pytest.mark.parametrize("n_users", [0, 5])
+def test_covariates_are_columns_after_the_ids_and_may_be_left_out(n_users: int) -> None:
+    made = task(n_users=n_users, covariates=("home", "long"))
+    first = bool(n_users) + 2
+    assert made.space["covariates"] == [{"home": first, "long": first + 1}, None]
+    assert {str(made.build(s).covariates) for s in drawn(made)} == {str(made.space["covariates"][0]), "None"}
+    assert made.variants({"likelihood": "logit"}) == {
+        "without home and long": {"likelihood": "logit", "covariates": None}
+    }
+    assert made.variants({"covariates": None}) == TASKS["plain"].variants({}) == {}
