@@ -12,7 +12,7 @@ from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import OnCluster, check_collection, is_collection, refuse_moments, with_parameters_of
 from skpref.dask.rows import PartitionRows
 from skpref.data.rating_shards import rating_columns, read_rating_shard
-from skpref.data.shards import located
+from skpref.data.shards import located, with_shared_ids
 from skpref.exceptions import DataError
 from skpref.factorization.m3f import GibbsM3F
 
@@ -94,7 +94,7 @@ class DaskGibbsM3F(OnCluster, GibbsM3F):
             del source
             ids: dict[Any, Any] = {}
             with closing(shards):
-                self._fit_shards(shards, [summary.sharing(ids) for summary in summaries], rows, columns)
+                self._fit_shards(shards, [with_shared_ids(summary, ids) for summary in summaries], rows, columns)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
@@ -146,7 +146,7 @@ class _Where(NamedTuple):
     leave_out: str = LEAVE_OUT  # how to leave rows of a named column out
 
     def missing(self, row: int | str) -> str:
-        advice = f"; {self.leave_out}" if self.name.startswith("column ") else ""
+        advice = f"; {self.leave_out}" if self.leave_out and self.name.startswith("column ") else ""
         return f"missing {self.kind} id in {self.noun} {row} of {self.name}{advice}"
 
     def fraction(self, value: str, row: int | str) -> str:
@@ -175,6 +175,7 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
 
 def _arrow_encoding(column: Any) -> tuple[nw.Series[Any], NDArray[np.int64]]:  # of pyarrow
     """Return the distinct values of an array of pyarrow, and the place of each row's among them."""
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     codes, distinct = encoded.indices.to_numpy(), cast("nw.Series[Any]", as_series(encoded.dictionary))
     present = np.bincount(codes, minlength=len(distinct)) > 0  # some categories may not occur
@@ -311,71 +312,52 @@ def _kind_of(held: type) -> str:
 
 def read_pairs(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs of item ids into two columns."""
-    left, right = (as_ids(column, label) for column, label in _columns(X, name, _PAIRS))
+    left, right = _read_columns(X, name, _PAIRS)
     return left, right
 
 
 def read_triples(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
     """Split triples (user, left item, right item) into three columns of ids."""
-    user, left, right = _columns(X, name, _TRIPLES)
-    return as_ids(*user, kind="user"), as_ids(*left), as_ids(*right)
+    user, left, right = _read_columns(X, name, _TRIPLES)
+    return user, left, right
 
 
 def read_rated(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs (user, item) of ratings into two columns of ids."""
-    user, item = _columns(X, name, _RATED)
-    return as_ids(*user, "rating", "user"), as_ids(*item, "rating", "item")
+    user, item = _read_columns(X, name, _RATED)
+    return user, item
 
 
 class _Layout(NamedTuple):
     """The columns of an array of comparisons or ratings, for checks and messages."""
 
     roles: tuple[str, ...]  # what the columns are
-    shape: str
-    noun: str  # what sparse input should have been
-    row: str  # what a row holds
-    text: str  # what the columns hold
+    rows: str
     entry: str = "comparison"  # what a row is
     advice: str = "Sparse features belong in a Table"
 
     @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.roles)
+    def shape(self) -> str:
+        """The shape that is wanted."""
+        return f"(n_{self.rows}, {len(self.roles)})"
 
 
-_PAIRS = _Layout(
-    ("left", "right"),
-    "(n_pairs, 2)",
-    "two columns of item ids",
-    "the ids of its left and right item",
-    ": the ids of the left and of the right item",
-)
-_TRIPLES = _Layout(
-    ("user", "left", "right"),
-    "(n_comparisons, 3)",
-    "three columns of ids",
-    "the ids of its user, left and right item",
-    ": user, left, right",
-)
-_RATED = _Layout(
-    ("user", "item"),
-    "(n_ratings, 2)",
-    "two columns of ids",
-    "the ids of its user and of the item rated",
-    ": the ids of the user and of the item",
-    "rating",
-    "skpref.data.from_matrix converts a matrix of ratings",
-)
+_PAIRS = _Layout(("left", "right"), "pairs")
+_TRIPLES = _Layout(("user", "left", "right"), "comparisons")
+_RATED = _Layout(("user", "item"), "ratings", "rating", "skpref.data.from_matrix converts a matrix of ratings")
 
 
-def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # any array-like
-    """Return the columns, each with its name for messages: X['left'] of a data frame, else X[:, 0]."""
-    columns = _values_of_columns(X, name, layout)
-    labels = column_names(X) or range(layout.width)
-    refuse_other_roles(dict(zip(layout.roles, labels, strict=True)), name)
+def _read_columns(X: Any, name: str, layout: _Layout) -> list[IdColumn]:  # any array-like
+    """Return columns of ids; messages call them X['left'] of a data frame, else X[:, 0]."""
+    columns = _columns(X, name, layout)
+    labels = column_names(X) or range(len(columns))
+    roles = dict(zip(layout.roles, labels, strict=True))
+    refuse_other_roles(roles, name)
     text = "{}[{}]" if hasattr(X, "columns") else "{}[:, {}]"
-    return [(column, text.format(name, shorten(label))) for column, label in zip(columns, labels, strict=True)]
+    return [
+        as_ids(column, text.format(name, shorten(label)), layout.entry, "user" if role == "user" else "item")
+        for column, (role, label) in zip(columns, roles.items(), strict=True)
+    ]
 
 
 def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Container[str] | None = None) -> None:
@@ -391,59 +373,44 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
             )
 
 
-def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
+def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
     refuse_collection(X, name)
     refuse_repeated_columns(X, name)
     if sparse.issparse(X):
         raise TypeError(
-            f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"
+            f"Sparse data was passed for {name}, but dense data is required: {len(layout.roles)} columns of ids. "
+            f"{layout.advice}"
         )
-    if isinstance(X, list | tuple):
-        return _columns_of_rows(X, name, layout)
     if (frame := as_frame(X)) is not None:
         _check_shape(frame.shape, name, layout)
         return [column.to_native() for column in frame.iter_columns()]
-    rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-    if rows.ndim < 2:
-        _refuse_dimension(rows, name, layout)
+    if isinstance(X, list | tuple) and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, X))):
+        widths = list(map(len, X)) or [len(layout.roles)]
+        row = next((row for row, width in enumerate(widths) if width != len(layout.roles)), 0)
+        _check_shape((len(X), widths[row]), name, layout, f" in row {row}" if len(set(widths)) > 1 else "")
+        return [[cells[column] for cells in X] for column in range(len(layout.roles))]
+    rows = X if isinstance(X, np.ma.MaskedArray) else objects(X) if isinstance(X, list | tuple) else np.asarray(X)
     _check_shape(rows.shape, name, layout)
-    return [rows[:, column] for column in range(layout.width)]
-
-
-def _columns_of_rows(rows: Sequence[Any], name: str, layout: _Layout) -> list[Any]:
-    for kind in set(map(type, rows)):
-        if not issubclass(kind, list | tuple | np.ndarray):
-            _refuse_dimension(objects(rows), name, layout)
-    widths = set(map(len, rows))
-    if widths != {layout.width}:
-        at = next((i for i, row in enumerate(rows) if len(row) != layout.width), 0)
-        width = len(rows[at]) if rows else layout.width
-        _check_shape((len(rows), width), name, layout, f" in row {at}" if len(widths) > 1 else "")
-    return [[row[column] for row in rows] for column in range(layout.width)]
-
-
-def _refuse_dimension(values: NDArray[Any], name: str, layout: _Layout) -> NoReturn:
-    got = "1D array" if values.ndim else "scalar array"
-    raise DataError(
-        f"Expected 2D array, got {got} instead: {name} must have the shape {layout.shape}, one row per "
-        f"{layout.entry} with {layout.row}"
-    )
+    return [rows[:, column] for column in range(rows.shape[1])]
 
 
 def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str = "") -> None:
-    if len(shape) > 2:
+    wanted = f"{layout.shape}: {', '.join(layout.roles)}"
+    if len(shape) < 2:
+        got = f"{len(shape)}D" if shape else "scalar"
         raise DataError(
-            f"Found array with dim {len(shape)}, while dim <= 2 is required: expected shape {layout.shape} for {name}"
+            f"Expected 2D array, got {got} array instead: {name} must have the shape {layout.shape}, one row per "
+            f"{layout.entry} with the ids of its {', '.join(layout.roles)}"
         )
+    if len(shape) > 2:
+        raise DataError(f"Found array with dim {len(shape)}, while dim <= 2 is required: expected shape {wanted}")
     if shape[0] == 0:
         raise DataError(
             f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
             f"at least 1 {layout.entry} is required"
         )
-    if shape[1] != layout.width:
-        raise DataError(
-            f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {layout.shape}{layout.text}"
-        )
+    if shape[1] != len(layout.roles):
+        raise DataError(f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {wanted}")
 
 
 # --------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from skpref._checks import is_count, require
 from skpref.data.ids import as_ids, shorten
 from skpref.data.ratings import encoded_ratings, enough_levels
-from skpref.data.shards import column_values, located, runs_of_rows, shared_ids
+from skpref.data.shards import check_names, column_values, read_runs
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -59,10 +59,6 @@ class RatingSummary(NamedTuple):
     def n_rows(self) -> int:
         """Number of rows of positive weight."""
         return int(self.user_counts.sum())
-
-    def sharing(self, ids: dict[Any, Any]) -> RatingSummary:
-        """Return a summary whose strings are those of `ids`, to which new ones are added."""
-        return self._replace(users=shared_ids(self.users, ids), items=shared_ids(self.items, ids))
 
 
 class RatingRows(NamedTuple):
@@ -153,16 +149,7 @@ def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:
 
 def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
     """Return columns that a collection has."""
-    for parameter, name in zip(("user", "item", "y", "sample_weight"), columns, strict=True):
-        if name is not None and not isinstance(name, str):
-            raise DataError(
-                f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
-            )
-        if name is not None and name not in names:
-            raise DataError(
-                f"there is no column {name!r} in X, which has the columns {', '.join(map(str, names[:20]))}; name the "
-                "columns by user= and item= of the estimator and y= and sample_weight= of fit"
-            )
+    check_names(names, dict(zip(("user", "item", "y", "sample_weight"), columns, strict=True)))
     named = [name for name in columns if name is not None]
     if len({*named}) < len(named):
         raise DataError(f"user, item, y and sample_weight must be different columns of X; got {', '.join(named)}")
@@ -170,13 +157,11 @@ def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
 
 
 def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:
-    """Yield summary and ratings of runs of about a million rows of a dataset of pyarrow."""
-    start = 0
-    for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
+    """Return an iterator over summary and ratings of runs of about a million rows of a dataset of pyarrow."""
+
+    def read(table: Any, start: int) -> Any:  # of pyarrow
         y = table[columns.y].to_pandas()  # of which the categories are known
         weight = None if columns.weight is None else column_values(table[columns.weight])
-        try:
-            yield read_rating_shard(table[columns.user], table[columns.item], y, weight, levels, start)
-        except ValueError as error:
-            raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
-        start += len(table)
+        return read_rating_shard(table[columns.user], table[columns.item], y, weight, levels, start)
+
+    return read_runs(dataset, columns, read)

@@ -20,7 +20,6 @@ from skpref.data.shards import (
     is_stored,
     located,
     runs_of_rows,
-    shared_ids,
     shared_schema,
     stored_names,
     without_repeats,
@@ -174,11 +173,6 @@ class RowSummary(NamedTuple):
     label_weights: Array | None = None  # total of each distinct target, of a classifier
     orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
 
-    def sharing(self, known: Sequence[dict[Any, Any]]) -> RowSummary:
-        """Return a summary that keeps the known strings of each column and adds new ones."""
-        columns = [None if ids is None else shared_ids(ids, own) for ids, own in zip(self.ids, known, strict=True)]
-        return self._replace(ids=columns)
-
 
 class RowShard(NamedTuple):
     """Rows of a shard, by the numbers of its summary."""
@@ -295,7 +289,7 @@ def _read(
     squares = 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
-            column = as_ids(table[name], f"column {name!r}", "row", name)
+            column = as_ids(table[name], f"column {name!r}", "row", name, leave_out="")
             own, place = numbered(column if weight.size == column.size else column[used])
             ids.append(own)
             places.append(place)

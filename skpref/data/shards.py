@@ -17,7 +17,7 @@ from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -124,17 +124,17 @@ def read_shard(
     return summary, merged
 
 
-def with_shared_ids(summary: ShardSummary, ids: dict[Any, Any]) -> ShardSummary:
+def with_shared_ids(summary: Any, ids: dict[Any, Any]) -> Any:  # a summary of a shard
     """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
-    users = None if summary.users is None else shared_ids(summary.users, ids)
-    return summary._replace(ids=shared_ids(summary.ids, ids), users=users)
+    return type(summary)(*(_shared(value, ids) for value in summary))
 
 
-def shared_ids(column: IdColumn, ids: dict[Any, Any]) -> IdColumn:
-    """Return a column whose strings are those of `ids`, to which new ones are added."""
-    if column.dtype != object:
-        return column
-    return objects([ids.setdefault(value, value) for value in column.tolist()])
+def _shared(value: Any, ids: dict[Any, Any]) -> Any:  # a field of a summary
+    if isinstance(value, list):
+        return [_shared(column, ids) for column in value]
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return value
+    return objects([ids.setdefault(one, one) for one in value.tolist()])
 
 
 def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
@@ -187,27 +187,42 @@ def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     return stored
 
 
+def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
+    """Refuse what is no name of a column of X, which is not in memory; the keys are what the columns are."""
+    for parameter, name in columns.items():
+        if name is not None and not isinstance(name, str):
+            kind = type(name).__name__
+            raise DataError(f"{parameter} must be the name of a column of X, which is not in memory; got {kind}")
+        if name is not None and name not in names:
+            listed = ", ".join(map(str, names[:20]))
+            raise DataError(
+                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
+            )
+
+
 def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named: bool) -> ShardColumns:
     """Return the columns that a dataset has; labels may be missing unless they were asked for by name."""
-    wanted = [name for name in columns if name is not None and (name != columns.y or labels_are_named)]
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise DataError(
-            f"there is no column {missing[0]!r} in X, which has the columns {', '.join(map(str, names[:20]))}; name "
-            "the columns by left=, right= and weight= of the estimator and y= of fit"
-        )
+    check_names(names, columns._asdict() | ({} if labels_are_named else {"y": None}))
     return columns if columns.y in names else columns._replace(y=None)
 
 
 def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:
-    """Yield summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
-    start = 0
-    for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
-        left, right = table[columns.left], table[columns.right]
+    """Return an iterator over summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
+
+    def read(table: Any, _: int) -> Any:  # of pyarrow
         y, weight = (None if name is None else column_values(table[name]) for name in (columns.y, columns.weight))
         user = None if columns.user is None else table[columns.user]
+        return read_shard(table[columns.left], table[columns.right], y, weight, options, user)
+
+    return read_runs(dataset, columns, read)
+
+
+def read_runs(dataset: Any, columns: Iterable[str | None], read: Callable[[Any, int], Any]) -> Iterator[Any]:
+    """Yield what is read of runs of about a million rows of a dataset and the number of their first row."""
+    start = 0
+    for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
         try:
-            yield read_shard(left, right, y, weight, options, user)
+            yield read(table, start)
         except ValueError as error:
             raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
         start += len(table)
@@ -215,14 +230,7 @@ def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -
 
 def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # checked here
     """Return the names of the columns other than those of targets and weights."""
-    for parameter, name in (("y", y), ("sample_weight", weight)):
-        if name is not None and not isinstance(name, str):
-            raise DataError(f"{parameter} must be the name of a column of X; got {type(name).__name__}")
-        if name is not None and name not in names:
-            listed = ", ".join(map(str, names[:20]))
-            raise DataError(
-                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
-            )
+    check_names(names, {"y": y, "sample_weight": weight})
     features = [name for name in names if name not in {y, weight}]
     if not features:
         raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")

@@ -14,7 +14,7 @@ from skpref._estimator import precision, unchanged_on_failure
 from skpref._validation import column_names
 from skpref.data import Ratings, Vocabulary
 from skpref.data.rating_shards import RatingColumns, levels_of_all, rating_columns, rating_shards
-from skpref.data.shards import is_stored, open_dataset, without_repeats
+from skpref.data.shards import is_stored, open_dataset, with_shared_ids, without_repeats
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
@@ -282,7 +282,7 @@ class GibbsM3F(MaxMarginFactorization):
             ids: dict[Any, Any] = {}
             with closing(OnDisk()) as shards:
                 for summary, ratings in rating_shards(dataset, columns, levels):
-                    summaries.append(summary.sharing(ids))
+                    summaries.append(with_shared_ids(summary, ids))
                     rows.append(shards.store(ratings))
                 self._fit_shards(shards, summaries, rows, columns)
         return self

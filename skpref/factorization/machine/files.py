@@ -19,7 +19,7 @@ from skpref._compiled.jit import limited_threads
 from skpref._math.random import as_generator
 from skpref._validation import check_array
 from skpref.data.row_shards import ColumnDesign, design_of_shards, row_shards
-from skpref.data.shards import is_stored, open_dataset
+from skpref.data.shards import is_stored, open_dataset, with_shared_ids
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import FMBase, checked_features
 from skpref.factorization.machine.fit import ascend
@@ -85,8 +85,8 @@ class FMFiles(FMBase):
 
     def _fit_shards(self, shards: Shards, read: Iterable[tuple[RowSummary, Any]], columns: RowColumns) -> Self:
         """Fit to rows in shards: summaries of them, and handles."""
-        strings: list[dict[Any, Any]] = [{} for _ in columns.names]
-        with_rows = [(summary.sharing(strings), handle) for summary, handle in read if summary.n_rows]
+        strings: dict[Any, Any] = {}
+        with_rows = [(with_shared_ids(summary, strings), handle) for summary, handle in read if summary.n_rows]
         summaries, rows = (list(column) for column in zip(*with_rows, strict=True)) if with_rows else ([], [])
         with_rows.clear()
         design, places = design_of_shards(columns, summaries)

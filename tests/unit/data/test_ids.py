@@ -455,7 +455,7 @@ def test_row_5_triples_not_two_dimensional(X):
 def test_triples_of_three_dimensions_and_sparse():
     with pytest.raises(DataError, match=r"Found array with dim 3.*expected shape \(n_comparisons, 3\)"):
         read_triples(np.zeros((2, 3, 2)))
-    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required: three columns"):
+    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required: 3 columns"):
         read_triples(sparse.csr_array(np.ones((2, 3))))
 
 
@@ -729,3 +729,10 @@ def test_columns_of_the_same_items_are_of_one_kind():
         "ids of the same items must be of one kind: in X, one column holds strings such as 'tea', another integers "
         "such as 3; convert one of them, for example with astype(str) or astype(int)"
     )
+
+
+def test_a_column_of_pandas_in_several_chunks():
+    pd = pytest.importorskip("pandas")
+    column = pd.concat([pd.Series(["b", "a"]), pd.Series(["b", "c"])])
+    assert as_ids(column).tolist() == ["b", "a", "b", "c"]
+    assert Vocabulary.from_columns(column).encode(column).tolist() == [1, 0, 1, 2]

@@ -190,9 +190,9 @@ def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
     for arguments, message in (
         (
             (stored(FRAME), "star"),
-            "no column 'star' in X, which has the columns user, item, y, times; name the columns",
+            "no column 'star' in X, which has the columns user, item, y, times; name it by y=",
         ),
-        ((stored(FRAME), FRAME.y), "y must be the name of a column where X is not in memory; got Series"),
+        ((stored(FRAME), FRAME.y), "y must be the name of a column of X, which is not in memory; got Series"),
         ((stored(FRAME.drop(columns="user")),), "there is no column 'user' in X"),
         ((stored(FRAME.iloc[:0]),), r"Found array with 0 sample\(s\).*no ratings"),
         ((tmp_path / "nowhere",), "which is no Parquet file and no folder of them: .*nowhere"),

@@ -132,7 +132,7 @@ def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path: Path) 
             "no column 'prices' in X, which has the columns a, price, b, times; name it by y=",
         ),
         ({}, "price", "time", "there is no column 'time' in X.*name it by sample_weight="),
-        ({}, TABLE.price, None, "y must be the name of a column of X; got Series"),
+        ({}, TABLE.price, None, "y must be the name of a column of X, which is not in memory; got Series"),
         ({}, None, None, "there is no column 'y' in X"),
     ],
 )
