@@ -451,7 +451,8 @@ def from_rankings(
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each ranking, with `columns`, `item_ranks` or `item_ratings`; or one row for each item of a ranking, with `by`.
+        One row for each ranking, with `columns`, `item_ranks` or `item_ratings`; or one row for each item of a ranking,
+        with `by`.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
     item_ranks : sequence of str, or dict of str to id, default=None

@@ -81,7 +81,10 @@ def test_columns_are_checked_by_name() -> None:
     columns = RatingColumns("user", "item", "stars", "times")
     assert rating_columns(names, columns) == columns
     for wrong, message in (
-        (columns._replace(y="star"), "no column 'star' in X, which has the columns user, item, stars, times; name it by y="),
+        (
+            columns._replace(y="star"),
+            "no column 'star' in X, which has the columns user, item, stars, times; name it by",
+        ),
         (columns._replace(item="user"), "must be different columns of X; got user, user, stars, times"),
         (columns._replace(weight=np.ones(3)), "sample_weight must be the name of a column .* got ndarray"),
     ):
