@@ -49,17 +49,30 @@ def machine(kind, y, **params):
     return make_pipeline(design, last).fit(PAIRS, y[KNOWN].ravel())
 
 
-MODELS = {
-    "classifier": machine(VariationalFMClassifier, LIKES),
-    "regressor": machine(VariationalFM, Z),
-    "levels": machine(VariationalFMOrdinal, LEVELS, inference="variational"),
-    "drawn levels": machine(VariationalFMOrdinal, LEVELS, inference="gibbs", n_sweeps=60, burn_in=20),
-    "ratings": GibbsM3F(4, C=0.2, n_sweeps=40, burn_in=15, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
-    "features": GibbsIPM3F(C=0.3, n_sweeps=30, burn_in=10, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
-    "pairs": GPPLClassifier().fit(OF_TWO, CROWD.y),
-    "pairs in order": GPPLClassifier(CROWD.table, order_effect=True, likelihood="probit-ties").fit(OF_TWO, CROWD.y),
-    "crowd": CrowdGPPL(n_factors=2, random_state=0).fit(CROWD.comparisons, CROWD.y),
+FITS = {
+    "classifier": lambda: machine(VariationalFMClassifier, LIKES),
+    "regressor": lambda: machine(VariationalFM, Z),
+    "levels": lambda: machine(VariationalFMOrdinal, LEVELS, inference="variational"),
+    "drawn levels": lambda: machine(VariationalFMOrdinal, LEVELS, inference="gibbs", n_sweeps=60, burn_in=20),
+    "ratings": lambda: GibbsM3F(4, C=0.2, n_sweeps=40, burn_in=15, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "features": lambda: GibbsIPM3F(C=0.3, n_sweeps=30, burn_in=10, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "pairs": lambda: GPPLClassifier().fit(OF_TWO, CROWD.y),
+    "pairs in order": lambda: GPPLClassifier(CROWD.table, order_effect=True, likelihood="probit-ties").fit(
+        OF_TWO, CROWD.y
+    ),
+    "crowd": lambda: CrowdGPPL(n_factors=2, random_state=0).fit(CROWD.comparisons, CROWD.y),
 }
+
+
+class Models(dict):
+    """Models by name, each fitted when a test first asks for it."""
+
+    def __missing__(self, name):
+        self[name] = FITS[name]()
+        return self[name]
+
+
+MODELS = Models()
 ANSWER = {"classifier": 1, "regressor": 2.5, "pairs": 1, "pairs in order": 0.5, "crowd": 0}
 ANSWER |= dict.fromkeys(("levels", "drawn levels", "ratings", "features"), 4)
 TWO_ANSWERS = {"classifier", "pairs", "crowd"}
@@ -70,7 +83,7 @@ def truth(name):
 
 
 # ------------------------------------------------------------------------------------------------------------- sessions
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_model_can_be_asked_for(name, strategy):
     model, before = MODELS[name], pickle.dumps(MODELS[name])
@@ -488,7 +501,7 @@ def asked_and_told(name, n=3):
     return session.tell({int(row): ANSWER[name] for row in session.ask(n)[:2]})
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", FITS)
 def test_a_session_resumes_from_a_pickle_and_from_a_file(name, tmp_path):
     session = asked_and_told(name)
     session.save(tmp_path / "session.json")
@@ -544,7 +557,7 @@ def test_files_that_are_no_sessions_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", FITS)
 def test_answers_are_corrected_and_undone(name):
     other = {"classifier": 0, "regressor": -1.0, "ratings": 1, "features": 1, "pairs": 0.5, "pairs in order": 1}.get(
         name, 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import replace
 
@@ -22,35 +23,41 @@ from skpref.factorization.machine.moves import ChainProblem, balanced, scaled, s
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 from skpref.likelihoods import OrdinalProbit
-from tests.unit.factorization.test_fm_ordinal import FITTED, X, Y
+from tests.unit.factorization.test_fm_ordinal import X, Y, fitted_machine
 
 SHORT = VariationalFMOrdinal(2, inference="gibbs", n_sweeps=20, burn_in=5, random_state=0)
-DRAWN = clone(SHORT).set_params(n_sweeps=200).fit(X, Y)
+
+
+@functools.cache
+def drawn_machine():
+    """Draw once, when a test first asks for it."""
+    return clone(SHORT).set_params(n_sweeps=200).fit(X, Y)
 
 
 def test_probabilities_are_near_those_of_the_variational_fit_and_less_certain() -> None:
-    p = DRAWN.predict_proba(X)
+    p = drawn_machine().predict_proba(X)
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
-    assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in DRAWN.classes_], atol=0.03)
-    assert np.corrcoef(p[:, 3], FITTED.predict_proba(X)[:, 3])[0, 1] > 0.95
-    assert np.median(DRAWN.latent_mean_and_variance(X)[1] / FITTED.latent_mean_and_variance(X)[1]) > 1.5
+    assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in drawn_machine().classes_], atol=0.03)
+    assert np.corrcoef(p[:, 3], fitted_machine().predict_proba(X)[:, 3])[0, 1] > 0.95
+    variances = [model.latent_mean_and_variance(X)[1] for model in (drawn_machine(), fitted_machine())]
+    assert np.median(variances[0] / variances[1]) > 1.5
 
 
 def test_covariance_and_draws_are_those_of_the_moments() -> None:
-    variance = DRAWN.latent_mean_and_variance(X[:4])[1]
-    assert_allclose(np.diag(DRAWN.latent_covariance(X[:4])), variance, rtol=1e-10)
-    assert DRAWN.latent_covariance(X[:1]).shape == (1, 1)
-    draws = DRAWN.sample_y(X[:3], 4000)
-    shares = np.stack([(draws == level).mean(axis=1) for level in DRAWN.classes_], axis=1)
-    assert_allclose(shares, DRAWN.predict_proba(X[:3]), atol=0.05)
+    variance = drawn_machine().latent_mean_and_variance(X[:4])[1]
+    assert_allclose(np.diag(drawn_machine().latent_covariance(X[:4])), variance, rtol=1e-10)
+    assert drawn_machine().latent_covariance(X[:1]).shape == (1, 1)
+    draws = drawn_machine().sample_y(X[:3], 4000)
+    shares = np.stack([(draws == level).mean(axis=1) for level in drawn_machine().classes_], axis=1)
+    assert_allclose(shares, drawn_machine().predict_proba(X[:3]), atol=0.05)
 
 
 def test_attributes_are_means_over_the_draws() -> None:
-    theta = DRAWN.posterior_.sampled.theta
+    theta = drawn_machine().posterior_.sampled.theta
     assert theta.shape == (195, 50, 3)
-    assert_allclose(DRAWN.weights_, theta[..., 0].mean(axis=0), rtol=1e-5)
-    assert DRAWN.thresholds_.size == 3
-    assert np.all(np.diff(DRAWN.thresholds_) > 0.0)
+    assert_allclose(drawn_machine().weights_, theta[..., 0].mean(axis=0), rtol=1e-5)
+    assert drawn_machine().thresholds_.size == 3
+    assert np.all(np.diff(drawn_machine().thresholds_) > 0.0)
 
 
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads() -> None:
@@ -115,20 +122,20 @@ def test_a_callback_stops_the_chain() -> None:
 
 def test_diagnostics_are_of_the_log_likelihood_after_burn_in(tmp_path) -> None:
     # Thresholds are drawn in sweeps 1, 4, .., 199, of which 7 is the first after burn-in.
-    assert DRAWN.log_likelihoods_.shape == (65,)
-    assert np.all(DRAWN.log_likelihoods_ < 0.0)
-    assert DRAWN.r_hat_ == gibbs.split_rhat(DRAWN.log_likelihoods_[None])
-    assert 1.0 < DRAWN.effective_sample_size_ < 130.0
-    save(DRAWN, tmp_path / "model.skpref")
-    assert load(tmp_path / "model.skpref").r_hat_ == DRAWN.r_hat_
-    assert np.isnan([FITTED.r_hat_, FITTED.effective_sample_size_]).all()
-    assert FITTED.log_likelihoods_.size == 0
+    assert drawn_machine().log_likelihoods_.shape == (65,)
+    assert np.all(drawn_machine().log_likelihoods_ < 0.0)
+    assert drawn_machine().r_hat_ == gibbs.split_rhat(drawn_machine().log_likelihoods_[None])
+    assert 1.0 < drawn_machine().effective_sample_size_ < 130.0
+    save(drawn_machine(), tmp_path / "model.skpref")
+    assert load(tmp_path / "model.skpref").r_hat_ == drawn_machine().r_hat_
+    assert np.isnan([fitted_machine().r_hat_, fitted_machine().effective_sample_size_]).all()
+    assert fitted_machine().log_likelihoods_.size == 0
 
 
 def test_a_chain_that_still_drifts_is_warned_of() -> None:
     def warned(trace: np.ndarray) -> None:
-        sampled = replace(DRAWN.posterior_.sampled, log_likelihoods=trace)
-        warn_not_stationary(replace(DRAWN.posterior_, sampled=sampled), "VariationalFMOrdinal")
+        sampled = replace(drawn_machine().posterior_.sampled, log_likelihoods=trace)
+        warn_not_stationary(replace(drawn_machine().posterior_, sampled=sampled), "VariationalFMOrdinal")
 
     with pytest.warns(ConvergenceWarning, match=r"VariationalFMOrdinal is not stationary: .* above 1\.\d\d. Increase"):
         warned(np.arange(400.0))
@@ -138,7 +145,7 @@ def test_a_chain_that_still_drifts_is_warned_of() -> None:
         warnings.simplefilter("error")
         warned(np.random.default_rng(0).standard_normal(400))
         warned(np.arange(3.0))  # too few to say
-        warn_not_stationary(FITTED.posterior_, "VariationalFMOrdinal")
+        warn_not_stationary(fitted_machine().posterior_, "VariationalFMOrdinal")
 
 
 def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) -> None:
@@ -201,7 +208,7 @@ def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> N
 def test_priors_are_learnt_on_request() -> None:
     fixed = clone(SHORT).set_params(learn_priors=False).fit(X, Y)
     assert all(np.all(prior["factor_stds"] == 1.0) for prior in fixed.group_priors_.values())
-    first, drawn = DRAWN.posterior_.last.prior, DRAWN.posterior_.machine.prior
+    first, drawn = drawn_machine().posterior_.last.prior, drawn_machine().posterior_.machine.prior
     assert_allclose(first.nu[:, 1:], drawn.nu[:, 1:], rtol=1e-12)
     multiple = drawn.lam[:, 1:] / first.lam[:, 1:]
     assert_allclose(multiple, np.tile(multiple[:, :1], 2), rtol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import product
 from typing import Any
 
@@ -29,18 +30,23 @@ def simulated(n_users: int = 30, n_items: int = 20, share: float = 0.6, seed: in
 
 
 X, Y = simulated()
-FITTED = VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, Y)
+
+
+@functools.cache
+def fitted_machine():
+    """Fit once, when a test first asks for it."""
+    return VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, Y)
 
 
 def test_the_bound_never_falls_and_the_fit_converges() -> None:
-    assert FITTED.converged_
-    assert np.all(np.diff(FITTED.lower_bounds_) >= 0.0)
+    assert fitted_machine().converged_
+    assert np.all(np.diff(fitted_machine().lower_bounds_) >= 0.0)
 
 
 def test_probabilities_add_up_to_the_frequencies() -> None:
-    p = FITTED.predict_proba(X)
+    p = fitted_machine().predict_proba(X)
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
-    assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in FITTED.classes_], atol=0.02)
+    assert_allclose(p.mean(axis=0), [np.mean(level == Y) for level in fitted_machine().classes_], atol=0.02)
 
 
 def test_new_ratings_are_predicted_better_than_by_the_frequencies() -> None:
@@ -54,31 +60,31 @@ def test_new_ratings_are_predicted_better_than_by_the_frequencies() -> None:
 
 
 def test_predictions_are_the_median_or_the_mode() -> None:
-    p = FITTED.predict_proba(X)
+    p = fitted_machine().predict_proba(X)
     median = (np.cumsum(p, axis=1) >= 0.5).argmax(axis=1)
-    assert np.array_equal(FITTED.predict(X, loss="absolute"), FITTED.classes_[median])
-    assert np.array_equal(FITTED.predict(X), FITTED.classes_[p.argmax(axis=1)])
+    assert np.array_equal(fitted_machine().predict(X, loss="absolute"), fitted_machine().classes_[median])
+    assert np.array_equal(fitted_machine().predict(X), fitted_machine().classes_[p.argmax(axis=1)])
     with pytest.raises(DataError, match="loss must be 'zero-one' or 'absolute'; got 'mean'"):
-        FITTED.predict(X, loss="mean")
+        fitted_machine().predict(X, loss="mean")
 
 
 def test_levels_have_no_distances() -> None:
     other = VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, np.array([0, -3, 0, 10, 0, 100])[Y])
-    assert np.array_equal(other.predict_proba(X), FITTED.predict_proba(X))
+    assert np.array_equal(other.predict_proba(X), fitted_machine().predict_proba(X))
 
 
 def test_half_stars_are_levels_and_measurements_are_not() -> None:
     half = VariationalFMOrdinal(2, inference="variational", random_state=0).fit(X, 0.5 * Y)
     assert half.classes_.tolist() == [0.5, 1.0, 1.5, 2.5]
-    assert np.array_equal(half.predict_proba(X), FITTED.predict_proba(X))
+    assert np.array_equal(half.predict_proba(X), fitted_machine().predict_proba(X))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         VariationalFMOrdinal(2).fit(X, np.linspace(0.0, 1.0, Y.size))
 
 
 def test_draws_have_the_predicted_frequencies() -> None:
-    draws = FITTED.sample_y(X[:3], 4000)
-    shares = np.stack([(draws == level).mean(axis=1) for level in FITTED.classes_], axis=1)
-    assert_allclose(shares, FITTED.predict_proba(X[:3]), atol=0.05)
+    draws = fitted_machine().sample_y(X[:3], 4000)
+    shares = np.stack([(draws == level).mean(axis=1) for level in fitted_machine().classes_], axis=1)
+    assert_allclose(shares, fitted_machine().predict_proba(X[:3]), atol=0.05)
 
 
 def test_a_weight_is_a_number_of_copies() -> None:
@@ -136,8 +142,8 @@ def test_early_stopping_and_a_warm_start() -> None:
     model = VariationalFMOrdinal(2, early_stopping=True, random_state=0).fit(X, Y)
     assert 0.0 < model.validation_losses_.min() < np.log(4.0)
     again = VariationalFMOrdinal(2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
-    assert again.n_iter_ < FITTED.n_iter_
-    assert_allclose(again.lower_bound_, FITTED.lower_bound_, rtol=1e-3)
+    assert again.n_iter_ < fitted_machine().n_iter_
+    assert_allclose(again.lower_bound_, fitted_machine().lower_bound_, rtol=1e-3)
 
 
 def test_a_row_of_zeros_is_warned_of() -> None:
@@ -196,7 +202,7 @@ def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib() -> 
 
 def test_draws_are_those_of_the_posterior_and_of_the_noise() -> None:
     """The same draws by the formulas, number by number."""
-    ordinal, regressor = FITTED, VariationalFM(1, n_epochs=5, random_state=0).fit(X, Y)
+    ordinal, regressor = fitted_machine(), VariationalFM(1, n_epochs=5, random_state=0).fit(X, Y)
     classifier = VariationalFMClassifier(1, n_epochs=5, random_state=0).fit(X, Y > 2)
     rows = X[:40]
     for model in (ordinal, regressor, classifier):
