@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skpref._validation import column_names
+from skpref._validation import column_names, refuse_collection
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
@@ -585,6 +585,7 @@ def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str,
 
 def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     """Return what `fit` takes of comparisons with these roles."""
+    refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
     rows = read(frame, roles, missing)

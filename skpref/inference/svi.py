@@ -399,7 +399,7 @@ def _move_level(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     slope = float(sites.gradient @ z - follow @ (prior * block.mean))
     # The curvature is 0 where every rate underflows, and then tells nothing of the length of the step.
     curvature = float(sites.weight @ z**2 + follow @ (prior * follow))
-    step = float(np.clip(slope / max(curvature, _LEAST_CURVATURE), -_MAX_LEVEL_STEP, _MAX_LEVEL_STEP))
+    step = slope / curvature if curvature > _LEAST_CURVATURE else float(np.copysign(_MAX_LEVEL_STEP, slope))
     for _ in range(_LEVEL_HALVINGS):
         moved = replace(problem, likelihood=problem.likelihood.with_level(step, problem.y, problem.weight))
         candidate = state.with_blocks({name: block.with_mean(block.mean + step * follow)})

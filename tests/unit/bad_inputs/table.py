@@ -566,7 +566,11 @@ ROWS = [
             ("masked", masked, r"Input X contains NaN: row 3 in column 1 is masked"),
             ("column of dates", column("M8[s]"), r"X holds dates or durations \(datetime64\[s\]\) in column 'b'"),
             ("category without value", column("category"), "Input X contains NaN: row 3 in column 'b' has no value"),
-            ("NA", column("Int64"), "Input X contains NaN: row 3 in column 'b' has no value"),
+            (
+                "NA",
+                column("Int64"),
+                r"Input X contains NaN: (item 3 \(row 3\) has no value in column 1, 'b'|row 3 in column 'b')",
+            ),
         )
     ),
     Row(65, "masked", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], masked, "Input y contains NaN: row 3"),
