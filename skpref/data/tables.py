@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
-from skpref._validation import as_frame, check_array, column_names, refuse_repeated_columns
+from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
 from skpref.data.ids import shorten
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
@@ -238,6 +238,7 @@ class Table:
 
 def _read_features(features: Any) -> Features:  # any array-like
     """Return features as float64 with NaN where one is missing."""
+    refuse_collection(features, "X")
     refuse_repeated_columns(features, "X")
     columns = [] if (frame := as_frame(features)) is None else list(frame.iter_columns())
     if any(column.null_count() for column in columns) and all(column.dtype.is_numeric() for column in columns):
