@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("slow.txt")
 LIMIT = 0.3  # seconds of processor time; the default run is to take five minutes on two cores
 UPDATE = 'python -m pytest --update-slow -m "not statistical and not nightly"'
 HEADER = f"""\
-# Tests that take more than {LIMIT} seconds of processor time, compilation left out (the mean of their cases), and single
+# Tests that take more than {LIMIT} seconds of processor time without compilation (the mean of their cases), and single
 # cases that take twice as long. They run in the second part of .ci/run. Written by
 # {UPDATE}
 """

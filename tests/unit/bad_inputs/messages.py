@@ -21,6 +21,7 @@ HEADER = f"""\
 # packages (...) and digits that depend on the machine (#). Written by
 # {UPDATE}
 """
+ESTIMATORS = "|".join(name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit"))
 Key = tuple[str, str]  # of a row: its number, and what is wrong
 
 
@@ -29,12 +30,12 @@ def is_ours(error: BaseException) -> bool:
     return PACKAGE in Path(traceback.extract_tb(error.__traceback__)[-1].filename).parents
 
 
-def sentence(error: BaseException, estimator: str) -> str:
+def sentence(error: BaseException) -> str:
     """Return an error's text, without what differs between estimators, other packages' releases and machines."""
     text, cause = str(error), error.__cause__ or error.__context__
     if cause is not None and str(cause) and not is_ours(cause):
         text = text.replace(str(cause), "...")
-    text = re.sub(rf"\b{estimator}\b", "ESTIMATOR", text)
+    text = re.sub(rf"\b({ESTIMATORS})\b", "ESTIMATOR", text)
     return re.sub(r"\d+\.\d{3,}(e[+-]?\d+)?", "#", text).replace("\n", r"\n")
 
 

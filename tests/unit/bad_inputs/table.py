@@ -3,7 +3,7 @@
 A row runs over every place of its list (`places.py`). The input is a value, or a function that makes it from the
 place's valid input. The message is a regular expression: the name of what is wrong where the package itself raises the
 error (messages.txt has its wording), else words of another package. ESTIMATOR in it stands for the estimator's name. To
-add a row, add one line to ROWS, and run `messages.UPDATE`. Number 0 is for inputs that the numbered table does not list.
+add a row, add one line to ROWS, and run `messages.UPDATE`. Number 0 is for inputs that the table does not number.
 """
 
 from __future__ import annotations

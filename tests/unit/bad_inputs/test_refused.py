@@ -49,7 +49,7 @@ def faults(case: Case, sentences: dict[messages.Key, set[str]]) -> list[str]:
     if not re.search(case.expected, str(error), re.DOTALL):
         found.append(f"{case}: wanted {case.expected!r} in {error}")
     if messages.is_ours(error):
-        text = messages.sentence(error, case.place.estimator)
+        text = messages.sentence(error)
         if text not in sentences[case.key]:
             found.append(f"{case}: not in messages.txt: {text}")
     return found
@@ -72,9 +72,7 @@ def test_a_clear_error(group: list[Case], sentences: dict[messages.Key, set[str]
 def test_no_sentence_is_out_of_use(request: pytest.FixtureRequest) -> None:
     errors = ((case, refusal(case)) for case in CASES)
     text = messages.as_text(
-        (case.key, messages.sentence(error, case.place.estimator))
-        for case, error in errors
-        if error is not None and messages.is_ours(error)
+        (case.key, messages.sentence(error)) for case, error in errors if error is not None and messages.is_ours(error)
     )
     if request.config.getoption("update_messages"):
         messages.FILE.write_text(text, "utf-8")
