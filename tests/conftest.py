@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 import threadpoolctl
 
-from tests import compile_once, global_state
+from tests import compile_once, global_state, slow_tests
 from tests.examples import CI
 
 if TYPE_CHECKING:
@@ -48,8 +48,22 @@ SLOW_FIXTURES = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow by its fixtures."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that write files of the repository."""
+    parser.addoption("--update-messages", action="store_true", help="write tests/unit/bad_inputs/messages.txt")
+    parser.addoption("--update-slow", action="store_true", help="measure all tests and write tests/slow.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure tests where that is asked for."""
+    if config.getoption("update_slow"):
+        config.pluginmanager.register(slow_tests.Clock())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow by its fixtures, or as measured."""
+    if not config.getoption("update_slow"):
+        slow_tests.mark(items)
     for item in items:
         if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("slow")

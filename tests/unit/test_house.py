@@ -457,6 +457,7 @@ def test_banned_words_do_not_come_back() -> None:
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
 
 
+@pytest.mark.slow  # runs with the examples of docstrings in the second part of CI
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

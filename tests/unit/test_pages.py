@@ -177,6 +177,7 @@ NEEDED = {
 }
 
 
+@pytest.mark.slow  # pages fit, search and start clusters
 @pytest.mark.parametrize("name", YOURS)
 @pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
 def test_blocks_of_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
-"""Every row of the table of bad inputs, at every place it applies to: the error's type and its message."""
+"""Every row of the table of bad inputs, at every place it applies to: the error's type and its message.
+
+A better sentence is a change of one line of messages.txt, or of none: see `messages.UPDATE`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 
 import skpref
 from skpref.exceptions import DataError
+from tests.unit.bad_inputs import messages
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.rows import Case, cases
 from tests.unit.bad_inputs.table import PARAMETERS, ROWS
@@ -21,14 +25,58 @@ ELSEWHERE = {56, 57, 58, 59, 60}
 FOUND_LATER = {61, 64, 65, 66, 67}
 
 
-@pytest.mark.filterwarnings("ignore:n_factors=2 is more")
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_clear_error(case: Case) -> None:
-    with pytest.raises(case.row.error) as caught:
+# An item of pytest for each estimator and kind of fault.
+GROUPS: dict[tuple[str, int], list[Case]] = {}
+for _case in sorted(CASES, key=lambda case: (case.place.estimator, case.row.number)):
+    GROUPS.setdefault((_case.place.estimator, _case.row.number), []).append(_case)
+
+
+def refusal(case: Case) -> BaseException | None:
+    """Return the error of a case."""
+    try:
         case.run()
-    message = str(caught.value)
-    assert re.search(case.expected, message, re.DOTALL), message
-    assert len(message) < 2500
+    except Exception as error:  # noqa: BLE001 - its type is checked where it is used
+        return error
+    return None
+
+
+def faults(case: Case, sentences: dict[messages.Key, set[str]]) -> list[str]:
+    """Return what is wrong with the error of a case."""
+    error = refusal(case)
+    if not isinstance(error, case.row.error):
+        return [f"{case}: wanted {case.row.error.__name__}, got {error!r}"]
+    found = [] if len(str(error)) < 2500 else [f"{case}: {len(str(error))} characters"]
+    if not re.search(case.expected, str(error), re.DOTALL):
+        found.append(f"{case}: wanted {case.expected!r} in {error}")
+    if messages.is_ours(error):
+        text = messages.sentence(error)
+        if text not in sentences[case.key]:
+            found.append(f"{case}: not in messages.txt: {text}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def sentences() -> dict[messages.Key, set[str]]:
+    return messages.written()
+
+
+@pytest.mark.filterwarnings("ignore:n_factors=2 is more")
+@pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-row{number}" for name, number in GROUPS])
+def test_a_clear_error(group: list[Case], sentences: dict[messages.Key, set[str]]) -> None:
+    found = [fault for case in group for fault in faults(case, sentences)]
+    assert not found, "\n".join([*found, f"If the new words are better: {messages.UPDATE}"])
+
+
+@pytest.mark.slow  # runs all rows once more
+@pytest.mark.filterwarnings("ignore:n_factors=2 is more")
+def test_no_sentence_is_out_of_use(request: pytest.FixtureRequest) -> None:
+    errors = ((case, refusal(case)) for case in CASES)
+    text = messages.as_text(
+        (case.key, messages.sentence(error)) for case, error in errors if error is not None and messages.is_ours(error)
+    )
+    if request.config.getoption("update_messages"):
+        messages.FILE.write_text(text, "utf-8")
+    assert messages.FILE.read_text("utf-8") == text
 
 
 def test_every_row_is_here() -> None:

@@ -1,0 +1,86 @@
+"""The list of slow tests, slow.txt: which are on it, and how it is measured and written anew."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from numba.core import event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE = Path(__file__).with_name("slow.txt")
+LIMIT = 0.3  # seconds of processor time; the default run is to take five minutes on two cores
+UPDATE = 'python -m pytest --update-slow -m "not statistical and not nightly"'
+HEADER = f"""\
+# Tests that take more than {LIMIT} seconds of processor time without compilation (the mean of their cases), and single
+# cases that take twice as long. They run in the second part of .ci/run. Written by
+# {UPDATE}
+"""
+
+
+def function_of(nodeid: str) -> str:
+    """Return the name of a test without its case."""
+    return nodeid.partition("[")[0]
+
+
+def listed() -> set[str]:
+    """Read names of slow tests, with or without a case."""
+    lines = FILE.read_text("utf-8").splitlines()
+    return {line.split(maxsplit=1)[1] for line in lines if not line.startswith("#")}
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Mark the tests of the list as slow."""
+    slow = listed()
+    for item in items:
+        if slow & {item.nodeid, function_of(item.nodeid)}:
+            item.add_marker("slow")
+
+
+class Clock(event.Listener):
+    """Measures the processor time of every test that is not marked as slow, and writes the list when all have run."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.depth, self.compiling = 0, 0.0
+        event.register("numba:compile", self)
+
+    def on_start(self, event: event.Event) -> None:
+        self.compiling -= time.process_time() if self.depth == 0 else 0.0
+        self.depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        self.depth -= 1
+        self.compiling += time.process_time() if self.depth == 0 else 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        begin = time.process_time() - self.compiling
+        try:
+            return (yield)
+        finally:
+            if item.get_closest_marker("slow") is None:
+                self.seconds[item.nodeid] = time.process_time() - self.compiling - begin
+
+    def pytest_sessionfinish(self) -> None:
+        cases: dict[str, list[str]] = defaultdict(list)
+        for nodeid in self.seconds:
+            cases[function_of(nodeid)].append(nodeid)
+        lines = []
+        for function, nodeids in cases.items():
+            mean = sum(self.seconds[nodeid] for nodeid in nodeids) / len(nodeids)
+            if mean > LIMIT:
+                lines.append(f"{mean:.1f} {function}\n")
+            else:
+                lines += [f"{self.seconds[n]:.1f} {n}\n" for n in nodeids if self.seconds[n] > 2.0 * LIMIT]
+        FILE.write_text(HEADER + "".join(sorted(lines, key=function_of_line)), "utf-8")
+
+
+def function_of_line(line: str) -> str:
+    """Return what lines are sorted by."""
+    return line.split(maxsplit=1)[1]
