@@ -147,7 +147,7 @@ class Data(File):
         "items that a ranking does not name: nothing is known, or they lost (default: error if it names one item)",
         **{"place": _COMPARED, "choices": ("unknown", "lost")},
     )
-    unranked: Names = _names("ranks that mean `not ranked`, such as 0,99; none: all are ranks", _COMPARED)
+    unranked: Names = _names("ranks that mean `not ranked`, such as 0,99,DNF; none: all are ranks", _COMPARED)
     ranking: Names = _names("columns of rankings, the best first; cells at the end may be empty", _COMPARED)
     item_ranks: Names = _names("columns of ranks, one for each item, with its name; 1 is the best", _COMPARED)
     contest: Names = _names(

@@ -437,7 +437,7 @@ def from_rankings(
     rank: str = "rank",
     by: str | None = None,
     rest: Rest | None = None,
-    unranked: Sequence[float] | None = None,
+    unranked: Sequence[float | str] | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
@@ -468,8 +468,9 @@ def from_rankings(
         What is known about the items that a ranking does not name: nothing; or that they lost against those that it
         names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left, with the weight
         2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are refused.
-    unranked : sequence of float, default=None
-        Ranks that mean "not ranked", such as 0 or 99. None: numbers that may mean this are refused; []: all are ranks.
+    unranked : sequence of float or str, default=None
+        Ranks that mean "not ranked", such as 0, 99 or "DNF"; with `columns`, cells that name no item, such as 0 or
+        "undervote". None: cells that may mean this are refused; []: all are ranks or items.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`; with `by`, equal in all rows of a ranking.
     missing : {"raise", "drop"}, default="raise"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from skpref._text import lacks_number, number
+from skpref._text import is_number, lacks_number, number
 from skpref._warn import warn
-from skpref.data.columns import Columns, complete
+from skpref.data.columns import Columns, as_text, complete
 from skpref.data.ids import as_ids, shorten
-from skpref.data.vocabulary import Vocabulary
+from skpref.data.mirrored import mirrored_rows
 from skpref.data.weights import read_weights
-from skpref.data.winners import read_labels_of, read_margins
+from skpref.data.winners import read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ Mirrored = Literal["raise", "drop", "keep"]  # what to do with comparisons that 
 Rest = Literal["unknown", "lost"]  # what is known about items that a ranking does not name
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
-_MANY = 10  # rows that hardly ever have a pattern by chance
-_MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
+_NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
 _SHOWN = 20  # names of columns
 
 
@@ -62,7 +61,7 @@ class Roles:
     groups: tuple[Any, ...] = ()
     once: tuple[Any, ...] = ()  # further columns that have one value in each task
     rest: Rest | None = None
-    unranked: tuple[float, ...] | None = None  # ranks that mean "not ranked"; None: ask where there may be some
+    unranked: tuple[Any, ...] | None = None  # ranks or items that mean "not ranked"; None: ask where there may be some
     mirrored: Mirrored = "raise"
     drop_self: bool = False  # whether comparisons of an item with itself are left out
 
@@ -73,8 +72,12 @@ class Roles:
 
     def named(self) -> dict[str, Any]:
         """Return the columns of each role, for people."""
-        scores = (self.scores, "the higher of "), (self.counts, "counts ")
-        answer = next((f"{what}{_listed(names)}" for names, what in scores if names), self.winner)
+        higher = (
+            f"the higher of {_listed(self.scores)}"
+            if len(self.scores) > 1
+            else f"{_listed(self.scores)} (left - right)"
+        )
+        answer = higher if self.scores else f"counts {_listed(self.counts)}" if self.counts else self.winner
         several = ("ranking", "offered", "chosen", "worst", "task", "item", "rank")
         shown = {
             **{role: getattr(self, role) for role in ("left", "right")},
@@ -90,8 +93,8 @@ class Roles:
         }
         return {**shown, "weights": self.weight or "none"}
 
-    def columns(self) -> set[Any]:
-        """Return all columns that are read."""
+    def columns(self) -> list[Any]:
+        """Return all columns that are read, in a fixed order."""
         several = (self.scores, self.counts, self.ranking, self.item_ranks, self.item_ratings, self.pairs, self.offered)
         single = (
             self.left,
@@ -106,7 +109,7 @@ class Roles:
         )
         terms = [part for term in self.covariates for part in (term if isinstance(term, tuple) else (term,))]
         listed = [name for names in (*several, self.task, self.item, self.groups, self.once) for name in names]
-        return {*single, *terms, *listed} - {None}
+        return [name for name in dict.fromkeys([*single, *terms, *listed]) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,8 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         return _pair_columns(columns, roles)
     sides = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
     left, right = (columns.ids(name) for name in sides)
+    if roles.loser is not None:
+        refuse_ties(columns, roles.columns())
     every = np.arange(columns.size)
     if roles.counts:
         answers = _counted(columns, roles.counts, left, right)
@@ -308,30 +313,6 @@ def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) 
     if roles.mirrored == "keep":
         return answers._replace(unit=unit)
     return answers.take(unit == answers.unit, {"that list a game a second time": twice})
-
-
-def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
-    """Return numbers of games, shape (n,), of which rows that list one for either side share one; None if few do."""
-    n = margin.size
-    if n < _MANY or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
-        return None
-    items = Vocabulary.from_columns(left, right)
-    codes = np.stack([items.encode(left), items.encode(right)])
-    swap = codes[0] > codes[1]
-    key = codes.min(axis=0) * items.size + codes.max(axis=0)
-    own = [np.where(swap, -margin, margin), *([] if user is None else [Vocabulary.from_columns(user).encode(user)])]
-    for column in own:
-        key, more = (np.unique(values, return_inverse=True)[1] for values in (key, column))
-        key = key * n + more
-    key = np.unique(key, return_inverse=True)[1]
-    if 2 * np.sum(np.minimum(np.bincount(key, swap), np.bincount(key, ~swap))) < _MIRRORED * n:
-        return None
-    order = np.lexsort((swap, key))
-    runs = np.flatnonzero(np.diff(2 * key[order] + swap[order], prepend=-1))
-    place = np.arange(n) - np.repeat(runs, np.diff(runs, append=n))  # among the rows that say the same
-    game = np.empty(n, dtype=np.int64)
-    game[order] = key[order] * n + place
-    return game
 
 
 def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: IdColumn) -> _Answers:
@@ -396,8 +377,18 @@ def _menus(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     if len(roles.offered) < 2:
         raise DataError(f"two columns of items at least are needed; got {roles.offered!r:.80}")
     lists = list(zip(*(columns.cells(name) for name in roles.offered), strict=True))
+    shown = [as_text(cell) for row in lists for cell in row if cell is not None]
+    odd = next((text for text in shown if not number(text).is_integer()), None) if all(map(is_number, shown)) else None
+    if odd is not None:
+        raise columns.fault(
+            f"the cells of {_listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
+            "that have attributes, such as prices, are not read"
+        )
     sets = [[item for item in items if item is not None] for items in lists]
     names = [name for name in (roles.chosen, roles.worst) if name is not None]
+    for name in names:
+        if name in roles.offered:
+            raise columns.fault("this column is the answer, and cannot be one of those offered", None, name)
     answers = [_chosen(columns, name, roles.offered, lists) for name in names]
     return range(columns.size), sets, answers
 
@@ -537,15 +528,16 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
             raise DataError(f"two columns of items at least are needed; got {roles.ranking!r:.80}")
         rows = list(zip(*(columns.cells(name) for name in roles.ranking), strict=True))
         _warn_of_ranks(rows, roles.ranking)
+        rows = _without_nobody(columns, roles, rows)
         kept = [[item for item in row if item is not None] for row in rows]
         return [_Ranking(row, items, np.arange(1.0, len(items) + 1.0)) for row, items in enumerate(kept)]
-    ranks = np.array([number(columns.with_point(cell)) for cell in columns.cells(roles.rank)])
-    absent = np.flatnonzero(np.isnan(ranks)).tolist()
+    cells, codes = columns.cells(roles.rank), set(map(as_text, roles.unranked or ()))
+    ranks = np.array([number(columns.with_point(cell)) for cell in cells])
+    absent = [row for row in np.flatnonzero(np.isnan(ranks)).tolist() if as_text(cells[row]) not in codes]
     if absent:
-        got = shorten(columns.cells(roles.rank)[absent[0]])
         raise columns.missing(
-            f"expected a rank, which is a number; got {got}. Write a number larger than the other ranks, or leave the "
-            "item out of this ranking",
+            f"expected a rank, which is a number; got {shorten(cells[absent[0]])}. Write a number larger than the "
+            "other ranks, or leave the item out of this ranking",
             absent,
             roles.rank,
         )
@@ -573,11 +565,13 @@ def _of_matrix(ranks: Array, items: list[Any]) -> list[_Ranking]:
 def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]]) -> Array:
     """Return ranks (n, k) with NaN for codes of "not ranked"; ask where a number may be one: 0, -1, 99 of 5 items."""
     if roles.unranked is not None:
-        return np.where(np.isin(ranks, roles.unranked), np.nan, ranks)
+        return np.where(np.isin(ranks, list(map(number, roles.unranked))), np.nan, ranks)
     for place, (name, most) in enumerate(names):
         values = ranks[:, place]
         high = values > most
-        if roles.task:  # the rest of a race may be elsewhere, but a code stands several times, behind a gap
+        if (
+            roles.task and np.mean(high) <= 0.5
+        ):  # the rest of a race may be elsewhere; a code is often there, behind a gap
             top = values == values.max()
             high &= top & (np.sum(top) > 1) & (values.max() - 1.0 not in values)
         odd = np.flatnonzero((values <= 0.0) | high)
@@ -591,6 +585,24 @@ def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tup
                 name,
             )
     return ranks
+
+
+def _without_nobody(columns: Columns, roles: Roles, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows of items with None for codes of "no item"; ask where a cell may be one: 0 of numbers, undervote."""
+    texts = {as_text(cell) for row in rows for cell in row if cell is not None}
+    if roles.unranked is None:
+        low = {text for text in texts if number(text) <= 0.0} if all(map(is_number, texts)) else set()
+        codes = low | {text for text in texts if text.lower() in _NOBODY}
+        for row, column in np.ndindex(len(rows), len(roles.ranking)) if codes else ():
+            if as_text(rows[row][column]) in codes:
+                cell = shorten(rows[row][column])
+                raise columns.fault(
+                    f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, "
+                    "unranked=[]",
+                    *(row, roles.ranking[column]),
+                )
+    codes = set(map(as_text, roles.unranked or ()))
+    return [tuple(None if as_text(cell) in codes else cell for cell in row) for row in rows] if codes else rows
 
 
 def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:

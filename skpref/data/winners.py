@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number, lacks_number, number, other_side
+from skpref._text import is_number, lacks_number, number, other_side, plain
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
@@ -42,8 +42,10 @@ _SIDES: tuple[dict[str, float], ...] = (
 # Words of which a set of words needs one: beside 1 alone, 0 is no tie, and an A alone is not the away team.
 _SIGNS = {"-1": {"-1"}, "h": {"h", "d"}}
 _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
-_WINS = re.compile(r"( team| side| player)?( wins?| won)?$")  # of "home win", but not the word "win" alone
+_WINS = re.compile(r"( team| side| player)?( wins?| won| ?vote)?$")  # of "home win", but not the word "win" alone
 _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
+_TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
+_YES = {"1", "true", "yes"}
 _FEWEST = 10  # rows from which a pattern is hardly chance
 
 
@@ -76,15 +78,17 @@ def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right:
     words = list(map(_folded, number))
     shorter = [_NOUNS.sub("", _WINS.sub("", word)) for word in words]
     winners = np.fromiter(cells, object, len(cells))
-    ties = np.array([_TIES.get(word, np.nan) for word in words])
+    tie = [_TIES.get(a, _TIES.get(b, np.nan)) for a, b in zip(words, shorter, strict=True)]
     is_left, is_right = (np.asarray(winners == ids.astype(object), dtype=bool) for ids in (left[1], right[1]))
-    readings = {"ids of items": np.where(is_left, 1.0, np.where(is_right, 0.0, ties[codes]))}
-    for sides in ({_folded(left[0]): 1.0, _folded(right[0]): 0.0}, *_SIDES):
+    readings = {"ids of items": np.where(is_left, 1.0, np.where(is_right, 0.0, np.array(tie)[codes]))}
+    own = _own_words(left[0], right[0])
+    for sides in (own, *_SIDES):
         if any(sign in sides and needed.isdisjoint(words) for sign, needed in _SIGNS.items()):
             continue
-        values = [sides.get(a, sides.get(b, _TIES.get(a, np.nan))) for a, b in zip(words, shorter, strict=True)]
+        values = [sides.get(a, sides.get(b, half)) for a, b, half in zip(words, shorter, tie, strict=True)]
         if {0.0, 1.0} & set(values):  # not ties alone: an x may be an item
-            readings[" and ".join(sides)] = np.array(values)[codes]
+            what = f"the columns {left[0]} and {right[0]}" if sides is own else " and ".join(sides)
+            readings[what] = np.array(values)[codes]
     whole = {what: y for what, y in readings.items() if not np.isnan(y).any()}
     first = next(iter(whole), "")
     for what, y in whole.items():
@@ -96,6 +100,15 @@ def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right:
                 name,
             )
     return min(readings.values(), key=lambda y: int(np.isnan(y).sum()))
+
+
+def _own_words(left: Any, right: Any) -> dict[str, float]:
+    """Return the names of the columns of both sides, and the one word in which they differ: 0 and 1 of answer_0, _1."""
+    names = _folded(left), _folded(right)
+    words = [re.findall(r"[a-z]+|[0-9]+", name) for name in names]
+    differ = [pair for pair in zip(*words, strict=False) if pair[0] != pair[1]]
+    alone = differ[0] if len(differ) == 1 and len(words[0]) == len(words[1]) else names
+    return dict(zip((*names, *alone), (1.0, 0.0, 1.0, 0.0), strict=True))
 
 
 def _soft_labels(cells: Sequence[Any]) -> Array | None:
@@ -152,6 +165,21 @@ def _shares(columns: Columns, name: Any) -> Array | None:
 def _stem(name: Any) -> str:
     """Return the first word of the name of a column."""
     return re.split(r"[\s_.]", str(name))[0]
+
+
+def refuse_ties(columns: Columns, used: Sequence[Any]) -> None:
+    """Refuse rows of winner and loser of which another column says that some are ties."""
+    for name in columns.names:
+        if name in used or plain(str(name)) not in _TIED:
+            continue
+        words = [text.lower() for text in columns.texts(name)]
+        ties = [row for row, word in enumerate(words) if word in _YES]
+        if ties and set(words) <= _YES | {"0", "false", "no", ""}:
+            raise columns.fault(
+                f"this row may be a tie ({len(ties)} such rows), but rows of winner and loser have none: name both by "
+                "left and right, and give a column of winners in which ties are called tie; or leave this column out",
+                *(ties[0], name),
+            )
 
 
 # --------------------------------------------------------------------------------------------------------------- scores

@@ -66,7 +66,7 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "groups": options.groups or (),
         "once": tuple(filter(None, [options.group, options.time_split])),
         "rest": options.rest,
-        "unranked": None if codes is None else tuple(float(code) for code in codes if code != "none"),
+        "unranked": None if codes is None else tuple(code for code in codes if code != "none"),
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
     }

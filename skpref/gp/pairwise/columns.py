@@ -141,7 +141,7 @@ class PairColumns:
         """Return the ids of rows that hold these and nothing else, in their order unless their names say otherwise."""
         names = set(column_names(X) or [])
         ids = {side: self._ids[side] for side in sides}
-        if names & {column for column in self.roles.columns() - {*self._ids.values()} if isinstance(column, str)}:
+        if names & {column for column in set(self.roles.columns()) - {*self._ids.values()} if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
         columns = PairColumns.of(ids, None, None)
         by_name = names == {*ids.values()} or any(isinstance(c, str) and c in names for c in ids.values())

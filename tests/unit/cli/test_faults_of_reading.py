@@ -99,6 +99,14 @@ SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
         (("left,right,winner_b,label", "a,b,1,0"), ("--winner", "winner_a"), r"no column 'winner_a'\. A file"),
         (COUNTS, (*PLAYERS, "--counts", "win1"), "counts are two or three columns.*got 1"),
         (MENUS, ("--offered", "o1,o2,o3"), "is none of the items offered: write an item.*or its letter"),
+        (
+            ("1ST,2ND,COUNT", "ANN,undervote,3", "BO,ANN,2"),
+            ("--ranking", "1ST,2ND", "--weight", "COUNT"),
+            "line 2, column '2ND': 'undervote' may mean that no item was named: then --unranked 'undervote' says so",
+        ),
+        (("black_id,white_id,winner", "a,b,white"), ("--left", "black_id", "--right", "white_id"), "has two readings"),
+        (("winner,loser,Draw", "a,b,FALSE", "b,a,TRUE"), (), "line 3, column 'Draw': this row may be a tie"),
+        (("x,y,z", "a,b,1"), (), "there is no column 'left'"),  # and not 'label' by chance
         (("left,right,label,home", "a,b,1,True", "b,a,0,maybe"), ("--covariates", "home"), "expected a number"),
     ],
 )
@@ -130,6 +138,11 @@ CHOSEN = {("x", "y"): TWO_THIRDS, ("x", "z"): TWO_THIRDS, ("z", "y"): TWO_THIRDS
         ),
         (RACES, ("--contest", "race", "--unranked", "99"), {("a", "b"): 1.0}),
         (BALLOTS, ("--ranking", "first,second", "--rest", "lost"), {("X", "Y"): 6.0, ("Y", "X"): 4.0}),
+        (
+            ("1ST,2ND,3RD", "ANN,undervote,overvote", "BO,ANN,undervote"),
+            ("--ranking", "1ST,2ND,3RD", "--unranked", "undervote,overvote", "--rest", "unknown"),
+            {("BO", "ANN"): 1.0},
+        ),
         (BALLOTS, ("--ranking", "first,second", "--rest", "unknown"), {("Y", "X"): 4.0}),
         (FLAGS, ("--counts", FLAGS[0][16:]), {("x", "y"): 1.0, ("y", "z"): 0.5, ("z", "y"): 0.5, ("x", "z"): 1.0}),
         (COUNTS, (*PLAYERS, "--counts", "win1,win2"), {("x", "y"): 7.0, ("y", "x"): 3.0, ("y", "z"): 1.0}),

@@ -73,8 +73,34 @@ def test_a_code_for_no_rank_is_asked_about(read_ranks: Callable[..., ComparisonR
 
 
 def test_ranks_of_races_of_which_a_part_is_in_the_table_are_ranks() -> None:
-    rows = from_rankings({**RACE, "rank": [2, 17, 18, 18, 5]}, by="race")
+    rows = from_rankings({**RACE, "rank": [2, 3, 17, 18, 1]}, by="race")
     assert pairs(rows) == {("a", "b"): 0.75, ("a", "c"): 0.75, ("b", "c"): 0.75, ("b", "a"): 1.0}
+
+
+def test_points_in_the_place_of_ranks_are_asked_about() -> None:
+    with pytest.raises(DataError, match=r"row 0: 631 is no rank of 3 items.*; if higher is better, these are ratings"):
+        from_rankings({**RACE, "rank": [631, 466, 459, 180, 45]}, by="race")
+
+
+def test_a_word_for_no_rank_is_named() -> None:
+    table = {**RACE, "rank": [1, 2, r"\N", 1, 2]}
+    with pytest.raises(DataError, match=r"row 2: expected a rank, which is a number; got '\\\\N'"):
+        from_rankings(table, by="race")
+    assert pairs(from_rankings(table, by="race", unranked=[r"\N"])) == {("a", "b"): 2.0}
+
+
+@pytest.mark.parametrize("code", [0, "0", -1, "undervote", "Overvote"])
+def test_a_cell_that_may_name_no_item_is_asked_about(code: Any) -> None:
+    numbers = not isinstance(code, str) or code == "0"
+    ballots = {"1st": [3, 2], "2nd": [1, 3], "3rd": [2, code]} if numbers else {"1st": ["c", "b"], "2nd": ["a", code]}
+    with pytest.raises(
+        DataError, match=rf"row 1: '?{code}'? may mean that no item was named: then unranked=\[.*\] says"
+    ):
+        from_rankings(ballots, list(ballots))
+    items = {item for pair in pairs(from_rankings(ballots, list(ballots), unranked=[])) for item in pair}
+    assert code in items
+    rows = from_rankings(ballots, list(ballots), unranked=[code], rest="unknown")
+    assert code not in {item for pair in pairs(rows) for item in pair}
 
 
 def test_a_ranking_of_one_item_is_asked_about_and_counted() -> None:
@@ -222,6 +248,38 @@ def test_a_name_of_the_other_side_is_never_suggested() -> None:
         from_results(table, score=("home_score", "away_score"))
 
 
+@pytest.mark.parametrize(
+    ("names", "winner"),
+    [
+        (("response_0", "response_1"), [0, 1, 0]),
+        (("answer0", "answer1"), ["0", "1", "1"]),
+        (("black_id", "white_id"), ["white", "black", "draw"]),
+        (("away_team", "home_team"), ["home", "away", "home"]),
+        (("model b", "model a"), ["A", "B", "tie"]),
+        (("text2", "text1"), [1, 2, 1]),
+    ],
+)
+def test_a_word_in_the_names_of_the_columns_is_asked_about(names: tuple[str, str], winner: list[Any]) -> None:
+    table = {names[0]: ["x", "y", "z"], names[1]: ["y", "z", "x"], "winner": winner}
+    with pytest.raises(DataError, match=rf"has two readings: the columns {names[0]} and {names[1]}, or "):
+        from_winners(table, *names)
+    other = from_winners(table, *names[::-1]) if winner != [0, 1, 0] and names[0] != "answer0" else None
+    assert other is None or other.y[0] == 1.0
+
+
+@pytest.mark.parametrize("winner", [["left_vote", "rightvote", "tievote"], ["leftvote", "right vote", "bothbad_vote"]])
+def test_votes_are_words_for_sides(winner: list[str]) -> None:
+    assert from_winners(PAIRS | {"winner": winner}).y.tolist() == [1.0, 0.0, 0.5]
+
+
+def test_a_column_of_ties_beside_winner_and_loser_is_asked_about() -> None:
+    table = {"winner": ["c", "r", "s"], "loser": ["n", "c", "b"], "Draw": [False, True, False]}
+    with pytest.raises(DataError, match=r"column 'Draw', row 1: this row may be a tie \(1 such rows\)"):
+        from_winners(table, loser="loser")
+    for harmless in ([False] * 3, [8, 4, 1]):  # no ties, and the size of a draw
+        assert len(from_winners(table | {"Draw": harmless}, loser="loser").y) == 3
+
+
 # --------------------------------------------------------------------------------------------------------------- counts
 def test_counts_are_weights_and_rows_of_zeros_are_counted() -> None:
     table = PAIRS | {"wins": [730, 0, 2], "losses": [498, 0, 0], "ties": [0, 0, 3], "size": [1.0, 1.0, 0.5]}
@@ -319,6 +377,14 @@ def test_choices_are_items_columns_positions_or_letters(chosen: list[Any]) -> No
 def test_a_choice_that_is_none_is_refused(chosen: list[Any]) -> None:
     with pytest.raises(DataError, match="is none of the items offered: write an item, the name of its column"):
         from_choices(MENUS | {"chosen": chosen}, ["a", "b", "c"])
+
+
+def test_prices_are_no_items_and_the_answer_is_not_offered() -> None:
+    prices = {"price_a": [0.66, 0.63], "price_b": [0.67, 1.0], "choice": [1, 2]}
+    with pytest.raises(DataError, match=r"the cells of price_a, price_b are numbers such as 0\.66, which are no items"):
+        from_choices(prices, ["price_a", "price_b"], "choice")
+    with pytest.raises(DataError, match="column 'a': this column is the answer, and cannot be one of those offered"):
+        from_choices(MENUS, ["a", "b"], "a")
 
 
 @pytest.mark.parametrize("truth", [[True, False, True], ["True", "FALSE", "true"], np.array([True, False, True])])
