@@ -194,7 +194,7 @@ def test_a_feature_called_weight_is_a_feature() -> None:
     task = features.read_sparse(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
     assert task.data.columns == ("power", "weight")
     assert task.rows.weight.tolist() == [1.0] * 12
-    assert task.reading() == "label = mpg, features = power, weight, weights = none"
+    assert task.facts["data.read"] == "label = mpg, features = power, weight, weights = none"
 
 
 def test_true_and_false_are_covariates() -> None:
@@ -251,7 +251,7 @@ def test_true_and_false_are_covariates() -> None:
     ],
 )
 def test_what_was_read_is_said(lines: tuple[str, ...], options: tuple[str, ...], line: str) -> None:
-    assert read(*lines, options=options).reading() == line
+    assert read(*lines, options=options).facts["data.read"] == line
 
 
 def test_the_command_prints_what_was_read(capsys: pytest.CaptureFixture[str]) -> None:
