@@ -57,6 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Measure tests where that is asked for."""
     if config.getoption("update_slow"):
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise pytest.UsageError("--update-slow measures one test at a time: leave out -n")
         config.pluginmanager.register(slow_tests.Clock())
 
 

@@ -28,17 +28,17 @@ def function_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def listed() -> set[str]:
-    """Read names of slow tests, with or without a case."""
-    lines = FILE.read_text("utf-8").splitlines()
-    return {line.split(maxsplit=1)[1] for line in lines if not line.startswith("#")}
+def listed() -> dict[str, str]:
+    """Read names of slow tests, with or without a case, and their seconds."""
+    lines = [line for line in FILE.read_text("utf-8").splitlines() if not line.startswith("#")]
+    return {name: seconds for seconds, name in (line.split(maxsplit=1) for line in lines)}
 
 
 def mark(items: list[pytest.Item]) -> None:
     """Mark the tests of the list as slow."""
     slow = listed()
     for item in items:
-        if slow & {item.nodeid, function_of(item.nodeid)}:
+        if item.nodeid in slow or function_of(item.nodeid) in slow:
             item.add_marker("slow")
 
 
@@ -71,16 +71,12 @@ class Clock(event.Listener):
         cases: dict[str, list[str]] = defaultdict(list)
         for nodeid in self.seconds:
             cases[function_of(nodeid)].append(nodeid)
-        lines = []
+        # Tests that did not run keep their lines.
+        slow = {name: seconds for name, seconds in listed().items() if function_of(name) not in cases}
         for function, nodeids in cases.items():
             mean = sum(self.seconds[nodeid] for nodeid in nodeids) / len(nodeids)
             if mean > LIMIT:
-                lines.append(f"{mean:.1f} {function}\n")
+                slow[function] = f"{mean:.1f}"
             else:
-                lines += [f"{self.seconds[n]:.1f} {n}\n" for n in nodeids if self.seconds[n] > 2.0 * LIMIT]
-        FILE.write_text(HEADER + "".join(sorted(lines, key=function_of_line)), "utf-8")
-
-
-def function_of_line(line: str) -> str:
-    """Return what lines are sorted by."""
-    return line.split(maxsplit=1)[1]
+                slow |= {n: f"{self.seconds[n]:.1f}" for n in nodeids if self.seconds[n] > 2.0 * LIMIT}
+        FILE.write_text(HEADER + "".join(f"{seconds} {name}\n" for name, seconds in sorted(slow.items())), "utf-8")
