@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skpref._text import is_number, lacks_number, nearest, number, plain, with_point
-from skpref._validation import column_names, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
+from skpref._validation import column_names, is_missing, refuse_collection, refuse_repeated_columns
+from skpref.data.ids import LEAVE_OUT, as_ids, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

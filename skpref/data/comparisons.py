@@ -93,8 +93,11 @@ class Comparisons:
         check_consistent_length(left, right, user)
         y, weight = read_labels(self.y, left.size), read_weights(self.weight, left.size)
         require(isinstance(self.n_items, Integral), self, "n_items", f"must be an integer; got {shorten(self.n_items)}")
-        _check_range(left, right, self.n_items)
-        _check_users(user, self.n_users)
+        _check_range("item", self.n_items, left, right)
+        if user is not None:
+            _check_range("user", self.n_users, user)
+        elif self.n_users:
+            raise DataError(f"n_users is {self.n_users}, but user is None; pass the row of the user of each comparison")
         _check_self(left, right)
         covariates = self.covariates
         if covariates is not None:
@@ -304,36 +307,16 @@ def _rows(values: Any, name: str) -> IntArray:  # any array-like
     return ids if ids.dtype == np.int64 else np.minimum(ids.astype(np.uint64), 2**63 - 1).astype(np.int64)
 
 
-def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
-    if not left.size:
-        return
-    if min(int(left.min()), int(right.min())) < 0:
-        row = int(np.argmax((left < 0) | (right < 0)))
-        raise DataError(
-            f"negative item index {min(left[row], right[row])} in comparison {row}; rows are counted from 0"
-        )
-    if max(int(left.max()), int(right.max())) >= n_items:
-        row = int(np.argmax((left >= n_items) | (right >= n_items)))
-        item = max(left[row], right[row])
-        raise DataError(
-            f"comparison {row} refers to item {item}, but there are {n_items} items; rows are counted from 0"
-        )
-
-
-def _check_users(user: IntArray | None, n_users: int) -> None:
-    if user is None:
-        if n_users != 0:
-            raise DataError(f"n_users is {n_users}, but user is None; pass the row of the user of each comparison")
-        return
-    fault = (user < 0) | (user >= n_users)
-    if fault.any():
-        row = int(np.argmax(fault))
-        if user[row] < 0:
-            raise DataError(f"negative user index {user[row]} in comparison {row}; rows are counted from 0")
-        raise DataError(
-            f"comparison {row} refers to user {user[row]}, but there are {n_users} users (n_users); "
-            "rows are counted from 0"
-        )
+def _check_range(noun: str, limit: int, *columns: IntArray) -> None:
+    rows = np.vstack(columns)
+    wrong = (rows < 0) | (rows >= limit)
+    if wrong.any():
+        row = int(np.argmax(wrong.any(axis=0)))
+        index = int(rows[wrong[:, row], row][0])
+        what = f"negative {noun} index {index} in comparison {row}"
+        if index >= 0:
+            what = f"comparison {row} refers to {noun} {index}, but there are {limit} {noun}s (n_{noun}s)"
+        raise DataError(f"{what}; rows are counted from 0")
 
 
 def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
@@ -425,7 +408,7 @@ def from_labels(
         users = None if users is None else users[keep]
         covariates, group = (None if columns is None else columns[keep] for columns in (covariates, group))
     elif names is not None:
-        _check_range(first, second, n_items)
+        _check_range("item", n_items, first, second)
         _check_self(first, second, names)
     return Comparisons(first, second, labels, weight, n_items, users, n_users, covariates, group)
 

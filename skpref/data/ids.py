@@ -30,24 +30,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import IdRows
 
-__all__ = [
-    "LEAVE_OUT",
-    "IdColumn",
-    "as_ids",
-    "encoding_of",
-    "in_other_kinds",
-    "is_missing",
-    "kinds_of",
-    "pack_ids",
-    "read_pairs",
-    "read_rated",
-    "read_triples",
-    "refuse_other_roles",
-    "shorten",
-    "single_id",
-    "unpack_ids",
-]
-
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
 

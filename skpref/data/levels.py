@@ -28,19 +28,6 @@ _NUMBERS = "biuf"
 _MOST_STEPS = 100  # distinct numbers with fractions that are taken for levels
 _MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without an order ("one", "two", "three")
 
-__all__ = [
-    "as_labels",
-    "check_labels",
-    "check_order",
-    "encode_levels",
-    "format_levels",
-    "levels_of_parts",
-    "numbers_of_levels",
-    "ordered_levels",
-    "stated_order",
-    "with_levels_of",
-]
-
 
 def _row(row: int) -> str:
     return f"row {row}"

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from skpref.data.ids import IdColumn
     from skpref.data.ratings import Ratings
 
-__all__ = [
-    "RatingColumns",
-    "RatingCounts",
-    "RatingRows",
-    "RatingSummary",
-    "levels_of_all",
-    "rating_columns",
-    "rating_shards",
-    "read_rating_shard",
-]
-
 
 class RatingColumns(NamedTuple):
     """Names of the columns of ratings; None where there is none."""

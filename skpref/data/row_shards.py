@@ -36,18 +36,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = [
-    "ColumnDesign",
-    "OrderedLabels",
-    "RowColumns",
-    "RowShard",
-    "RowSummary",
-    "design_of_shards",
-    "read_rows",
-    "row_columns",
-    "row_shards",
-]
-
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
 _MANY_IDS = 1000  # up to which nobody wonders
 
