@@ -34,8 +34,8 @@ def shell(command):
 print("".join((folder / "battles.csv").open().readlines()[:4]))
 
 # %%
-# One command. ``--covariates words_a-words_b`` learns what a longer answer is worth. The line ``Read:`` says which column
-# was taken for what.
+# One command. ``--covariates words_a-words_b`` learns what a longer answer is worth. The line ``Read:`` says which
+# column was taken for what.
 shell("skpref tune battles.csv --covariates words_a-words_b --trials 6 --no-mlflow")
 
 # %%

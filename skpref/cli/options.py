@@ -216,8 +216,8 @@ class Data(File):
     )
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all columns except label, id and those of --weight and --group); with --contest, those of the "
-        "items, such as brand,price; words become columns of 0 and 1",
+        "columns of features (default: all columns except label, id and those of --weight and --group); with "
+        "--contest, those of the items, such as brand,price; words become columns of 0 and 1",
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
