@@ -90,5 +90,5 @@ by_id = controlled.predict_proba(pair[["model_a", "model_b"]])
 print(f"of the same style  {by_id[0, 1]:.3f}")
 
 # %%
-# **Next:** :ref:`covariates` has the options, :ref:`tables` reads your own table, and
+# **Next:** :ref:`covariates` has the options, :ref:`reading` reads your own table, and
 # :ref:`sphx_glr_auto_examples_plot_league.py` adds home advantage and ties.

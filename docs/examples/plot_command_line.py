@@ -25,7 +25,7 @@ pd.DataFrame(battles).to_csv(folder / "battles.csv", index=False)
 
 def shell(command):
     """Run a command in the folder of the file and print what it prints."""
-    program = [sys.executable, "-m", "skpref.cli", *command.split()[1:]]
+    program = [sys.executable, "-m", "skpref", *command.split()[1:]]
     options = {"cwd": folder, "capture_output": True, "text": True}
     done = subprocess.run(program, check=True, **options)  # noqa: S603
     print(f"$ {command}\n{done.stdout}")
@@ -34,7 +34,8 @@ def shell(command):
 print("".join((folder / "battles.csv").open().readlines()[:4]))
 
 # %%
-# One command. ``--covariates words_a-words_b`` learns what a longer answer is worth.
+# One command. ``--covariates words_a-words_b`` learns what a longer answer is worth. The line ``Read:`` says which
+# column was taken for what.
 shell("skpref tune battles.csv --covariates words_a-words_b --trials 6 --no-mlflow")
 
 # %%

@@ -216,8 +216,8 @@ class Data(File):
     )
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all columns except label, id, weight and group); with --contest, those of the "
-        "items, such as brand,price; words become columns of 0 and 1",
+        "columns of features (default: all columns except label, id and those of --weight and --group); with "
+        "--contest, those of the items, such as brand,price; words become columns of 0 and 1",
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
@@ -252,14 +252,15 @@ class Tune(Data):
     Files are CSV, JSON (a list, or one record in each line) or Parquet, and may be compressed by gzip.
     - is standard input.
     A file of comparisons has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie);
-    or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad); or winner, loser. A
-    column weight is optional. --model crowd also needs a column user. For columns with other names use
-    --left, --right, --label, --winner, --loser, --score, --weight, --user. Further columns are ignored.
+    or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad); or winner, loser.
+    --model crowd also needs a column user. For columns with other names use --left, --right, --label,
+    --winner, --loser, --score, --counts, --user; --weight names a column of weights. A line says which
+    column was taken for what, and which were not used.
     With --model crowd some comparisons of each user are held out, and annotators.csv says how far each
     user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
-    A file of ratings has the columns user, item, rating and, optionally, weight. Some ratings of each
-    user are held out. A grid of ratings has one row for each person and one column for each item:
-    --item-ratings "Q3_*" --user PERSON.
+    A file of ratings has the columns user, item and rating. Some ratings of each user are held out.
+    A grid of ratings has one row for each person and one column for each item: --item-ratings "Q3_*"
+    --user PERSON.
     A row of choices has several items: --offered A,B,C --chosen COLUMN, for MaxDiff also --worst COLUMN.
     Or a row is one of the items of a task: --contest PERSON,TASK --item COLUMN --chosen COLUMN.
     A file of rows has a column label and numeric features.

@@ -467,7 +467,8 @@ def from_rankings(
     rest : {"unknown", "lost"}, default=None
         What is known about the items that a ranking does not name: nothing; or that they lost against those that it
         names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left, with the weight
-        2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are refused.
+        2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are refused, or
+        with `item_ratings` and `by` left out.
     unranked : sequence of float or str, default=None
         Ranks that mean "not ranked", such as 0, 99 or "DNF"; with `columns`, cells that name no item, such as 0 or
         "undervote". None: cells that may mean this are refused; []: all are ranks or items.

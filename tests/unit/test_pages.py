@@ -11,11 +11,13 @@ import re
 import shlex
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from skpref.cli.options import parse
+from skpref.cli.tune import read_task
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
@@ -59,6 +61,31 @@ def test_commands_of_the_pages_are_understood(line: str, tmp_path: Path, monkeyp
     Path("EXPERIMENT.toml").write_text('[data]\nfile = "battles.csv"\n', "utf-8")
     words = shlex.split(re.sub(r"[\[\]]", "", line), comments=True)
     parse(["a=1" if word == "NAME=VALUE" else word for word in words[1:]])
+
+
+# ------------------------------------------------------------------------------------------------------------- layouts
+def test_every_layout_is_read_as_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/user_guide/reading.rst").read_text("utf-8").partition("An example of each\n")[2]
+    blocks = re.findall(r"code-block:: (\w+)\n(?:   :caption: (\S+)\n)?\n((?:(?: {3}.*)?\n)+)", page)
+    names: dict[str, Any] = {}
+    lines: list[str] = []  # what was printed, in Python and by the command
+    n_compared = 0
+    for language, file, indented in blocks:
+        block = inspect.cleandoc(f"\n{indented}")
+        if file:
+            Path(file).write_text(f"{block}\n", "utf-8")
+            lines = []
+        elif language == "python":
+            exec(compile(block, f"reading: {block[:60]!r}", "exec"), names)  # noqa: S102 - our own page
+            lines += [f"Read: {names['rows'].read_}"] if "rows" in names else []
+        elif language == "console":
+            lines.append(read_task(parse(shlex.split(block)[1:])).headline.splitlines()[1])
+        elif block.startswith("Read: "):
+            assert lines == [block] * len(lines)
+            n_compared += len(lines)
+    assert n_compared > 20
 
 
 # -------------------------------------------------------------------------------------------------------------- blocks
