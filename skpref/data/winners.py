@@ -130,7 +130,8 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
     if is_number(cell):
         return (
             f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a label from 0 "
-            "(right won) to 1 (left won); a margin, or scores of both sides, are read by skpref.data.from_results"
+            "(right won) to 1 (left won); a margin, positive where left won, or the scores of both sides are "
+            "read by skpref.data.from_results"
         )
     return (
         f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
