@@ -220,7 +220,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
         prior = Prior(before.mean, lam, np.arange(free.size))
         plan = replace(self._plan(free, before.prior.group, learn=False), free_bias=frozen.size == 0)
-        machine = replace(before, bias_prior=before.bias, prior=prior)
+        machine = replace(before, bias_prior=before.bias, prior=prior, hyper_prior=False)
         return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
 
     def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
@@ -261,7 +261,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         best = stopping.best if stopping is not None and stopping.best is not None else average
         if before is not None:
             # Priors stay those of the first fit.
-            best, last = (replace(m, bias_prior=before.bias_prior, prior=before.prior) for m in (best, last))
+            best, last = (
+                replace(m, bias_prior=before.bias_prior, prior=before.prior, hyper_prior=True) for m in (best, last)
+            )
         losses = [] if stopping is None else stopping.losses
         return self._store(best, last, units, bounds, data.weight.sum(), losses, converged=converged)
 

@@ -70,11 +70,12 @@ class Machine:
     bias_prior: Bias  # prior of w_0
     prior: Prior  # of the features
     likelihood: Likelihood  # p(y | z)
+    hyper_prior: bool = True  # whether priors and noise have one; while `partial_fit` runs, they are given
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, bias=Bias, bias_prior=Bias, prior=Prior, variance=np.ndarray)
-        check_types(self, likelihood=Gaussian | PairwiseProbit | PairwiseLogit | OrdinalProbit)
+        check_types(self, hyper_prior=bool, likelihood=Gaussian | PairwiseProbit | PairwiseLogit | OrdinalProbit)
         sizes = {"K": self.prior.group.size, "Q": self.prior.nu.shape[1]}
         check_arrays(self, sizes, mean="K Q", variance="K Q Q" if self.full else "K Q")
         if not self.full:
@@ -139,7 +140,9 @@ class Machine:
         return float(normal_divergence(mean, variance, nu, 1.0 / prior_variance))
 
     def log_hyper_prior(self) -> float:
-        """Return log p(nu, lam, alpha), without constants."""
+        """Return log p(nu, lam, alpha), without constants; 0 where they are given."""
+        if not self.hyper_prior:
+            return 0.0
         alpha = self.likelihood.precision if isinstance(self.likelihood, Gaussian) else 0.0
         return float(-0.5 * np.sum(self.prior.nu**2) - np.sum(self.prior.lam) - alpha)
 

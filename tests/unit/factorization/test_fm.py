@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import BayesianRidge, LogisticRegression
@@ -396,6 +397,20 @@ def test_rows_of_hardly_any_weight_move_nothing(make, posterior):
     np.testing.assert_allclose(model.posterior_.machine.mean, before.mean, atol=1e-5)
     np.testing.assert_allclose(model.posterior_.machine.variance, before.variance, atol=1e-5)
     np.testing.assert_allclose(model.posterior_.machine.bias, before.bias, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"posterior": "full"}, {"posterior": "factorised"}, {"batch_size": 20, "tol": 0.0}])
+def test_the_bound_of_an_update_is_that_of_the_new_rows(options):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 3)), 2.0 + rng.standard_normal(50)
+    model = VariationalFM(n_factors=2, random_state=0, n_epochs=200, **options).fit(X, y)
+    old, scale = model.posterior_.last, model.posterior_.scale
+    more = 3.0 + rng.standard_normal(20)  # rows without features leave w_0 alone, whose posterior is exact
+    covariance = scale**2 * (old.bias.variance + np.eye(20) / old.likelihood.precision)
+    exact = multivariate_normal.logpdf(more, np.full(20, model.posterior_.offset + scale * old.bias.mean), covariance)
+    model.partial_fit(np.zeros((20, 3)), more)
+    assert model.lower_bound_ == pytest.approx(exact, abs=0.5 if "batch_size" in options else 1e-6)
+    assert model.lower_bound_ == model.lower_bounds_[-1]
 
 
 def test_partial_fit_keeps_the_classes():
