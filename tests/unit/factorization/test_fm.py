@@ -399,7 +399,9 @@ def test_rows_of_hardly_any_weight_move_nothing(make, posterior):
     np.testing.assert_allclose(model.posterior_.machine.bias, before.bias, rtol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"posterior": "full"}, {"posterior": "factorised"}, {"batch_size": 20, "tol": 0.0}])
+@pytest.mark.parametrize(
+    "options", [{"posterior": "full"}, {"posterior": "factorised"}, {"batch_size": 20, "tol": 0.0}]
+)
 def test_the_bound_of_an_update_is_that_of_the_new_rows(options):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 3)), 2.0 + rng.standard_normal(50)
