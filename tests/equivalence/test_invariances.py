@@ -42,12 +42,13 @@ class Case:
         return {name: value for name, value in self.options.items() if name != "features"}
 
 
-def draw(seed, features, item_effects, order_effect, likelihood):
+def draw(seed, terms, order_effect, likelihood):
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(3, 8)), int(rng.integers(2, 20))
     left = rng.integers(0, n, p)
     pairs = np.column_stack([left, (left + rng.integers(1, n, p)) % n])
     y = np.where(rng.random(p) < 0.6, rng.integers(0, 2, p), rng.random(p))
+    features, item_effects = terms
     options = {
         "features": features,
         "item_effects": item_effects,
@@ -60,8 +61,7 @@ def draw(seed, features, item_effects, order_effect, likelihood):
 cases = st.builds(
     draw,
     st.integers(0, 2**32 - 1),
-    features=st.booleans(),
-    item_effects=st.booleans(),
+    terms=st.sampled_from([(True, True), (True, False), (False, True)]),  # features, item effects; not neither
     order_effect=st.booleans(),
     likelihood=st.sampled_from(["probit", "logit"]),
 )
