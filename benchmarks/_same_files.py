@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 ITEMS, USERS = np.array([f"item {k}" for k in range(8)]), np.array([f"user {k:02d}" for k in range(12)])
 
 
-def on_cluster(estimator: str) -> Any:
-    """The class that fits to collections of Dask."""
-    import skpref.dask
-
-    return getattr(skpref.dask, f"Dask{estimator}")
-
-
-def in_memory(model: Any) -> Any:
-    """The same model for rows in memory."""
-    return model.to_local() if hasattr(model, "to_local") else model
-
-
 # ----------------------------------------------------------------------------------------------------------------- rows
 @cache
 def judgements() -> pd.DataFrame:
@@ -171,7 +159,7 @@ KINDS = {
     "VariationalFMOrdinal": Kind(sales, of_machine, FM),
 }
 SMALL = {
-    "skpref.data.shards._SHARD_ROWS": 90,  # of a shard of files
+    "skpref.data.stored._BATCH_ROWS": 90,  # of a shard of files
     "skpref.gp.crowd.fit_hierarchy.MAX_CHOICE": 100,  # comparisons that choose the prior of tastes
     "skpref.gp.crowd.sharded.MAX_CHOICE": 100,
     "skpref.gp.crowd.fit_hierarchy._HELD_OUT": 10,
@@ -259,7 +247,7 @@ def kept(
             if how == "apart":
                 given |= {argument: X[named[argument]] for argument in ("y", "sample_weight") if argument in named}
                 X = X[[name for name in rows if name not in {named.get("y"), named.get("sample_weight")}]]
-            model = in_memory(on_cluster(estimator)(**settings).fit(X, **given))
+            model = getattr(skpref, estimator)(**settings).fit(X, **given)
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             model = getattr(skpref, estimator)(**settings).fit(stored(rows, how, folder), **named)
@@ -272,7 +260,7 @@ def asked_lazily(estimator: str, methods: Sequence[str], columns: Sequence[str],
     rows = lazy(KINDS[estimator].rows()[[*columns, y]])
     X = rows[list(columns)]
     with limits(small=True):
-        model = on_cluster(estimator)(random_state=0, **KINDS[estimator].options).fit(X, rows[y])
+        model = getattr(skpref, estimator)(random_state=0, **KINDS[estimator].options).fit(X, rows[y])
     return {method: getattr(model, method)(X).compute() for method in methods}
 
 

@@ -97,13 +97,13 @@ def fit_on_cluster(settings: dict[str, Any], folder: str) -> tuple[Any, dict[str
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    from skpref.dask import DaskGibbsM3F
+    from skpref import GibbsM3F
 
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         rows = dask.dataframe.read_parquet(folder)
         before, start = client.run(peak), sum(client.run(time.process_time).values())
-        model = DaskGibbsM3F(**settings).fit(rows)
+        model = GibbsM3F(**settings).fit(rows)
         seconds = sum(client.run(time.process_time).values()) - start
         largest = max(value - before[worker] for worker, value in client.run(peak).items())
     return model, {"workers' CPU s": round(seconds, 1), "largest worker MB": round(largest)}

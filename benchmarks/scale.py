@@ -103,13 +103,13 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    from skpref.dask import DaskCrowdGPPL, DaskGPPLClassifier, DaskVariationalFM
+    from skpref import CrowdGPPL, GPPLClassifier, VariationalFM
 
     warnings.simplefilter("ignore")
     dask.config.set(_ALLOCATOR)
-    kind: Any = DaskCrowdGPPL if n_users else DaskGPPLClassifier
+    kind: Any = CrowdGPPL if n_users else GPPLClassifier
     options = {"max_iter": passes} if n_users >= 0 else {"n_epochs": passes}
-    model = (kind if n_users >= 0 else DaskVariationalFM)(**options, tol=0.0, random_state=0)
+    model = (kind if n_users >= 0 else VariationalFM)(**options, tol=0.0, random_state=0)
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)
@@ -224,7 +224,7 @@ def compare_workers(options: argparse.Namespace, folder: Path) -> None:
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    from skpref.dask import DaskGPPLClassifier
+    from skpref import GPPLClassifier
     from skpref.dask.shards import OnDask
 
     warnings.simplefilter("ignore")
@@ -247,7 +247,7 @@ def compare_workers(options: argparse.Namespace, folder: Path) -> None:
         with started as workers, Client(workers) as client:
             marks.clear()
             clients[:] = [client]
-            model = DaskGPPLClassifier(max_iter=options.passes, tol=0.0).fit(frame[["left", "right"]], frame["y"])
+            model = GPPLClassifier(max_iter=options.passes, tol=0.0).fit(frame[["left", "right"]], frame["y"])
             seconds = critical_path(marks)
             shards, column = OnDask(client), [np.zeros(1)] * 8
             start = time.perf_counter()

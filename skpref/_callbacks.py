@@ -117,7 +117,7 @@ def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     """Notify callbacks of the start and the end of a fit, which is the body of the `with` statement."""
     if not getattr(estimator, "_takes_collections", False):
         for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-            refuse_collection(values, name, estimator)
+            refuse_collection(values, name)
     with one_fit_at_a_time(estimator):
         yield from _with_callbacks(estimator, X, y, sample_weight)
 

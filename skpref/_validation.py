@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ON_DASK",
     "are_missing",
     "as_frame",
     "as_series",
@@ -46,25 +45,14 @@ __all__ = [
 # scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs, and where a
 # wider float is none of float64.
 _QUIETLY: Final = np.errstate(invalid="ignore", over="ignore")
-ON_DASK: Final = (  # skpref.dask
-    "DaskCrowdGPPL",
-    "DaskGPPLClassifier",
-    "DaskGPPLRegressor",
-    "DaskGibbsM3F",
-    "DaskSVGPClassifier",
-    "DaskSVGPRegressor",
-    "DaskVariationalFM",
-    "DaskVariationalFMClassifier",
-    "DaskVariationalFMOrdinal",
-)
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @_QUIETLY
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return what scikit-learn's `validate_data` returns for checked input."""
-    refuse_collection(X, "X", estimator)
-    refuse_collection(y, "y", estimator)
+    refuse_collection(X, "X")
+    refuse_collection(y, "y")
     if options.get("y_numeric"):
         y = check_numbers(y, "y")
         _refuse_words(y)
@@ -147,16 +135,14 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
 
 
-def refuse_collection(values: Any, name: str, estimator: Any = None) -> None:
+def refuse_collection(values: Any, name: str) -> None:
     """Refuse a collection of Dask, which NumPy would load into this process without a word, and a lazy frame."""
     if hasattr(values, "collect_schema") and hasattr(values, "collect") and not hasattr(values, "__len__"):
         raise TypeError(f"{name} is a lazy frame ({type(values).__name__}), not data: pass {name}.collect()")
     if any(base.__module__.partition(".")[0] == "dask" for base in type(values).__mro__):
-        own = f"Dask{type(estimator).__name__}"
-        others = f"; estimators for collections are {', '.join(ON_DASK)} of skpref.dask"
         raise TypeError(
-            f"{name} is a collection of Dask ({type(values).__name__}), but data in memory are required: pass "
-            f"{name}.compute() if they fit into memory" + (f", or take skpref.dask.{own}" if own in ON_DASK else others)
+            f"{name} is a collection of Dask ({type(values).__name__}), but data in memory are required here: pass "
+            f"{name}.compute()"
         )
 
 

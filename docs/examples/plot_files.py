@@ -19,7 +19,7 @@ import pandas as pd
 from distributed import Client
 
 from skpref import GPPLClassifier
-from skpref.dask import DaskGPPLClassifier
+from skpref import GPPLClassifier
 
 rng = np.random.default_rng(0)
 names = np.array([f"item {number:03d}" for number in range(200)])
@@ -52,10 +52,10 @@ print(f"largest difference of the utilities: {difference:.1e}")
 # of this example is two threads of one machine. ``Client("scheduler:8786")`` connects to a real one.
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
     rows = dask.dataframe.read_parquet(folder)
-    model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"])
+    model = GPPLClassifier().fit(rows[["left", "right"]], rows["y"])
 difference = np.abs(model.utility(names) - in_memory.utility(names)).max()
 print(f"largest difference of the utilities: {difference:.1e}")
-local = model.to_local()  # an ordinary GPPLClassifier, to save or to serve
+local = model  # an ordinary GPPLClassifier, to save or to serve
 
 # %%
 # Learnt and true utilities, both relative to their average. The bars are 90 % intervals.

@@ -344,7 +344,7 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
 
 
 def _schema_of(folder: Path) -> Any:
-    from skpref.data.shards import open_dataset, shared_schema  # only now: --help need not wait for numba
+    from skpref.data.stored import open_dataset, shared_schema  # only now: --help need not wait for numba
 
     dataset = open_dataset(folder)
     return shared_schema(dataset, dataset.schema.names)

@@ -33,7 +33,7 @@ TRUTH = {"true": 1.0, "false": 0.0}
 class MissingCellError(DataError):
     """Cells that are needed are empty."""
 
-    def __init__(self, message: str, rows: Sequence[int]) -> None:
+    def __init__(self, message: str, rows: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.rows = rows  # of the table: all that lack such a cell
 

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref._checks import is_count, require
-from skpref.data.ids import as_ids, shorten
+from skpref.data.columns import Columns
+from skpref.data.ids import shorten
 from skpref.data.ratings import encoded_ratings, enough_levels
-from skpref.data.shards import check_names, column_values, read_runs
+from skpref.data.stored import check_names
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray
+    from skpref.data.columns import Column
     from skpref.data.ids import IdColumn
     from skpref.data.ratings import Ratings
 
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 class RatingColumns(NamedTuple):
     """Names of the columns of ratings; None where there is none."""
 
-    user: str
-    item: str
+    user: Column
+    item: Column
     y: str | None = None
     weight: str | None = None
 
 
 class RatingSummary(NamedTuple):
-    """What all must know of a shard; only rows of positive weight count."""
+    """Summary of a shard that is needed before the fit; only rows of positive weight count."""
 
     users: IdColumn  # distinct ids
     items: IdColumn
@@ -79,18 +81,15 @@ class RatingCounts:
 
 
 def read_rating_shard(
-    user: Any,  # array-likes
-    item: Any,
-    y: Any,
-    weight: Any,
-    levels: ArrayLike | None,
-    first_row: int = 0,
+    table: Any, y: Any, weight: Any, start: int, sides: tuple[Column, Column], levels: ArrayLike | None
 ) -> tuple[RatingSummary, RatingRows]:
-    """Return the summary of a shard and its ratings; messages count rows from the first one's number."""
-    users, items = (as_ids(ids, f"the {kind}s", "rating", kind) for ids, kind in ((user, "user"), (item, "item")))
-    if len(users) != len(items) or len(y) != len(users):
-        raise DataError(f"there are {len(users)} users, {len(items)} items and {len(y)} ratings")
-    number = first_row + np.arange(len(users))
+    """Return the summary of a table of ratings, and the ratings; messages count rows from the first one's number."""
+    columns = Columns.of(table, "X", leave_out="")
+    users, items = (columns.ids(name, kind) for name, kind in zip(sides, ("user", "item"), strict=True))
+    y = y.to_pandas() if hasattr(y, "to_pandas") else y
+    if len(y) != len(users):
+        raise DataError(f"there are {len(users)} users and items, and {len(y)} ratings")
+    number = start + np.arange(len(users))
     if weight is not None:
         weight = read_weights(weight, len(users))
         rows = np.flatnonzero(weight)
@@ -143,14 +142,3 @@ def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
     if len({*named}) < len(named):
         raise DataError(f"user, item, y and sample_weight must be different columns of X; got {', '.join(named)}")
     return columns
-
-
-def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:
-    """Return an iterator over summary and ratings of runs of about a million rows of a dataset of pyarrow."""
-
-    def read(table: Any, start: int) -> Any:  # of pyarrow
-        y = table[columns.y].to_pandas()  # of which the categories are known
-        weight = None if columns.weight is None else column_values(table[columns.weight])
-        return read_rating_shard(table[columns.user], table[columns.item], y, weight, levels, start)
-
-    return read_runs(dataset, columns, read)

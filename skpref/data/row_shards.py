@@ -12,24 +12,16 @@ from skpref._checks import are_names, require
 from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref._warn import warn
 from skpref.data.ids import as_ids, shorten
-from skpref.data.levels import check_labels
+from skpref.data.levels import check_labels, stated_order
 from skpref.data.rating_shards import numbered
-from skpref.data.shards import (
-    column_values,
-    feature_columns,
-    is_stored,
-    located,
-    runs_of_rows,
-    shared_schema,
-    stored_names,
-    without_repeats,
-)
+from skpref.data.shards import without_repeats
+from skpref.data.stored import column_values, is_stored
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
     from skpref.data.ids import IdColumn
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
-_MANY_IDS = 1000  # up to which nobody wonders
+_MANY_IDS = 1000  # distinct numbers up to which a column is taken for ids without a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +142,7 @@ class RowColumns(NamedTuple):
 
 
 class RowSummary(NamedTuple):
-    """What all must know of a shard; only rows of positive weight count."""
+    """Summary of a shard that is needed before the fit; only rows of positive weight count."""
 
     n_rows: int
     ids: list[IdColumn | None]  # distinct ids of each column, sorted; None: numbers
@@ -193,62 +185,33 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
     return RowColumns(tuple(names), tuple(name in chosen for name in names), are_named=True)
 
 
-def row_shards(
-    dataset: Any,  # of pyarrow
-    y: Any,  # checked here
-    weight: Any,  # checked here
-    categorical: Any,
-    *,
-    labels: bool,
-) -> tuple[RowColumns, Iterator[tuple[RowSummary, RowShard]]]:
-    """Return the columns of a dataset; and summary and rows of runs of about a million of its rows."""
-    target = "y" if y is None else y
-    names = feature_columns(stored_names(dataset), target, weight)
-    columns = row_columns(shared_schema(dataset, names), names, categorical)
-
-    def shards() -> Iterator[tuple[RowSummary, RowShard]]:
-        start = 0
-        for table in runs_of_rows(dataset, [*names, target, *([] if weight is None else [weight])]):
-            weights = None if weight is None else column_values(table[weight])
-            yield read_rows(table, _target(table[target]), weights, start, columns, labels=labels)
-            start += len(table)
-
-    return columns, shards()
-
-
-class OrderedLabels(NamedTuple):
-    """Labels that are ordered categories."""
-
-    values: NDArray[Any]
-    orders: Sequence[NDArray[Any]]  # of the categories, low to high
-
-
-def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # of pyarrow
-    """Return a column of targets; with the order of its categories where it has one."""
+def read_rows(
+    table: Any, y: Any, weight: Any, start: int, columns: RowColumns, labels: bool
+) -> tuple[RowSummary, RowShard]:
+    """Return summary and rows of a table of pyarrow or pandas."""
     import pyarrow as pa
 
-    values = column_values(column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column)
-    if not (pa.types.is_dictionary(column.type) and column.type.ordered):
-        return values
-    return OrderedLabels(values, [chunk.dictionary.to_numpy(zero_copy_only=False) for chunk in column.chunks])
+    del start
+    if not hasattr(table, "to_pandas"):
+        try:
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        except pa.ArrowException as error:
+            raise DataError(f"a column of X mixes types: {error}") from error
+    summary, rows = _read(table, _target_values(y), weight, columns, labels=labels)
+    return summary._replace(orders=_orders(y) if labels else ()), rows
 
 
-def read_rows(
-    table: Any,  # of pyarrow
-    y: NDArray[Any] | OrderedLabels,
-    weight: NDArray[Any] | None,
-    start: int,
-    columns: RowColumns,
-    *,
-    labels: bool,
-) -> tuple[RowSummary, RowShard]:
-    """Return summary and rows of a table; errors name the rows, counted from the first one's number."""
-    try:
-        y, orders = y if isinstance(y, OrderedLabels) else (y, ())
-        summary, rows = _read(table, y, weight, columns, labels=labels)
-        return summary._replace(orders=orders), rows
-    except ValueError as error:
-        raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
+def _target_values(y: Any) -> NDArray[Any]:  # a column
+    """Return targets as an array, decimals as floats."""
+    import pyarrow as pa
+
+    return column_values(y.cast(pa.float64()) if isinstance(y, pa.ChunkedArray) and pa.types.is_decimal(y.type) else y)
+
+
+def _orders(y: Any) -> list[NDArray[Any]]:  # a column
+    """Return the order of categories, one for each part of a column."""
+    stated = (stated_order(part)[0] for part in getattr(y, "chunks", [y]))
+    return [order for order in stated if order is not None]
 
 
 def _read(

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data.shards import is_stored
+from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
 from skpref.factorization.machine.files import FMFiles
@@ -232,8 +232,8 @@ class VariationalFM(RegressorMixin, FMFiles):
             memory.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                return self._fit_dataset(X, y, sample_weight)
+            if is_elsewhere(X):
+                return self._fit_source(as_source(X, y, sample_weight))
             old = getattr(self, "posterior_", None)
             X, y = self._read(X, y, reset=True)
             X, y, weight = self._positive_rows(X, y, sample_weight)
@@ -289,6 +289,7 @@ class VariationalFM(RegressorMixin, FMFiles):
     def predict(self, X: MatrixLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    @on_collections
     def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 
@@ -308,6 +309,8 @@ class VariationalFM(RegressorMixin, FMFiles):
         """
         mean, variance = self.latent_mean_and_variance(X)
         return (mean, np.sqrt(variance + self.noise_**2)) if return_std else mean
+
+    score = on_collections(RegressorMixin.score)
 
     def predict_last(self, X: MatrixLike) -> Array:
         """Predict targets with the last iterate instead of the average.

@@ -18,8 +18,8 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import check_n_samples, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref.data.levels import encode_levels, levels_of_parts, ordered_levels, with_levels_of
-from skpref.data.shards import is_stored
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
 from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sampled, warn_not_stationary
@@ -299,9 +299,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             memory.
         """
         with fit_callbacks(self, X, y, sample_weight):
-            if is_stored(X):
+            if is_elsewhere(X):
                 with unchanged_on_failure(self):
-                    return self._fit_dataset(X, y, sample_weight)
+                    return self._fit_source(as_source(X, y, sample_weight))
             return self._fit_levels(X, y, self.class_order, sample_weight)
 
     def _fit_levels(
@@ -461,6 +461,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             X, level, weight = self._positive_rows(X, level, sample_weight)
             return self._update_machine(TrainingRows(X, level.astype(np.float64), weight), freeze)
 
+    @on_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each level, averaged over the posterior.
 
@@ -476,6 +477,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         """
         return self._likelihood.probabilities(*self.latent_mean_and_variance(X))
 
+    @on_collections
     def predict(self, X: MatrixLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
         """Predict a level for every row.
 
@@ -504,6 +506,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             return self.classes_[np.searchsorted(self._likelihood.thresholds, mu)]
         return self.classes_[self._likelihood.probabilities(mu, v).argmax(axis=1)]
 
+    @on_collections
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean absolute error in ranks of the median level.
 

@@ -11,23 +11,25 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import precision, unchanged_on_failure
+from skpref._sources import as_source, is_elsewhere, set_features, target_column
 from skpref._validation import column_names
 from skpref.data import Ratings, Vocabulary
-from skpref.data.rating_shards import RatingColumns, levels_of_all, rating_columns, rating_shards
-from skpref.data.shards import is_stored, open_dataset, with_shared_ids, without_repeats
+from skpref.data.rating_shards import RatingColumns, levels_of_all, rating_columns, read_rating_shard
+from skpref.data.shards import without_repeats
+from skpref.exceptions import DataError
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
 from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
 from skpref.factorization.max_margin.sharded import sharded_ratings
 from skpref.inference.gibbs import running_mean
-from skpref.inference.shards import OnDisk
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import ArrayLike, DTypeLike
 
+    from skpref._sources import Source
     from skpref._typing import IdRows, RandomState, Stored
     from skpref.data.rating_shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
@@ -161,6 +163,7 @@ class GibbsM3F(MaxMarginFactorization):
         start_state, step_of, fold_in_of, risk_of, running_mean, np.float32, M3FPosterior, 2.0
     )
 
+    _takes_collections: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "n_factors": [Interval(Integral, 1, None, closed="left")],
@@ -272,23 +275,32 @@ class GibbsM3F(MaxMarginFactorization):
         return RatingColumns(user if self.user is None else self.user, item if self.item is None else self.item)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
-        if not is_stored(X):
+        if not is_elsewhere(X):
             return super()._fit(X, y, sample_weight, levels)
         with unchanged_on_failure(self):
-            dataset = open_dataset(X)
-            columns = self._id_columns("user", "item")._replace(y="y" if y is None else y, weight=sample_weight)
-            rating_columns(dataset.schema.names, columns)
-            summaries, rows = [], []
-            ids: dict[Any, Any] = {}
-            with closing(OnDisk()) as shards:
-                for summary, ratings in rating_shards(dataset, columns, levels):
-                    summaries.append(with_shared_ids(summary, ids))
-                    rows.append(shards.store(ratings))
-                self._fit_shards(shards, summaries, rows, columns)
+            source = as_source(X, y, sample_weight)
+            columns = self._columns_of(source)
+            rows = source.rows(() if source.names is None else columns[:2], *columns[2:])
+            shards, summaries, kept = rows.keep(read_rating_shard, columns[:2], levels)
+            del rows  # with it the memory of partitions goes
+            with closing(shards):
+                self._fit_shards(shards, summaries, kept, 2 if source.names is None else list(columns[:2]))
         return self
 
+    def _columns_of(self, source: Source) -> RatingColumns:
+        """Return the columns of files or of a collection."""
+        y = target_column(source)
+        if source.names is None:
+            if source.width != 2:
+                raise DataError(f"Expected 2D array of 2 columns for X, got {source.width} columns instead")
+            return RatingColumns(0, 1)
+        first = ["user", "item"]
+        if source.has_order:
+            first = [name for name in source.names if name not in {y, source.weight}]
+        return rating_columns(source.names, self._id_columns(*first[:2])._replace(y=y, weight=source.weight))
+
     def _fit_shards(
-        self, shards: Shards, summaries: list[RatingSummary], rows: list[Any], columns: RatingColumns | None
+        self, shards: Shards, summaries: list[RatingSummary], rows: list[Any], names: list[str] | int
     ) -> None:
         """Fit to ratings in shards, of which there are summaries here and handles on the ratings."""
         levels = levels_of_all(summaries)
@@ -300,11 +312,7 @@ class GibbsM3F(MaxMarginFactorization):
         )
         summaries.clear()
         rows.clear()  # with the handles their files go, and their memory on a cluster
-        self.n_features_in_ = 2
-        if columns is not None:
-            self.feature_names_in_ = np.array(columns[:2], dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        set_features(self, names)
         self._fit_ratings(vocabularies, ratings)
 
     def _problem(self, ratings: Ratings | ShardedRatings) -> MarginProblem:

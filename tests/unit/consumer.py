@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from skpref import (
     BayesianGPLVM,
@@ -18,17 +18,6 @@ from skpref import (
     VariationalFM,
     VariationalFMClassifier,
     VariationalFMOrdinal,
-)
-from skpref.dask import (
-    DaskCrowdGPPL,
-    DaskGibbsM3F,
-    DaskGPPLClassifier,
-    DaskGPPLRegressor,
-    DaskSVGPClassifier,
-    DaskSVGPRegressor,
-    DaskVariationalFM,
-    DaskVariationalFMClassifier,
-    DaskVariationalFMOrdinal,
 )
 from skpref.search import OptunaSearch
 
@@ -57,19 +46,6 @@ def fit_in_memory(X: NDArray[np.float64], y: NDArray[np.float64]) -> None:
     assert_type(VariationalFMClassifier().fit(X, y), VariationalFMClassifier)
     assert_type(VariationalFMOrdinal().fit(X, y), VariationalFMOrdinal)
     assert_type(OptunaSearch(SVGPRegressor()).fit(X, y), OptunaSearch)
-
-
-def fit_on_a_cluster(X: Any, y: Any) -> None:
-    """Fit every estimator to collections of Dask."""
-    assert_type(DaskCrowdGPPL().fit(X, y), DaskCrowdGPPL)
-    assert_type(DaskGPPLClassifier().fit(X, y), DaskGPPLClassifier)
-    assert_type(DaskGPPLRegressor().fit(X, y), DaskGPPLRegressor)
-    assert_type(DaskGibbsM3F().fit(X, y), DaskGibbsM3F)
-    assert_type(DaskSVGPClassifier().fit(X, y), DaskSVGPClassifier)
-    assert_type(DaskSVGPRegressor().fit(X, y), DaskSVGPRegressor)
-    assert_type(DaskVariationalFM().fit(X, y), DaskVariationalFM)
-    assert_type(DaskVariationalFMClassifier().fit(X, y), DaskVariationalFMClassifier)
-    assert_type(DaskVariationalFMOrdinal().fit(X, y), DaskVariationalFMOrdinal)
 
 
 def parameters_are_kept(X: NDArray[np.float64], y: NDArray[np.float64]) -> None:

@@ -544,6 +544,6 @@ def test_the_package_is_typed() -> None:
 
 def test_types_of_all_fits_are_checked() -> None:
     read = (ROOT / "tests/unit/consumer.py").read_text("utf-8")
-    modules = [importlib.import_module(name) for name in ("skpref", "skpref.dask", "skpref.search")]
+    modules = [importlib.import_module(name) for name in ("skpref", "skpref.search")]
     names = [name for module in modules for name in module.__all__ if hasattr(getattr(module, name), "fit")]
     assert [name for name in names if not re.search(rf"assert_type\({name}\(.*\.fit\(.*, {name}\)", read)] == []

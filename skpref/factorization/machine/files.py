@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -17,22 +17,23 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._math.random import as_generator
+from skpref._sources import feature_columns, refuse_parameters
 from skpref._validation import check_array
-from skpref.data.row_shards import ColumnDesign, design_of_shards, row_shards
-from skpref.data.shards import is_stored, open_dataset, with_shared_ids
+from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
+from skpref.data.stored import is_stored
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import FMBase, checked_features
 from skpref.factorization.machine.fit import ascend
 from skpref.factorization.machine.model import start_for_squares
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
-from skpref.inference.shards import OnDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from skpref._sources import Source
     from skpref._typing import Features
     from skpref.data.row_shards import RowColumns, RowSummary
     from skpref.factorization.machine.model import Machine
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 class FMFiles(FMBase):
     """A factorization machine that takes rows in files as well as rows in memory."""
 
+    _takes_collections: ClassVar[bool] = True
     categorical_features: Any
     _column_design: ColumnDesign | None
 
@@ -58,18 +60,21 @@ class FMFiles(FMBase):
         return getattr(self, "_column_design", None)
 
     # ---------------------------------------------------------------- fitting
-    def _fit_dataset(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit to Parquet files, a million rows of which are in memory at a time."""
+    def _fit_source(self, source: Source) -> Self:
+        """Fit to files or a collection."""
         self._check_sums_suffice()
-        settings = y, sample_weight, self.categorical_features
-        columns, of_files = row_shards(open_dataset(X), *settings, labels=not isinstance(self, RegressorMixin))
-        with closing(OnDisk()) as shards:
-            read = ((summary, shards.store(rows)) for summary, rows in of_files)
-            return self._fit_shards(shards, read, columns)
+        rows, names = feature_columns(source)
+        if isinstance(names, int):
+            raise DataError("X must be a frame of Dask, whose columns have names; got an array")
+        columns = row_columns(source.schema(names), names, self.categorical_features)
+        shards, summaries, kept = rows.keep(read_rows, columns, not isinstance(self, RegressorMixin))
+        del rows  # with it the memory of partitions goes
+        with closing(shards):
+            return self._fit_shards(shards, summaries, kept, columns)
 
     def _check_sums_suffice(self) -> None:
         """Refuse settings that need the rows themselves."""
-        reasons = {
+        reasons: dict[str, bool] = {
             f"groups={type(self.groups).__name__}": self.groups is not None,
             f"posterior={self.posterior!r}": self.posterior != "full",
             f"batch_size={self.batch_size!r}": self.batch_size is not None,
@@ -77,18 +82,16 @@ class FMFiles(FMBase):
             "early_stopping=True": self.early_stopping,
             "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
         }
-        for reason in [reason for reason, refused in reasons.items() if refused]:
-            raise DataError(
-                f"{reason} needs all rows in memory; rows in files are fitted by coordinate ascent of the full "
-                "posterior, and each column is a group: leave this parameter at its default"
-            )
+        refuse_parameters(
+            reasons,
+            "by coordinate ascent of the full posterior, and each column is a group: leave this parameter at its "
+            "default",
+        )
 
-    def _fit_shards(self, shards: Shards, read: Iterable[tuple[RowSummary, Any]], columns: RowColumns) -> Self:
+    def _fit_shards(self, shards: Shards, summaries: list[RowSummary], rows: list[Any], columns: RowColumns) -> Self:
         """Fit to rows in shards: summaries of them, and handles."""
-        strings: dict[Any, Any] = {}
-        with_rows = [(with_shared_ids(summary, strings), handle) for summary, handle in read if summary.n_rows]
-        summaries, rows = (list(column) for column in zip(*with_rows, strict=True)) if with_rows else ([], [])
-        with_rows.clear()
+        for number in reversed([k for k, summary in enumerate(summaries) if not summary.n_rows]):
+            del summaries[number], rows[number]
         design, places = design_of_shards(columns, summaries)
         old, old_classes = self._last_of(design), self._classes()
         likelihood, labels = self._start_of_shards(summaries)

@@ -23,6 +23,7 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._sources import on_collections
 from skpref._validation import as_array, column_names
 from skpref._warn import warn
 from skpref.data import Vocabulary
@@ -517,6 +518,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self._vocabularies.items.encode(item, unknown=unknown, noun="row"),
         )
 
+    @on_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
         """Predict ratings.
 
@@ -534,6 +536,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         user, item = self._rows(X)
         return self.classes_[self.posterior_.levels(user, item, self.prediction)]
 
+    @on_collections
     def predict_proba(self, X: IdRows) -> Array:
         """Return the probability of each level.
 
@@ -560,6 +563,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def predict_score(self, X: IdRows, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict_score(self, X: IdRows, *, return_std: bool) -> Array | tuple[Array, Array]: ...
+    @on_collections
     def predict_score(self, X: IdRows, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.
 
@@ -581,6 +585,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         mean, variance = self.posterior_.score_moments(user, item)
         return (mean, np.sqrt(variance)) if return_std else mean
 
+    @on_collections
     def score(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative mean absolute error, in levels.
 

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.labels import classes_of
 from skpref.data.records import frame_or_record
-from skpref.data.shards import is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
@@ -424,8 +424,9 @@ class CrowdGPPL(ShardedCrowd):
             is the same in all comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                return self._fit_dataset(open_dataset(X), y, sample_weight)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight))
+                return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
@@ -572,6 +573,7 @@ class CrowdGPPL(ShardedCrowd):
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
+    @on_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._sources import refuse_parameters
 from skpref.data import Comparisons
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
@@ -17,38 +18,21 @@ from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.shards import ShardedAnswers, shard_of
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
-from skpref.gp.pairwise.sharded import named_columns, numbered, read_dataset
+from skpref.gp.pairwise.sharded import ReadsSources, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, IntArray
-    from skpref.data.shards import ShardColumns, ShardSummary
+    from skpref.data.shards import ShardSummary
     from skpref.gp.crowd.hierarchy import Hierarchy
     from skpref.inference.shards import Shards
 
 _Columns = tuple["IntArray", "IntArray", "IntArray", "Array", "Array"]  # user, left, right, y, weight
 
 
-class ShardedCrowd(CrowdLeaderboards):
+class ShardedCrowd(ReadsSources, CrowdLeaderboards):
     """Fits of `CrowdGPPL` to comparisons that are not in memory."""
-
-    def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit to a dataset of pyarrow, a shard of which is in memory at a time."""
-        columns = self._shard_columns(dataset.schema.names, y, sample_weight)
-        stored = read_dataset(dataset, columns, self._shard_options())
-        return self._fit_shards(*stored, self._names_in(dataset.schema.names, columns))
-
-    def _names_in(self, names: list[str], columns: ShardColumns) -> list[str]:
-        """Return the names of the columns of X, as a fit in memory has them."""
-        return [str(columns.user), columns.left, columns.right] if self._columns is None else list(names)
-
-    def _shard_columns(
-        self, names: list[str], y: Any, sample_weight: Any, *, ids: tuple[str, str, str] = ("user", "left", "right")
-    ) -> ShardColumns:
-        """Return the columns of a dataset that parameters name."""
-        self._check_model()
-        return named_columns(self, names, y, sample_weight, dict(zip(self._sides, ids, strict=True)))
 
     def _check_model(self) -> None:
         """Refuse parameters that need all comparisons in one place."""
@@ -62,19 +46,17 @@ class ShardedCrowd(CrowdLeaderboards):
             f"optimizer={self.optimizer!r}": auto and self.optimizer is not None,
             f"n_factors={self.n_factors} with inference='auto'": auto and not self.n_factors,
         }
-        for parameter, refused in reasons.items():
-            if refused:
-                raise DataError(
-                    f"{parameter} needs all comparisons in memory; data on disk or on a cluster are fitted by "
-                    'inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of '
-                    'its own ("probit" or "logit")'
-                )
+        refuse_parameters(
+            reasons,
+            'by inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of its '
+            'own ("probit" or "logit")',
+        )
 
     def _shard_options(self) -> ShardOptions:
         """Return how rows are read: equal answers are merged, since `annotators` counts answers."""
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=True)
 
-    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any], names: list[str]) -> Self:
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         """Fit to comparisons of which there are summaries here, and handles on them as they were read."""
         items, item_numbers, weight, component = numbered(self, summaries)
         users, user_numbers, counts = _numbered_users(self, summaries)
@@ -94,7 +76,6 @@ class ShardedCrowd(CrowdLeaderboards):
         sizes = np.array([part.of_user.sum() for part in answers], dtype=np.int64)
         del answers, parts
         sharded = ShardedAnswers(shards, kept, sizes, items.seen.size, weight, component, bounds, of_user)
-        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         self._groups = ()
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         start = self._warm_start() if warm else None
@@ -105,7 +86,6 @@ class ShardedCrowd(CrowdLeaderboards):
             self.components_ = connected_components(sharded)
             data = CrowdData(items.seen_features, users.seen_features, sharded.none(), sharded)
             self._infer_crowd(users, items, comparisons, data, start)
-        return self
 
     def _check_items(self, n_items: int) -> None:
         """Refuse more items than have a full covariance."""

@@ -26,6 +26,7 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
+from skpref._sources import on_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Comparisons, from_scores
@@ -251,6 +252,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         """
         return self._moments(X)
 
+    @on_collections
     def decision_function(self, X: IdRows) -> Array:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
 
@@ -269,6 +271,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean = self._moments(X)[0]
         return mean if left_column(self.classes_) else -mean
 
+    @on_collections
     def predict_proba(self, X: IdRows, *, ties: bool = False) -> Array:
         """Return the probabilities of the answers to each comparison.
 
@@ -306,6 +309,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean, variance = self._moments(X)  # checks that the estimator is fitted
         return self.likelihood_.predict(mean, variance)
 
+    @on_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
         """Return the preferred side of each comparison.
 
@@ -322,6 +326,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         second = self.decision_function(X) > 0.0
         return self.classes_[second.astype(np.intp)]
 
+    @on_collections
     def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predicted sides; ties do not count.
 

@@ -15,10 +15,11 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref.data import Comparisons, Table, from_labels
 from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
-from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
+from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
@@ -314,8 +315,9 @@ class GPPLClassifier(ShardedClassifier):
             comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                return self._fit_dataset(open_dataset(X), y, sample_weight)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight))
+                return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             comparisons = self._encode(items, rows, y, sample_weight)
@@ -478,6 +480,7 @@ class GPPLClassifier(ShardedClassifier):
         """
         return self.posterior_.pair_covariance(*self._pairs(X))
 
+    @on_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 

@@ -14,10 +14,10 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import as_ids, from_labels, from_pairs, unique_rows
-from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
@@ -258,8 +258,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             If a comparison is of two rows with the same features.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                self._fit_dataset(open_dataset(X), y, comparisons, qid, sample_weight)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight), comparisons, qid)
             else:
                 self._fit_rows(X, y, comparisons, qid, sample_weight)
         return self
@@ -313,6 +313,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     def predict(self, X: MatrixLike, *, return_cov: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, return_std: bool, return_cov: bool = False) -> Array | tuple[Array, Array]: ...
+    @on_collections
     def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items.
 
@@ -435,6 +436,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         mean, variance = self.posterior_.pairs(Items.new(features[first]), *np.split(item, 2))
         return self.likelihood_.predict(mean, variance)
 
+    @on_collections
     def score(
         self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:

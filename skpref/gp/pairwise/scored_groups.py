@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._sources import become_unfitted, feature_columns, refuse_parameters
 from skpref._validation import validate_data
 from skpref.data import Comparisons, from_scores, unique_rows
 from skpref.data.ids import shorten
-from skpref.data.shards import located, stored_names
+from skpref.data.stored import column_values
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -31,7 +32,6 @@ from skpref.gp.pairwise.fit import (
     start_kernel,
 )
 from skpref.gp.pairwise.scores import stationary_weights, uncertainty, worth_of
-from skpref.gp.sources import FileRows, become_unfitted, refuse_no_rows, refuse_parameters
 from skpref.inference import svi
 from skpref.inference.basis import chunks
 from skpref.inference.shards import summed
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
+    from skpref._sources import Source
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.pairwise.fit import PairConfig, WarmStart
     from skpref.gp.pairwise.posterior import PairPosterior
-    from skpref.gp.sources import RowSource
     from skpref.inference.basis import InducingBasis
     from skpref.inference.shards import Shards
     from skpref.inference.summed import Sums
@@ -161,21 +161,19 @@ def _pair_sums(shard: _Shard, template: svi.Problem, state: svi.State) -> Sums |
 
 def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int) -> tuple[_Summary, _Shard]:
     """Return the comparisons within the groups of a batch."""
+    X = X.to_pandas() if hasattr(X, "to_pandas") else X
     group, X = X[qid].to_numpy(), X.drop(columns=qid)
     width = shell.n_features_in_
     if not len(X):
         nothing, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
         empty = Comparisons(nobody, nobody, nothing, nothing, 1)
         return _Summary(group, 0, 0), _Shard(np.zeros((0, width)), empty, nothing, nothing)
-    try:
-        features, y = validate_data(shell, X, y, y_numeric=True, dtype=np.float64, order="C", reset=False)
-        first, item = unique_rows(canonical(features))
-        weights = read_weights(weight, len(y))
-        rng = np.random.default_rng([seed, start])
-        options = {"pairs_per_item": shell.pairs_per_item, "rng": rng, "sample_weight": weights}
-        pairs = from_scores(y, group, items=item, n_items=first.size, **options)
-    except ValueError as error:
-        raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
+    options = {"y_numeric": True, "dtype": np.float64, "order": "C", "reset": False}
+    features, y = validate_data(shell, X, column_values(y), **options)
+    first, item = unique_rows(canonical(features))
+    weights = read_weights(weight, len(y))
+    draws = {"pairs_per_item": shell.pairs_per_item, "rng": np.random.default_rng([seed, start])}
+    pairs = from_scores(y, group, items=item, n_items=first.size, sample_weight=weights, **draws)
     pairs, compared = pairs.merged().compact()
     number = np.unique(group, return_inverse=True)[1][first][compared]
     order = np.argsort(number[pairs.left], kind="stable")  # neighbours share items
@@ -212,28 +210,25 @@ def _fit(
 class ScoredGroups(PairwiseGP):
     """Fits of `GPPLRegressor` to scores that are not in memory."""
 
+    _takes_collections: ClassVar[bool] = True
     random_state: Any
     kernel: Kernel | None
 
-    def _fit_dataset(self, dataset: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
-        """Fit to a dataset of pyarrow, whole groups of which are in memory at a time."""
-        check_columns(stored_names(dataset), comparisons, qid, (y, sample_weight))
-        self._fit_source(FileRows(dataset, y, sample_weight, group=qid), qid)
-
-    def _fit_source(self, source: RowSource, qid: str) -> None:
+    def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
         """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
+        _check_columns(source, comparisons, qid)
         self._check_sums_suffice()
-        refuse_no_rows(source)
-        if source.n_rows <= _ALL_ROWS:
-            X, y, weight = source.everything()
+        source_rows, names = feature_columns(source, qid)
+        if source_rows.n_rows <= _ALL_ROWS:
+            X, y, weight = source_rows.everything()
             self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
             return
-        assert not isinstance(source.feature_names, int)  # noqa: S101 - groups are a column
-        names = [name for name in source.feature_names if name != qid]
-        become_unfitted(self, names)
+        assert not isinstance(names, int)  # noqa: S101 - groups are a column
+        become_unfitted(self, [name for name in names if name != qid])
         rng = as_generator(self.random_state)
         seed = int(rng.spawn(1)[0].integers(2**62))
-        shards, summaries, rows = source.keep(_read_groups, copy(self), qid, seed)
+        shards, summaries, rows = source_rows.keep(_read_groups, copy(self), qid, seed)
+        del source_rows  # with it the memory of partitions goes
         _check_groups([summary.groups for summary in summaries], qid)
         n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
         if not n_pairs.sum():
@@ -264,8 +259,9 @@ class ScoredGroups(PairwiseGP):
         )
 
 
-def check_columns(names: list[str], comparisons: Any, qid: Any, others: tuple[Any, Any]) -> None:
+def _check_columns(source: Source, comparisons: Any, qid: Any) -> None:
     """Refuse comparisons, and groups that are no column."""
+    names = source.names or []
     if comparisons is not None:
         raise DataError("comparisons are of rows in memory; name the columns of scores and groups by y= and qid=")
     if not isinstance(qid, str) or qid not in names:
@@ -273,10 +269,8 @@ def check_columns(names: list[str], comparisons: Any, qid: Any, others: tuple[An
             "qid must be the name of the column of groups where X is not in memory, since rows are compared within "
             f"groups; got {qid!r:.80}, and X has the columns {', '.join(map(str, names[:20]))}"
         )
-    if any(isinstance(name, str) and name == qid for name in others):
+    if any(isinstance(name, str) and name == qid for name in (source.y, source.weight)):
         raise DataError(f"qid={qid!r} is the column of the scores or the weights; name that of the groups")
-    if set(names) <= {qid, *(name for name in others if isinstance(name, str))}:
-        raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")
 
 
 def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:

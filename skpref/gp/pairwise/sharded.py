@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as components_of
 
+from skpref._sources import refuse_parameters, set_features
 from skpref.data import Comparisons
 from skpref.data.labels import refuse_one_side
-from skpref.data.shards import (
-    ComparisonCounts,
-    ShardColumns,
-    ShardOptions,
-    check_classes,
-    dataset_columns,
-    dataset_shards,
-    with_shared_ids,
-    without_repeats,
-)
+from skpref.data.roles import Roles
+from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, read_shard, without_repeats
+from skpref.data.stored import check_names
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
-from skpref.inference.shards import OnDisk, ShardedProblem, ShardRows, summed
+from skpref.inference.shards import ShardedProblem, ShardRows, summed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skpref._sources import Source
     from skpref._typing import Array, Features, IntArray
     from skpref.data.shards import ShardSummary
     from skpref.inference.basis import InducingBasis
@@ -89,22 +85,6 @@ def _renumbered(comparisons: Comparisons, number: IntArray) -> tuple[None, Shard
     return None, ShardRows(number[c.left], number[c.right], c.y.copy(), c.weight.copy())
 
 
-def check_model(estimator: Any) -> None:
-    """Refuse parameters of an estimator that need all comparisons in one place."""
-    reasons = {
-        f"inference={estimator.inference!r}": str(estimator.inference) not in _FULL_PASSES,
-        f"covariates={estimator.covariates!r}": estimator.covariates is not None and len(estimator.covariates) > 0,
-        f"likelihood={estimator.likelihood!r}": as_likelihood(estimator.likelihood).has_parameters,
-    }
-    for parameter, refused in reasons.items():
-        if refused:
-            raise DataError(
-                f"{parameter} needs all comparisons in memory; data on disk or on a cluster are fitted in full passes "
-                'by inference="vb" or "laplace", without covariates, by a likelihood without parameters of its own '
-                '("probit" or "logit")'
-            )
-
-
 def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], Array, IntArray]:
     """Number the items of all shards in one way, and refuse what no fit can use.
 
@@ -160,81 +140,94 @@ def few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Com
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 
 
-def named_columns(
-    estimator: Any, names: list[str], y: Any, sample_weight: Any, defaults: dict[str, str]
-) -> ShardColumns:
-    """Return the columns of a dataset that parameters name; `defaults` are the names of those of ids."""
-    refuse_two_weights(estimator.weight, sample_weight)
-    ids = {
-        side: name if getattr(estimator, side) is None else getattr(estimator, side) for side, name in defaults.items()
-    }
-    labels = ("y" if "y" not in ids.values() else None) if y is None else y
-    named = ids | {"y": labels, "weight": estimator.weight if sample_weight is None else sample_weight}
-    for parameter, name in named.items():
-        if name is not None and not isinstance(name, str):
-            raise DataError(
-                f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
-            )
-    return dataset_columns(names, ShardColumns(**named), labels_are_named=y is not None)
+def roles_of(estimator: Any, source: Source) -> Roles:
+    """Return the columns of comparisons: parameters name them, or else they have their usual names or places."""
+    sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
+    refuse_two_weights(estimator.weight, True if source.are_apart[1] else source.weight)
+    if source.names is None:
+        if source.width != len(sides):
+            raise DataError(f"Expected 2D array of {len(sides)} columns for X, got {source.width} columns instead")
+        return Roles(**dict(zip(sides, range(len(sides)), strict=True)))
+    usual = sides
+    if source.has_order:
+        usual = (*source.names, *("a column", "a second column", "a third column")[source.width :])[: len(sides)]
+    chosen = {side: getattr(estimator, side) for side in sides}
+    ids = {side: name if chosen[side] is None else chosen[side] for side, name in zip(sides, usual, strict=True)}
+    weight = estimator.weight if source.weight is None else source.weight
+    check_names(source.names, ids | {"y": source.y, "weight": weight})
+    y = source.y
+    if y is None and not source.are_apart[0] and "y" in set(source.names) - set(ids.values()):
+        y = "y"
+    return Roles(**ids, winner=y, weight=weight)
 
 
-def read_dataset(
-    dataset: Any, columns: ShardColumns, options: ShardOptions
-) -> tuple[OnDisk, list[ShardSummary], list[Any]]:
-    """Return shards on disk, with summaries of a dataset of pyarrow and handles on its comparisons."""
-    shards, summaries, rows = OnDisk(), [], []
-    ids: dict[Any, Any] = {}
-    for summary, comparisons in dataset_shards(dataset, columns, options):
-        summaries.append(with_shared_ids(summary, ids))
-        rows.append(shards.store(comparisons))
-    return shards, summaries, rows
+class ReadsSources:
+    """A classifier of comparisons that are in files or on a cluster."""
+
+    _takes_collections: ClassVar[bool] = True
+    order_effect: bool
+    _columns: Any
+    _sides: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def _check_model(self) -> None:
+        """Refuse parameters that need all comparisons in one place."""
+
+    @abstractmethod
+    def _shard_options(self) -> ShardOptions:
+        """Return how the comparisons of a shard are read and merged."""
+
+    @abstractmethod
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+
+    def _fit_source(self, source: Source) -> None:
+        """Fit to comparisons that are not in memory."""
+        self._check_model()
+        roles = roles_of(self, source)
+        names: list[str] | int = source.width
+        if source.names is not None:
+            names = source.names if self._columns is not None else [getattr(roles, side) for side in self._sides]
+        columns = [] if source.names is None else [roles.user, roles.left, roles.right]
+        read = source.rows([c for c in columns if c is not None], roles.winner, roles.weight).keep(
+            read_shard, roles, self._shard_options()
+        )
+        self._fit_shards(*read)
+        set_features(self, names)
 
 
-class ShardedClassifier(ComparisonClassifier):
+class ShardedClassifier(ReadsSources, ComparisonClassifier):
     """Fits of `GPPLClassifier` to comparisons in shards."""
 
-    def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit to a dataset of pyarrow, a shard of which is in memory at a time."""
-        columns = self._shard_columns(dataset.schema.names, y, sample_weight)
-        stored = read_dataset(dataset, columns, self._shard_options())
-        return self._fit_shards(*stored, self._names_in(dataset.schema.names, columns))
-
-    def _names_in(self, names: list[str], columns: ShardColumns) -> list[str]:
-        """Return the names of the columns of X, as a fit in memory has them."""
-        return [columns.left, columns.right] if self._columns is None else list(names)
-
-    def _shard_columns(
-        self, names: list[str], y: Any, sample_weight: Any, *, ids: tuple[str, str] = ("left", "right")
-    ) -> ShardColumns:
-        """Return the columns of a dataset that parameters name."""
-        check_model(self)
-        return named_columns(self, names, y, sample_weight, dict(zip(self._sides, ids, strict=True)))
+    def _check_model(self) -> None:
+        """Refuse parameters that need all comparisons in one place."""
+        refuse_parameters(
+            {
+                f"inference={self.inference!r}": str(self.inference) not in _FULL_PASSES,
+                f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
+                f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
+            },
+            'in full passes by inference="vb" or "laplace", without covariates, by a likelihood without parameters of '
+            'its own ("probit" or "logit")',
+        )
 
     def _shard_options(self) -> ShardOptions:
-        """Return how the shards are read."""
+        """Return how the comparisons of a shard are read and merged."""
         ties = getattr(self.likelihood, "ties_are_answers", False)
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
 
-    def _fit_shards(
-        self,
-        shards: Shards,
-        summaries: list[ShardSummary],
-        rows: Sequence[Any],
-        names: list[str],
-    ) -> Self:
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
         self.components_ = connected_components(comparisons)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
-        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
         here = few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, comparisons)
         self._set_attributes(self._infer(data, config, self.item_ids_))
         self._keep(ComparisonCounts(comparisons.weight_of_item))
-        return self
 
     def _kept_comparisons(self, method: str) -> Comparisons:
         """Return the comparisons of the fit for a method that needs them."""

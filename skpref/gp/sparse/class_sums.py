@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from skpref._estimator import check_memory, digest
 from skpref._math.random import as_generator
+from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
 from skpref.data.levels import check_labels
-from skpref.data.shards import located
+from skpref.data.stored import column_values
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.gp.sources import FileRows, become_unfitted, read_batch, refuse_no_rows, refuse_parameters
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.fit import SAMPLE_ROWS
 from skpref.gp.sparse.fit_general import Observations, balanced_sizes, fit_by_sums
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skpref._sources import Source, SourceRows
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
-    from skpref.gp.sources import RowSource
     from skpref.gp.sparse.fit_general import GeneralConfig, GeneralFit
     from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
@@ -47,6 +47,7 @@ class _BatchClasses(NamedTuple):
 class SummedClassifier(SparseGP):
     """A classifier that can be fitted by sums over the rows: each class against all others."""
 
+    _takes_collections: ClassVar[bool] = True
     inference: str
     multi_class: str
     random_state: Any
@@ -75,20 +76,16 @@ class SummedClassifier(SparseGP):
     def _initial_likelihood(self) -> Likelihood:
         """Return the likelihood of a class against the others."""
 
-    def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any) -> None:
-        """Fit to a dataset of pyarrow, a million rows of which are in memory at a time."""
-        self._fit_source(FileRows(dataset, y, sample_weight))
-
-    def _fit_source(self, source: RowSource) -> None:
+    def _fit_source(self, source: Source) -> None:
         """Fit to rows that are elsewhere: kernels and points to samples, posteriors to sums over all rows."""
         self._check_sums_suffice()
-        refuse_no_rows(source)
-        if source.n_rows <= SAMPLE_ROWS:
-            self._rows = self._read(*source.everything(), None)
+        rows, names = feature_columns(source)
+        if rows.n_rows <= SAMPLE_ROWS:
+            self._rows = self._read(*rows.everything(), None)
             self._learn(None)
             return
-        become_unfitted(self, source.feature_names)
-        batches = [batch for batch in source.collect(_classes_of_batch) if batch is not None]
+        become_unfitted(self, names)
+        batches = [batch for batch in rows.collect(_classes_of_batch) if batch is not None]
         self.classes_ = _joint_classes([batch.classes for batch in batches])
         counts = _counts(batches, self.classes_)
         n_present = int(np.count_nonzero(counts.sum(axis=0)))
@@ -100,12 +97,12 @@ class SummedClassifier(SparseGP):
         check_memory(1, config.sparse.n_inducing, whose="rows")
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         rngs = as_generator(self.random_state).spawn(len(positive_classes))
-        samples = self._samples(source, [batch.start for batch in batches], counts, positive_classes, rngs)
+        samples = self._samples(rows, [batch.start for batch in batches], counts, positive_classes, rngs)
         shell = copy(self)
 
         def fit(positive: int, sample: Observations, rng: np.random.Generator) -> GeneralFit:
             def collect(template: Problem, state: State) -> Iterator[Sums | None]:
-                return source.collect(_batch_sums, shell, positive, template, state)
+                return rows.collect(_batch_sums, shell, positive, template, state)
 
             return fit_by_sums(sample, likelihood, self.kernel, config, rng, collect)
 
@@ -115,7 +112,7 @@ class SummedClassifier(SparseGP):
 
     def _samples(
         self,
-        source: RowSource,
+        rows: SourceRows,
         starts: list[int],
         counts: IntArray,
         positive_classes: list[int],
@@ -128,7 +125,7 @@ class SummedClassifier(SparseGP):
             for positive, rng in zip(positive_classes, rngs, strict=True)
         ]
         wanted = {start: [indices[k] for indices, _ in draws] for k, start in enumerate(starts)}
-        parts = [part for part in source.collect(_sample_of_batch, copy(self), positive_classes, wanted) if part]
+        parts = [part for part in rows.collect(_sample_of_batch, copy(self), positive_classes, wanted) if part]
         samples = []
         for columns, (_, factors) in zip(zip(*parts, strict=True), draws, strict=True):
             X, is_positive, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -160,12 +157,9 @@ def _classes_of_batch(X: Any, y: Any, weight: Any, start: int) -> _BatchClasses 
     """Return the classes of a batch with the number of their rows; None without rows."""
     if not len(X):
         return None
-    try:
-        labels = np.asarray(check_labels(y))
-        check_classification_targets(labels)
-        used = read_weights(weight, len(X)) > 0.0
-    except ValueError as error:
-        raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
+    labels = np.asarray(check_labels(column_values(y)))
+    check_classification_targets(labels)
+    used = read_weights(weight, len(X)) > 0.0
     classes, label = np.unique(labels, return_inverse=True)
     return _BatchClasses(start, classes, np.bincount(label[used], minlength=classes.size))
 
@@ -217,7 +211,7 @@ def _sample_of_batch(
     wanted: dict[int, list[list[IntArray]]],
 ) -> list[tuple[Features, NDArray[np.int64], Array]] | None:
     """Return the rows of a batch for the search of each class: rows, 1 for the class and 0 for others, weights."""
-    batch = read_batch(X, y, weight, start, shell, shell.classes_)
+    batch = read_batch(X, y, weight, shell, shell.classes_)
     if batch is None:
         return None
     rows, label, used_weight = batch
@@ -234,7 +228,8 @@ def _batch_sums(
     X: Any, y: Any, weight: Any, start: int, shell: Any, positive: int, template: Problem, state: State
 ) -> Sums | None:
     """Return the sums over a batch at a posterior of one class against all others."""
-    batch = read_batch(X, y, weight, start, shell, shell.classes_)
+    del start
+    batch = read_batch(X, y, weight, shell, shell.classes_)
     if batch is None:
         return None
     targets = distinct_targets(*batch)

@@ -23,16 +23,15 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
+from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
 from skpref._validation import validate_data
 from skpref.data.levels import check_labels
-from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
-from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
@@ -271,8 +270,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             stopped a search before. The message says which, and what to try.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                self._fit_dataset(open_dataset(X), y, sample_weight)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight))
             else:
                 self._rows = self._read(X, y, sample_weight, None)
                 self._learn(self._warm_starts("resume") if self.warm_start else None)
@@ -539,6 +538,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             mean, variance = mean[:, 0], variance[:, 0]
         return (mean, np.sqrt(variance)) if return_std else mean
 
+    @on_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Predict the probabilities of all classes.
 
@@ -565,6 +565,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Where the probabilities of all classes underflow they are equal.
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
 
+    @on_collections
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
@@ -580,6 +581,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
+
+    score = on_collections(ClassifierMixin.score)
 
     def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
         """Return the learnt kernels with their inducing points."""

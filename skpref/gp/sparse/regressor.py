@@ -23,15 +23,14 @@ from skpref._estimator import (
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
 from skpref._validation import validate_data
-from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
-from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
@@ -285,8 +284,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             stopped a search before. The message says which, and what to try.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_stored(X):
-                self._fit_dataset(open_dataset(X), y, sample_weight, exposure)
+            if is_elsewhere(X):
+                self._fit_source(as_source(X, y, sample_weight), exposure)
             else:
                 self._rows = self._read(X, y, sample_weight, exposure)
                 self._learn(self._warm_start("resume") if self.warm_start else None)
@@ -502,6 +501,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise: bool = ...,
         exposure: ArrayLike | None = ...,
     ) -> Array | tuple[Array, Array]: ...
+    @on_collections
     def predict(
         self,
         X: MatrixLike,

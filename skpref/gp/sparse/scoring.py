@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from skpref._sources import on_collections
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -23,6 +25,7 @@ class ScoredCounts(RegressorMixin):
     def predict(self, X: MatrixLike, *, exposure: ArrayLike | None = None) -> Any:
         """Predict targets."""
 
+    @on_collections
     def score(
         self,
         X: MatrixLike,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
 from skpref._estimator import check_memory, digest, on_iteration
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
 from skpref.exceptions import DataError
 from skpref.gp.hyperpriors import regression_priors
-from skpref.gp.sources import FileRows, become_unfitted, read_batch, refuse_no_rows, refuse_parameters
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
@@ -36,9 +36,9 @@ from skpref.likelihoods import Gaussian, Likelihood
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skpref._sources import Source, SourceRows
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
-    from skpref.gp.sources import RowSource
     from skpref.gp.sparse.fit import SparseFit
     from skpref.gp.sparse.fit_general import GeneralFit
     from skpref.gp.sparse.search import SparseConfig
@@ -86,6 +86,7 @@ class _Targets(NamedTuple):
 class SummedRegressor(SparseGP):
     """A regressor that is fitted by sums over the rows."""
 
+    _takes_collections: ClassVar[bool] = True
     likelihood: Any
     inference: str
     n_inducing: int | str
@@ -182,34 +183,30 @@ class SummedRegressor(SparseGP):
         return self.likelihood in _STANDARDISED
 
     # ------------------------------------------------------------- rows that are not in memory
-    def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any, exposure: Any) -> None:
-        """Fit to a dataset of pyarrow, a million rows of which are in memory at a time."""
-        self._fit_source(FileRows(dataset, y, sample_weight), exposure)
-
-    def _fit_source(self, source: RowSource, exposure: Any) -> None:
+    def _fit_source(self, source: Source, exposure: Any) -> None:
         """Fit to rows that are elsewhere: hyper-parameters to a sample, noise and posterior to the sums over all."""
         self._check_sums_suffice(exposure)
-        refuse_no_rows(source)
-        n = source.n_rows
+        rows, names = feature_columns(source)
+        n = rows.n_rows
         if n <= SAMPLE_ROWS:
-            self._rows = self._read(*source.everything(), None)
+            self._rows = self._read(*rows.everything(), None)
             self._learn(None)
             return
         check_memory(1, self._max_points(n), whose="rows")
-        become_unfitted(self, source.feature_names)
+        become_unfitted(self, names)
         self.exposure_scale_ = 1.0
         rng = as_generator(self.random_state)
-        totals, sample = self._totals_and_sample(source, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
+        totals, sample = self._totals_and_sample(rows, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
         scale = totals.scale if self._is_standardised() else TargetScale(0.0, 1.0)
         fit = self._fit_gaussian if self._collapses() else self._fit_passes
-        fit(source, distinct_targets(*sample), totals, scale, rng)
+        fit(rows, distinct_targets(*sample), totals, scale, rng)
         self._rows, self._rows_until_search = None, n
         self._warm_key = digest(self._settings())
 
-    def _totals_and_sample(self, source: RowSource, index: IntArray) -> tuple[_Targets, tuple[Features, Array, Array]]:
+    def _totals_and_sample(self, rows: SourceRows, index: IntArray) -> tuple[_Targets, tuple[Features, Array, Array]]:
         """Return the spread of all targets, and the rows of a sample."""
         totals, sample = _Targets(), []
-        for part in source.collect(_totals_and_sample, copy(self), index):
+        for part in rows.collect(_totals_and_sample, copy(self), index):
             if part is not None:
                 totals = totals.and_those(part[0])
                 sample.append(part[1])
@@ -222,15 +219,15 @@ class SummedRegressor(SparseGP):
         return totals, (X, y, weight)
 
     def _fit_gaussian(
-        self, source: RowSource, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
+        self, rows: SourceRows, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
     ) -> None:
         """Fit to the sums that determine the posterior under Gaussian noise: one more pass."""
         del totals
-        config = self._config(scale, source.n_rows)
+        config = self._config(scale, rows.n_rows)
         search = fit_collapsed(gaussian_rows(sample, scale), self.kernel, config, rng)
         basis = search.latent.basis
         with limit_blas_threads(basis.chol.shape[0]):
-            parts = source.collect(_batch_moments, copy(self), basis, scale)
+            parts = rows.collect(_batch_moments, copy(self), basis, scale)
             total = summed(part for part in parts if part is not None)
             fit = refit_from_moments(total, search.parameters, basis, config)
         bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
@@ -239,16 +236,16 @@ class SummedRegressor(SparseGP):
         self._sums = total
 
     def _fit_passes(
-        self, source: RowSource, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
+        self, rows: SourceRows, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
     ) -> None:
         """Fit to sums at each of several posteriors: a pass for every natural-gradient step."""
         shell = copy(self)
 
         def collect(template: Problem, state: State) -> Iterator[Sums | None]:
-            return source.collect(_batch_sums, shell, scale, template, state)
+            return rows.collect(_batch_sums, shell, scale, template, state)
 
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
-        config = self._config(scale, source.n_rows)
+        config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
         general = GeneralConfig(config, "vb", self._schedule(on_iteration(self)), self.learning_rate, regression_priors)
         result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
@@ -272,7 +269,7 @@ def _totals_and_sample(
     X: Any, y: Any, weight: Any, start: int, shell: Any, index: IntArray
 ) -> tuple[_Targets, tuple[Features, Array, Array]] | None:
     """Return the spread of the targets of a batch, and its rows among those of a sample."""
-    batch = read_batch(X, y, weight, start, shell)
+    batch = read_batch(X, y, weight, shell)
     if batch is None:
         return None
     numbers = np.arange(len(X)) if weight is None else np.flatnonzero(np.asarray(weight) > 0.0)
@@ -285,7 +282,8 @@ def _batch_moments(
     X: Any, y: Any, weight: Any, start: int, shell: Any, basis: InducingBasis, scale: TargetScale
 ) -> Moments | None:
     """Return the sums over a batch."""
-    batch = read_batch(X, y, weight, start, shell)
+    del start
+    batch = read_batch(X, y, weight, shell)
     return None if batch is None else moments(gaussian_rows(distinct_targets(*batch), scale), basis)
 
 
@@ -293,7 +291,8 @@ def _batch_sums(
     X: Any, y: Any, weight: Any, start: int, shell: Any, scale: TargetScale, template: Problem, state: State
 ) -> Sums | None:
     """Return the sums over a batch at a posterior."""
-    batch = read_batch(X, y, weight, start, shell)
+    del start
+    batch = read_batch(X, y, weight, shell)
     if batch is None:
         return None
     targets = distinct_targets(*batch)

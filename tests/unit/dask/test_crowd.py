@@ -14,7 +14,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skpref
 from skpref import CrowdGPPL, Table
-from skpref.dask import DaskCrowdGPPL
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy, sharded, shards
@@ -58,7 +57,7 @@ def lazy(frame, n=4):
 
 def fitted(frame, **options):
     collection = lazy(frame)
-    return DaskCrowdGPPL(**OPTIONS | options).fit(collection[COLUMNS], collection["y"])
+    return CrowdGPPL(**OPTIONS | options).fit(collection[COLUMNS], collection["y"])
 
 
 FEATURES = Table(np.random.default_rng(1).normal(size=(12, 2)), ids=USERS)
@@ -89,9 +88,9 @@ def test_the_result_is_that_of_a_fit_in_memory(client, options):
 def test_weights_and_labels_as_columns_or_arrays(client):
     frame, collection = rows(), lazy(rows())
     wanted = CrowdGPPL(**OPTIONS).fit(frame[COLUMNS], frame.y, frame.times)
-    named = DaskCrowdGPPL(weight="times", **OPTIONS).fit(collection)
+    named = CrowdGPPL(weight="times", **OPTIONS).fit(collection)
     ids = collection[COLUMNS].to_dask_array(lengths=True)
-    arrays = DaskCrowdGPPL(**OPTIONS).fit(ids, collection["y"].to_dask_array(), collection["times"].to_dask_array())
+    arrays = CrowdGPPL(**OPTIONS).fit(ids, collection["y"].to_dask_array(), collection["times"].to_dask_array())
     for model in (named, arrays):
         assert_allclose(model.utility(users=USERS), wanted.utility(users=USERS), atol=1e-8)
     assert not hasattr(arrays, "feature_names_in_")
@@ -132,37 +131,32 @@ def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
     client.wait_for_workers(2, timeout=LIMIT)
 
 
-def test_the_local_model_is_saved_and_needs_no_client(client, tmp_path):
+def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
     model = fitted(rows())
-    local = model.to_local()
-    assert type(local) is CrowdGPPL
-    skpref.save(local, tmp_path / "model.skpref")
-    for other in (local, skpref.load(tmp_path / "model.skpref")):
+    skpref.save(model, tmp_path / "model.skpref")
+    for other in [skpref.load(tmp_path / "model.skpref")]:
         assert_array_equal(other.predict_proba(rows()[COLUMNS]), model.predict_proba(rows()[COLUMNS]))
-    with pytest.raises(DataError, match=r"cannot save a DaskCrowdGPPL.*to_local\(\)"):
-        skpref.save(model, tmp_path / "cluster.skpref")
-    assert local.partial_fit(rows(1, 20)[COLUMNS], rows(1, 20).y).user_ids_.size == 12
+    assert model.partial_fit(rows(1, 20)[COLUMNS], rows(1, 20).y).user_ids_.size == 12
 
 
 @pytest.mark.parametrize(
     ("options", "arguments", "message"),
     [
-        ({}, lambda c: (rows()[COLUMNS], None), "X must be a frame or an array of Dask; got DataFrame.*CrowdGPPL"),
-        ({}, lambda c: (c, rows().y), "y must be a frame or an array of Dask; got Series"),
+        ({}, lambda c: (c, rows().y), "X is a collection of Dask, so y must be one, too.*got Series"),
         ({}, lambda c: (c[["user", "left"]], c["y"]), "no column 'a third column' in X"),
-        ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(partition . of X\)"),
+        ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(rows .* of X\)"),
         (
             {},
             lambda c: (array.ones((4, 2)), array.ones(4)),
-            r"Expected 2D array of 3 columns for X, got shape \(4, 2\)",
+            "Expected 2D array of 3 columns for X, got 2 columns instead",
         ),
-        ({"inference": "vb"}, lambda c: (c, c["y"]), "inference='vb' needs all comparisons in memory"),
+        ({"inference": "vb"}, lambda c: (c, c["y"]), "inference='vb' needs all rows in memory"),
         ({"users": Table(np.eye(11), ids=USERS[:11])}, lambda c: (c, c["y"]), "unknown user 'user 11'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
     with pytest.raises(DataError, match=message):
-        DaskCrowdGPPL(**options).fit(*arguments(lazy(rows())))
+        CrowdGPPL(**options).fit(*arguments(lazy(rows())))
 
 
 def tasks(dask_scheduler):

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpref.dask import (
-    DaskCrowdGPPL,
-    DaskGibbsM3F,
-    DaskGPPLClassifier,
-    DaskVariationalFM,
-    DaskVariationalFMClassifier,
-    DaskVariationalFMOrdinal,
+from skpref import (
+    CrowdGPPL,
+    GibbsM3F,
+    GPPLClassifier,
+    VariationalFM,
+    VariationalFMClassifier,
+    VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
 from skpref.factorization.max_margin import calibration
@@ -50,30 +50,30 @@ def _small(monkeypatch):
 
 
 def pairs(**options: Any) -> list[Any]:
-    model = DaskGPPLClassifier(tol=0.1, **options).fit(lazy(4, PAIRS)[["left", "right", "y"]])
+    model = GPPLClassifier(tol=0.1, **options).fit(lazy(4, PAIRS)[["left", "right", "y"]])
     return [model.lower_bounds_, model.utility()]
 
 
 def crowd(**options: Any) -> list[Any]:
-    model = DaskCrowdGPPL(tol=10.0, random_state=0, **options).fit(lazy(4, CROWD)[["user", "left", "right", "y"]])
+    model = CrowdGPPL(tol=10.0, random_state=0, **options).fit(lazy(4, CROWD)[["user", "left", "right", "y"]])
     return [model.lower_bounds_, model.utility(), model.posterior_.tau]
 
 
 def ratings() -> list[Any]:
-    return test_sharded.numbers(DaskGibbsM3F(**test_ratings.FAST).fit(lazy(4, STARS)[[*IDS, "y"]]))
+    return test_sharded.numbers(GibbsM3F(**test_ratings.FAST).fit(lazy(4, STARS)[[*IDS, "y"]]))
 
 
 def machine() -> list[Any]:
-    return test_files.numbers(DaskVariationalFM(**test_machine.FAST).fit(lazy(4, FILMS)[[*IDS, "y"]]))
+    return test_files.numbers(VariationalFM(**test_machine.FAST).fit(lazy(4, FILMS)[[*IDS, "y"]]))
 
 
 def classifier() -> list[Any]:
-    model = DaskVariationalFMClassifier(**test_machine.FAST)
+    model = VariationalFMClassifier(**test_machine.FAST)
     return test_files.numbers(model.fit(lazy(4, FILMS)[[*IDS, "side"]], "side"))
 
 
 def ordinal() -> list[Any]:
-    model = DaskVariationalFMOrdinal(**test_machine.FAST)
+    model = VariationalFMOrdinal(**test_machine.FAST)
     return test_files.numbers(model.fit(lazy(4, LEVELS)[[*IDS, "stars"]], "stars"))
 
 

@@ -14,7 +14,6 @@ from sklearn.base import clone
 
 import skpref
 from skpref import SVGPClassifier
-from skpref.dask import DaskSVGPClassifier
 from skpref.exceptions import DataError
 from skpref.gp.sparse import class_sums
 from tests.unit.dask.test_regressor import lazy as partitioned
@@ -41,8 +40,8 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(target: s
     wanted = SVGPClassifier(**FIXED).fit(X, TABLE[target], TABLE.times)
     rows = lazy()
     features = rows[["a", "b"]]
-    by_name = DaskSVGPClassifier(**FIXED).fit(rows[["a", "b", target, "times"]], target, "times")
-    apart = DaskSVGPClassifier(**FIXED).fit(features, rows[target], rows["times"])
+    by_name = SVGPClassifier(**FIXED).fit(rows[["a", "b", target, "times"]], target, "times")
+    apart = SVGPClassifier(**FIXED).fit(features, rows[target], rows["times"])
     for model in (by_name, apart):
         assert_allclose(model.predict_proba(X), wanted.predict_proba(X), atol=1e-8)
         assert model.feature_names_in_.tolist() == ["a", "b"]
@@ -62,33 +61,30 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     numbers = TABLE.third.to_numpy() > 0
     wanted = SVGPClassifier(**LEARNT).fit(X.to_numpy(), numbers)
     blocks = array.from_array(X.to_numpy(), chunks=(120, 1)), array.from_array(numbers, chunks=120)
-    model = DaskSVGPClassifier(**LEARNT).fit(*blocks)
+    model = SVGPClassifier(**LEARNT).fit(*blocks)
     assert_array_equal(model.predict_proba(X.to_numpy()), wanted.predict_proba(X.to_numpy()))
 
 
 @pytest.mark.usefixtures("_sampled")
 def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
     names = ["a", "b", "side"]
-    first = DaskSVGPClassifier(**LEARNT).fit(client.persist(lazy()[names]), "side")
+    first = SVGPClassifier(**LEARNT).fit(client.persist(lazy()[names]), "side")
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    second = DaskSVGPClassifier(**LEARNT).fit(lazy()[names], "side")
+    second = SVGPClassifier(**LEARNT).fit(lazy()[names], "side")
     assert_array_equal(second.predict_proba(X), first.predict_proba(X))
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
         third = clone(first)
-        with distributed.Client(other) as alone:
-            third.client = alone
+        with distributed.Client(other):
             third.fit(lazy()[names], "side")
     assert_array_equal(third.predict_proba(X), first.predict_proba(X))
 
 
 @pytest.mark.usefixtures("client", "_sampled")
-def test_the_local_model_needs_no_cluster(tmp_path) -> None:
-    model = DaskSVGPClassifier(**LEARNT).fit(lazy()[["a", "b", "side"]], "side")
+def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
+    model = SVGPClassifier(**LEARNT).fit(lazy()[["a", "b", "side"]], "side")
     assert model.score(X, TABLE.side) > 0.8
-    local = model.to_local()
-    assert type(local) is SVGPClassifier
-    skpref.save(local, tmp_path / "m.skpref")
-    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+    skpref.save(model, tmp_path / "m.skpref")
+    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict_proba(X), model.predict_proba(X))
 
 
@@ -96,11 +92,10 @@ def test_the_local_model_needs_no_cluster(tmp_path) -> None:
 def test_what_a_cluster_cannot_do_is_said() -> None:
     rows = lazy()
     for fit, message in (
-        (lambda: DaskSVGPClassifier().fit(X, TABLE.side), "X must be a frame or an array of Dask; got DataFrame"),
-        (lambda: DaskSVGPClassifier().fit(rows, TABLE.side), "y must be a frame or an array of Dask"),
-        (lambda: DaskSVGPClassifier().fit(rows, "sides"), "there is no column 'sides' in X"),
-        (lambda: DaskSVGPClassifier(inference="svi").fit(rows, "side"), "inference='svi' needs all rows in memory"),
-        (lambda: DaskSVGPClassifier().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
+        (lambda: SVGPClassifier().fit(rows, TABLE.side), "so y must be one, too"),
+        (lambda: SVGPClassifier().fit(rows, "sides"), "there is no column 'sides' in X"),
+        (lambda: SVGPClassifier(inference="svi").fit(rows, "side"), "inference='svi' needs all rows in memory"),
+        (lambda: SVGPClassifier().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
     ):
         with pytest.raises(DataError, match=message):
             fit()
@@ -111,4 +106,4 @@ def test_a_wrong_value_is_said_with_its_rows() -> None:
     table = TABLE[["a", "b", "third"]].astype(float)
     table.loc[150, "a"] = np.nan
     with pytest.raises(DataError, match=r"Input X contains NaN[^$]*\(rows 100 to 199 of X\)"):
-        DaskSVGPClassifier().fit(partitioned(4, table), "third")
+        SVGPClassifier().fit(partitioned(4, table), "third")

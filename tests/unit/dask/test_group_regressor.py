@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skpref
 from skpref import GPPLRegressor
-from skpref.dask import DaskGPPLRegressor
 from skpref.exceptions import DataError
 from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.pairwise import test_scored_groups as in_files
@@ -39,10 +38,10 @@ def lazy() -> Any:
 def test_it_is_the_posterior_in_memory_even_if_a_worker_is_killed(cluster, client, tmp_path) -> None:
     wanted = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"], sample_weight=TABLE.times)
     rows = client.persist(lazy())
-    model = DaskGPPLRegressor(**FIXED).fit(rows, "grade", qid="query", sample_weight="times")
+    model = GPPLRegressor(**FIXED).fit(rows, "grade", qid="query", sample_weight="times")
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
     rows = lazy()
-    apart = DaskGPPLRegressor(**FIXED)
+    apart = GPPLRegressor(**FIXED)
     apart.fit(rows[["a", "query", "b"]], rows["grade"], qid="query", sample_weight=rows["times"])
     assert_allclose(model.predict(X, return_std=True), wanted.predict(X, return_std=True), atol=1e-8)
     assert_array_equal(apart.predict(X), model.predict(X))
@@ -51,17 +50,15 @@ def test_it_is_the_posterior_in_memory_even_if_a_worker_is_killed(cluster, clien
     assert model.score(features, rows["grade"], qid=rows["query"]) == wanted.score(X, TABLE.grade, TABLE["query"])
     with pytest.raises(DataError, match="return_std and return_cov need X in memory"):
         model.predict(features, return_std=True)
-    local = model.to_local()
-    assert type(local) is GPPLRegressor
-    skpref.save(local, tmp_path / "m.skpref")
-    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+    skpref.save(model, tmp_path / "m.skpref")
+    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict(X), model.predict(X))
 
 
 @pytest.mark.usefixtures("client")
 def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     wanted = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"])
-    model = DaskGPPLRegressor(**FIXED).fit(lazy().drop(columns="times"), "grade", qid="query")
+    model = GPPLRegressor(**FIXED).fit(lazy().drop(columns="times"), "grade", qid="query")
     assert_array_equal(model.predict(X), wanted.predict(X))
 
 
@@ -70,14 +67,13 @@ def test_what_a_cluster_cannot_do_is_said() -> None:
     rows = lazy()
     cut = frames.from_pandas(TABLE, npartitions=4)
     for fit, message in (
-        (lambda: DaskGPPLRegressor().fit(TABLE, "grade", qid="query"), "X must be a frame or an array of Dask"),
-        (lambda: DaskGPPLRegressor().fit(rows, "grade"), "qid must be the name of the column of groups"),
-        (lambda: DaskGPPLRegressor().fit(rows, "grade", qid=rows["query"]), "qid must be the name of the column"),
-        (lambda: DaskGPPLRegressor().fit(rows.to_dask_array(), "grade", qid="query"), "qid must be the name of the"),
-        (lambda: DaskGPPLRegressor().fit(rows, comparisons=[[0, 1]]), "comparisons are of rows in memory"),
-        (lambda: DaskGPPLRegressor(inference="svi").fit(rows, "grade", qid="query"), "inference='svi' needs all rows"),
+        (lambda: GPPLRegressor().fit(rows, "grade"), "qid must be the name of the column of groups"),
+        (lambda: GPPLRegressor().fit(rows, "grade", qid=rows["query"]), "qid must be the name of the column"),
+        (lambda: GPPLRegressor().fit(rows.to_dask_array(), "grade", qid="query"), "qid must be the name of the"),
+        (lambda: GPPLRegressor().fit(rows, comparisons=[[0, 1]]), "comparisons are of rows in memory"),
+        (lambda: GPPLRegressor(inference="svi").fit(rows, "grade", qid="query"), "inference='svi' needs all rows"),
         (
-            lambda: DaskGPPLRegressor(**FIXED).fit(cut, "grade", qid="query", sample_weight="times"),
+            lambda: GPPLRegressor(**FIXED).fit(cut, "grade", qid="query", sample_weight="times"),
             r"rows of the group 6 of column 'query' are in 2 places.*X.shuffle\('query'\)",
         ),
     ):

@@ -8,13 +8,13 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skpref
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
-from skpref.dask import DaskVariationalFM, DaskVariationalFMClassifier, DaskVariationalFMOrdinal
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
 from tests.unit.dask.test_ratings import LIMIT, left_on_cluster, tasks
@@ -34,8 +34,8 @@ def lazy(frame: Any = FRAME, n: int = 4) -> Any:
     return partitioned(n, frame)
 
 
-def fitted(frame: Any = FRAME, **options: Any) -> DaskVariationalFM:
-    return DaskVariationalFM(**FAST | options).fit(lazy(frame)[[*X.columns, "y"]])
+def fitted(frame: Any = FRAME, **options: Any) -> VariationalFM:
+    return VariationalFM(**FAST | options).fit(lazy(frame)[[*X.columns, "y"]])
 
 
 def assert_same_bits(model: Any, wanted: Any) -> None:
@@ -47,8 +47,8 @@ def assert_same_bits(model: Any, wanted: Any) -> None:
 def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
     rows = lazy()
     wanted = VariationalFM(**FAST).fit(stored(tmp_path, *NAMES, "y", "times"), "y", "times")
-    by_name = DaskVariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
-    apart = DaskVariationalFM(**FAST).fit(rows[NAMES], rows["y"], rows["times"])
+    by_name = VariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
+    apart = VariationalFM(**FAST).fit(rows[NAMES], rows["y"], rows["times"])
     assert_same_bits(by_name, apart)
     assert_near(by_name, wanted)
     assert by_name.feature_names_in_.tolist() == NAMES
@@ -67,15 +67,12 @@ def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
 def test_two_classes(tmp_path) -> None:
     rows, names = lazy(), ["user", "item"]
     wanted = VariationalFMClassifier(**FAST).fit(stored(tmp_path, *names, "side"), "side")
-    model = DaskVariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
+    model = VariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
     assert_near(model, wanted)
     assert model.classes_.tolist() == ["no", "yes"]
     assert_allclose(model.predict_proba(rows[names]).compute(), wanted.predict_proba(FRAME[names]), rtol=1e-9)
     assert_array_equal(model.predict(rows[names]).compute(), wanted.predict(FRAME[names]))
     assert_allclose(model.score(rows[names], rows["side"]), wanted.score(FRAME[names], FRAME.side))
-    local = model.to_local()
-    assert type(local) is VariationalFMClassifier
-    assert_array_equal(local.predict(FRAME[names]), model.predict(FRAME[names]))
     with pytest.raises(DataError, match="y must have two classes; got only one class"):
         model.fit(rows[rows["side"] == "yes"][names], rows[rows["side"] == "yes"]["side"])
 
@@ -85,8 +82,8 @@ def test_two_classes(tmp_path) -> None:
 def test_levels(tmp_path, y) -> None:
     rows, names = lazy(LEVELS), ["user", "item"]
     wanted = VariationalFMOrdinal(**FAST).fit(stored(tmp_path, *names, y, "times", frame=LEVELS), y, "times")
-    by_name = DaskVariationalFMOrdinal(**FAST).fit(rows[[*names, y, "times"]], y, "times")
-    model = DaskVariationalFMOrdinal(**FAST).fit(rows[names], rows[y], rows["times"])
+    by_name = VariationalFMOrdinal(**FAST).fit(rows[[*names, y, "times"]], y, "times")
+    model = VariationalFMOrdinal(**FAST).fit(rows[names], rows[y], rows["times"])
     assert_same_bits(by_name, model)
     assert_near(model, wanted)
     assert_allclose(model.thresholds_, wanted.thresholds_, rtol=1e-12)
@@ -99,17 +96,14 @@ def test_levels(tmp_path, y) -> None:
     assert_allclose(
         model.score(rows[names], rows[y], rows["times"]), wanted.score(LEVELS[names], LEVELS[y], LEVELS.times)
     )
-    local = model.to_local()
-    assert type(local) is VariationalFMOrdinal
-    assert local.score(LEVELS[names], LEVELS[y]) == model.score(LEVELS[names], LEVELS[y])
-    skpref.save(local, tmp_path / "m.skpref")
+    skpref.save(model, tmp_path / "m.skpref")
     with pytest.raises(DataError, match="inference='gibbs' needs all rows in memory"):
         clone(model).set_params(inference="gibbs").fit(rows[names], rows[y])
 
 
-@pytest.mark.parametrize("machine", [DaskVariationalFM, DaskVariationalFMOrdinal])
+@pytest.mark.parametrize("machine", [VariationalFM, VariationalFMOrdinal])
 def test_one_worker_gives_the_bits_of_two(client, cluster, machine) -> None:
-    rows, y = lazy(LEVELS), "stars" if machine is DaskVariationalFMOrdinal else "y"
+    rows, y = lazy(LEVELS), "stars" if machine is VariationalFMOrdinal else "y"
     rows = rows[[*X.columns, y]]
     both = machine(**FAST).fit(rows, y)
     cluster.scale(1)
@@ -144,23 +138,20 @@ def test_two_fits_at_once() -> None:
     tables = FRAME, table(300)
     frames_of_both = [lazy(frame)[[*X.columns, "y"]] for frame in tables]
     with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(DaskVariationalFM(**FAST).fit, frame) for frame in frames_of_both]
+        running = [threads.submit(VariationalFM(**FAST).fit, frame) for frame in frames_of_both]
         for run, frame in zip(running, tables, strict=True):
             assert_same_bits(run.result(LIMIT), fitted(frame))
 
 
 @pytest.mark.usefixtures("client")
-def test_the_local_model_is_saved_and_needs_no_client(tmp_path) -> None:
+def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
     model = fitted()
-    local = model.to_local()
-    assert type(local) is VariationalFM
-    skpref.save(local, tmp_path / "m.skpref")
-    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+    skpref.save(model, tmp_path / "m.skpref")
+    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict(X), model.predict(X))
-    assert_array_equal(
-        local.partial_fit(X[:5], FRAME.y[:5]).predict(X), model.partial_fit(X[:5], FRAME.y[:5]).predict(X)
-    )
-    assert clone(model).get_params() == model.get_params() == local.get_params()
+    before = model.predict(X)
+    assert not np.array_equal(model.partial_fit(X[:5], FRAME.y[:5]).predict(X), before)
+    assert clone(model).get_params() == model.get_params()
 
 
 def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch) -> None:
@@ -186,7 +177,6 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(
 @pytest.mark.parametrize(
     ("options", "arguments", "message"),
     [
-        ({}, lambda c: (FRAME, "y"), "X must be a frame or an array of Dask; got DataFrame"),
         ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "X must be a frame of Dask, whose columns have names"),
         ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
         ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user"),
@@ -202,4 +192,4 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(
 )
 def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
     with pytest.raises(DataError, match=message):
-        DaskVariationalFM(**FAST | options).fit(*arguments(lazy()))
+        VariationalFM(**FAST | options).fit(*arguments(lazy()))

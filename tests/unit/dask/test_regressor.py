@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 import skpref
 from skpref import SVGPRegressor
-from skpref.dask import DaskSVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
 from tests.unit.gp.sparse.test_sums import FIXED, TABLE, N, X
@@ -39,8 +38,8 @@ def lazy(n: int = 4, table: Any = TABLE) -> Any:
 def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None:
     wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, TABLE.times)
     rows = lazy()
-    by_name = DaskSVGPRegressor(**FIXED).fit(rows, "price", "times")
-    apart = DaskSVGPRegressor(**FIXED).fit(rows[["a", "b"]], rows["price"], rows["times"])
+    by_name = SVGPRegressor(**FIXED).fit(rows, "price", "times")
+    apart = SVGPRegressor(**FIXED).fit(rows[["a", "b"]], rows["price"], rows["times"])
     for model in (by_name, apart):
         assert_allclose(model.predict(X, return_std=True), wanted.predict(X, return_std=True), rtol=1e-8)
         assert model.feature_names_in_.tolist() == ["a", "b"]
@@ -55,7 +54,7 @@ def test_counts_take_full_passes() -> None:
     options: dict[str, Any] = {"likelihood": "poisson", "optimizer": None, "kernel": FIXED["kernel"]}
     table = TABLE.assign(price=TABLE.price.round())
     wanted = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(X, table.price)
-    model = DaskSVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(4, table).drop(columns="times"), "price")
+    model = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(4, table).drop(columns="times"), "price")
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
     assert_array_equal(model.predict(lazy()[["a", "b"]]).compute(), model.predict(X))
 
@@ -65,37 +64,33 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     options: dict[str, Any] = {"n_inducing": 12, "random_state": 0}
     wanted = SVGPRegressor(**options).fit(X.to_numpy(), TABLE.price.to_numpy())
     blocks = array.from_array(X.to_numpy(), chunks=(150, 1)), array.from_array(TABLE.price.to_numpy(), chunks=150)
-    model = DaskSVGPRegressor(**options).fit(*blocks)
+    model = SVGPRegressor(**options).fit(*blocks)
     assert_array_equal(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()))
 
 
 @pytest.mark.usefixtures("_sampled")
 def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
     rows = client.persist(lazy())
-    first = DaskSVGPRegressor(n_inducing=20, random_state=0).fit(rows, "price", "times")
+    first = SVGPRegressor(n_inducing=20, random_state=0).fit(rows, "price", "times")
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    second = DaskSVGPRegressor(n_inducing=20, random_state=0)
-    second.client = client
+    second = SVGPRegressor(n_inducing=20, random_state=0)
     second.fit(lazy(), "price", "times")
     assert_array_equal(second.predict(X), first.predict(X))
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
         third = clone(first)
-        with distributed.Client(other) as alone:
-            third.client = alone
+        with distributed.Client(other):
             third.fit(lazy(), "price", "times")
     assert_array_equal(third.predict(X), first.predict(X))
 
 
 @pytest.mark.usefixtures("client", "_sampled")
-def test_the_local_model_needs_no_cluster(tmp_path) -> None:
-    model = DaskSVGPRegressor(n_inducing=20, random_state=0).fit(lazy(), "price", "times")
-    local = model.to_local()
-    assert type(local) is SVGPRegressor
-    skpref.save(local, tmp_path / "m.skpref")
-    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
+    model = SVGPRegressor(n_inducing=20, random_state=0).fit(lazy(), "price", "times")
+    skpref.save(model, tmp_path / "m.skpref")
+    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict(X), model.predict(X))
-    local.partial_fit(X[:9], TABLE.price[:9])
-    assert local.n_samples_seen_ == TABLE.times.sum() + 9
+    model.partial_fit(X[:9], TABLE.price[:9])
+    assert model.n_samples_seen_ == TABLE.times.sum() + 9
     assert len(TABLE) == N
 
 
@@ -103,15 +98,11 @@ def test_the_local_model_needs_no_cluster(tmp_path) -> None:
 def test_what_a_cluster_cannot_do_is_said() -> None:
     rows = lazy()
     for fit, message in (
-        (
-            lambda: DaskSVGPRegressor().fit(X, TABLE.price),
-            "X must be a frame or an array of Dask; got DataFrame",
-        ),
-        (lambda: DaskSVGPRegressor().fit(rows, TABLE.price), "y must be a frame or an array of Dask"),
-        (lambda: DaskSVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),
-        (lambda: DaskSVGPRegressor().fit(rows), "there is no column 'y' in X"),
-        (lambda: DaskSVGPRegressor(optimizer="adam").fit(rows, "price"), "optimizer='adam' needs all rows"),
-        (lambda: DaskSVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
+        (lambda: SVGPRegressor().fit(rows, TABLE.price), "so y must be one, too"),
+        (lambda: SVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),
+        (lambda: SVGPRegressor().fit(rows), "there is no column 'y' in X"),
+        (lambda: SVGPRegressor(optimizer="adam").fit(rows, "price"), "optimizer='adam' needs all rows"),
+        (lambda: SVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
     ):
         with pytest.raises(DataError, match=message):
             fit()

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from skpref._sources import as_source
 from skpref.data import Ratings
 from skpref.data.rating_shards import (
     RatingColumns,
     RatingCounts,
     levels_of_all,
     rating_columns,
-    rating_shards,
     read_rating_shard,
 )
-from skpref.data.shards import open_dataset
 from skpref.exceptions import DataError
 
 pandas = pytest.importorskip("pandas")
@@ -23,12 +22,16 @@ pyarrow = pytest.importorskip("pyarrow")
 USERS, ITEMS, STARS = ["bob", "ann", "bob", "cleo"], [7, 7, 5, 9], [4.0, 1.0, 2.0, 4.0]
 
 
+def read_shard(users, items, y, weight, levels, start=0):
+    return read_rating_shard({"user": users, "item": items}, y, weight, start, ("user", "item"), levels)
+
+
 @pytest.mark.parametrize(
     "column",
     [lambda ids: ids, np.array, pandas.Series, lambda ids: pandas.Series(ids, dtype="category"), pyarrow.array],
 )
 def test_ids_and_levels_become_numbers(column) -> None:
-    summary, rows = read_rating_shard(column(USERS), column(ITEMS), STARS, None, None)
+    summary, rows = read_shard(column(USERS), column(ITEMS), STARS, None, None)
     assert summary.users[rows.user].tolist() == USERS
     assert summary.items[rows.item].tolist() == ITEMS
     assert summary.levels[rows.level].tolist() == STARS
@@ -38,28 +41,28 @@ def test_ids_and_levels_become_numbers(column) -> None:
 
 @pytest.mark.parametrize("column", [np.array, lambda ids: pandas.Series(ids, dtype="category")])
 def test_rows_of_weight_zero_do_not_count(column) -> None:
-    summary, rows = read_rating_shard(column(USERS), column(ITEMS), pandas.Series(STARS), [1, 0, 2, 0], None)
+    summary, rows = read_shard(column(USERS), column(ITEMS), pandas.Series(STARS), [1, 0, 2, 0], None)
     assert (summary.users.tolist(), summary.items.tolist(), summary.levels.tolist()) == (["bob"], [5, 7], [2.0, 4.0])
     assert (summary.n_rows, rows.weight.tolist()) == (2, [1.0, 2.0])
-    nothing, _ = read_rating_shard(USERS, ITEMS, STARS, np.zeros(4), [1, 2])
+    nothing, _ = read_shard(USERS, ITEMS, STARS, np.zeros(4), [1, 2])
     assert nothing.n_rows == nothing.users.size == 0
 
 
 def test_messages_name_the_row() -> None:
     with pytest.raises(DataError, match=r"y holds 4.0 \(user 'bob', item 7, row 100, and 1 more\), .*levels 1..3"):
-        read_rating_shard(USERS, ITEMS, STARS, None, [1, 2, 3], 100)
+        read_shard(USERS, ITEMS, STARS, None, [1, 2, 3], 100)
     with pytest.raises(DataError, match=r"Input y contains NaN \(user 'cleo', item 9, row 3\)"):
-        read_rating_shard(USERS, ITEMS, [1.0, 2.0, 3.0, np.nan], [1, 0, 1, 1], None)
-    with pytest.raises(DataError, match="missing user id in rating 1 of the users"):
-        read_rating_shard(pyarrow.array(["ann", None]), pyarrow.array([1, 2]), [1, 2], None, None)
-    with pytest.raises(DataError, match="there are 4 users, 4 items and 3 ratings"):
-        read_rating_shard(USERS, ITEMS, STARS[:3], None, None)
+        read_shard(USERS, ITEMS, [1.0, 2.0, 3.0, np.nan], [1, 0, 1, 1], None)
+    with pytest.raises(DataError, match="column 'user', row 1: a user id is missing"):
+        read_shard(pyarrow.array(["ann", None]), pyarrow.array([1, 2]), [1, 2], None, None)
+    with pytest.raises(DataError, match="there are 4 users and items, and 3 ratings"):
+        read_shard(USERS, ITEMS, STARS[:3], None, None)
     with pytest.raises(DataError, match=r"y has 1500 distinct values, more than the 1000 levels"):
-        read_rating_shard(np.arange(1500), np.arange(1500), np.arange(1500), None, None)
+        read_shard(np.arange(1500), np.arange(1500), np.arange(1500), None, None)
 
 
 def summaries(*ratings, levels=None):
-    return [read_rating_shard(np.arange(len(y)), np.arange(len(y)), y, None, levels)[0] for y in ratings]
+    return [read_shard(np.arange(len(y)), np.arange(len(y)), y, None, levels)[0] for y in ratings]
 
 
 def test_levels_are_those_of_all_shards() -> None:
@@ -93,12 +96,16 @@ def test_columns_are_checked_by_name() -> None:
 
 
 def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 3)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 3)
     stars = pandas.Categorical(["good", "bad", "fair", "good"], ["bad", "fair", "good"], ordered=True)
     frame = pandas.DataFrame({"who": USERS, "what": ITEMS, "y": stars})
     frame.to_parquet(tmp_path / "ratings.parquet")
-    dataset, columns = open_dataset(tmp_path / "ratings.parquet"), RatingColumns("who", "what", "y")
-    (first, _), (second, rows) = rating_shards(dataset, columns, None)
+
+    def read(levels):
+        rows = as_source(tmp_path / "ratings.parquet", "y", None).rows(["who", "what"], "y", None)
+        return list(rows.collect(read_rating_shard, ("who", "what"), levels))
+
+    (first, _), (second, rows) = read(None)
     assert first.levels.tolist() == second.levels.tolist() == ["bad", "fair", "good"]
     assert (second.users.tolist(), rows.level.tolist()) == (["cleo"], [2])
     frame.assign(y=[1, 2, 1, 4]).to_parquet(tmp_path / "ratings.parquet")
@@ -106,7 +113,7 @@ def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch) -> 
         DataError,
         match=r"y holds 4 \(user .*, row 3\), .*levels 1, 2\. .* \(rows 3 to 3 of X\)",
     ):
-        list(rating_shards(open_dataset(tmp_path), columns, [1, 2]))
+        read([1, 2])
 
 
 def test_counts_are_what_is_left_of_ratings() -> None:

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.data import Vocabulary
-from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns, row_shards
-from skpref.data.shards import open_dataset
+from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
+from skpref.data.stored import open_dataset, shared_schema
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def test_types_tell_ids_from_numbers(kind: Any, is_id: bool) -> None:
 def test_the_order_of_files_does_not_tell_ids_from_numbers(kinds: Any, tmp_path: Path) -> None:
     for name, kind in zip("ab", kinds, strict=True):
         pq.write_table(pa.table({"user": pa.array([1, 2], kind), "y": [0.5, 1.5]}), tmp_path / f"{name}.parquet")
-    columns, _ = row_shards(open_dataset(tmp_path), "y", None, None, labels=False)
-    assert columns.is_id == (False,)
+    assert row_columns(shared_schema(open_dataset(tmp_path), ["user"]), ["user"], None).is_id == (False,)
 
 
 def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
@@ -91,7 +90,7 @@ def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
     tables = pa.table({"user": ["b", "c", "a"], "price": [1.0, 2.0, 3.0]}), pa.table({"user": ["d"], "price": [0.5]})
     weights = np.array([2.0, 1.0, 0.0]), None
     read = [
-        read_rows(table, np.arange(len(table)), weight, 0, columns, labels=False)
+        read_rows(table, np.arange(len(table)), weight, 0, columns, False)
         for table, weight in zip(tables, weights, strict=True)
     ]
     first, second = (summary for summary, _ in read)
@@ -114,7 +113,7 @@ def test_a_column_of_times_that_is_taken_for_ids_is_warned_of() -> None:
     schema = pa.schema([("user", pa.string()), ("time", pa.int64())])
     table = pa.table({"user": [f"user {k}" for k in range(1200)], "time": np.arange(1200)})
     columns, named = (row_columns(schema, ["user", "time"], names) for names in (None, ["user", "time"]))
-    summary, _ = read_rows(table, np.zeros(1200), None, 0, columns, labels=False)
+    summary, _ = read_rows(table, np.zeros(1200), None, 0, columns, False)
     design_of_shards(named, [summary])
     with pytest.warns(
         DataWarning, match="column 'time' has 1200 different values in 1200 rows, each of which is an id"

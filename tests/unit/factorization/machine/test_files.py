@@ -53,7 +53,7 @@ PAIRS = FRAME[["user", "item"]]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 90)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
     monkeypatch.setattr(sharded, "_OWN_BYTES", 0)
     monkeypatch.setattr(sharded, "_LEAST_ROWS", 40)
 
@@ -84,7 +84,7 @@ def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path: Path, weight: str |
     in_memory = VariationalFM(groups=groups, **FAST).fit(X, FRAME.y, None if weight is None else FRAME[weight])
     path = stored(tmp_path, "user", "item", "y", *([weight] if weight else []))
     many = VariationalFM(**FAST).fit(path, "y", weight)
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 1000)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
     one = VariationalFM(**FAST).fit(path, "y", weight)
     for a, b in zip(numbers(one), numbers(in_memory), strict=True):
         assert_array_equal(a, b)
@@ -164,7 +164,7 @@ def test_levels(tmp_path: Path, names: list[str], y: str, weight: str | None, mo
     assert_array_equal(many.classes_, wanted.classes_)
     assert_allclose(many.predict_proba(LEVELS[names]), wanted.predict_proba(X), rtol=1e-9)
     assert many.score(LEVELS[names], LEVELS[y]) == wanted.score(X, LEVELS[y])
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 1000)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
     monkeypatch.setattr(sharded, "_LEAST_ROWS", 1000)
     one = VariationalFMOrdinal(**FAST).fit(path, y, weight)
     for a, b in zip([*numbers(one), one.thresholds_], [*numbers(wanted), wanted.thresholds_], strict=True):

@@ -37,7 +37,7 @@ X = FRAME[["user", "item"]]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 90)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
     monkeypatch.setattr(sharded, "_SHARD_RATINGS", 150)
 
 
@@ -79,7 +79,7 @@ def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
 
 def test_the_shards_change_no_bit(path, monkeypatch) -> None:
     wanted = GibbsM3F(**FAST).fit(path)
-    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 1000)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
     for size in (20, 1000):  # a user or an item in each; all in one
         monkeypatch.setattr(sharded, "_SHARD_RATINGS", size)
         assert_same_bits(GibbsM3F(**FAST).fit(path), wanted)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import skpref
 from skpref import CrowdGPPL, Table
-from skpref.data import Comparisons, shards
+from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
@@ -30,7 +30,7 @@ COLUMNS = ["user", "left", "right"]
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "_SHARD_ROWS", 90)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 90)
     for module in (fit_hierarchy, sharded):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     # Fits that choose take most of the time.
@@ -171,15 +171,15 @@ def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inference": "svi"}, "inference='svi' needs all comparisons in memory"),
-        ({"inference": "vb"}, "inference='vb' needs all comparisons in memory"),
+        ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
+        ({"inference": "vb"}, "inference='vb' needs all rows in memory"),
         ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
         ({"tie_thresholds": "user"}, "tie_thresholds='user' needs all"),
         ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
         ({"user": "judge"}, "no column 'judge' in X, which has the columns user, left, right, y, times"),
-        ({"right": 1}, "right must be the name of a column where X is not in memory; got int"),
+        ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
         ({"items": Table(np.eye(5), ids=ITEMS[:5])}, "unknown item 'item 5'"),
         ({"users": Table(np.eye(14), ids=USERS[:14])}, "unknown user 'user 14'"),
     ],
@@ -192,7 +192,7 @@ def test_parameters_that_a_file_cannot_have(stored: tuple[Any, Path], options: d
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("user", None, r"missing user id in comparison 60 of the users \(rows 90 to 179 of X\)"),
+        ("user", None, r"column 'user', row 60: a user id is missing \(rows 90 to 179 of X\)"),
         ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 90 to 179 of X\)"),
         ("y", 7, r"labels must be 0 or 1.*\(rows 90 to 179 of X\)"),
         ("times", 1e10, r"answers weigh up to 1e\+10; .* weights up to 1e\+09"),

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 import skpref
 from skpref import GPPLRegressor
-from skpref.data import shards
 from skpref.exceptions import DataError
 from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.sparse.test_sums import stored
@@ -35,7 +34,7 @@ FIXED: dict[str, Any] = {"kernel": RBF([1.5, 2.0], "fixed"), "inducing": _rng.un
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
-    monkeypatch.setattr(shards, "_SHARD_ROWS", 50)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 50)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:

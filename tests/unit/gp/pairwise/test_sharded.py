@@ -24,7 +24,7 @@ IDS = np.array([f"item {k}" for k in range(12)])
 
 @pytest.fixture(autouse=True)
 def _small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "_SHARD_ROWS", 70)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
 
 
 def frame(seed=0, n=300, *, ids=IDS):
@@ -165,12 +165,12 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inference": "svi"}, "inference='svi' needs all comparisons in memory"),
+        ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
         ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
         ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
-        ({"right": 1}, "right must be the name of a column where X is not in memory; got int"),
-        ({"left": 0}, "left must be the name of a column where X is not in memory; got int"),
+        ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
+        ({"left": 0}, "left must be the name of a column of X, which is not in memory; got int"),
         ({"weight": "much"}, "no column 'much'"),
     ],
 )
@@ -180,11 +180,11 @@ def test_parameters_that_a_file_cannot_have(stored, options, message):
 
 
 def test_no_covariates_may_be_an_empty_list():
-    sharded.check_model(GPPLClassifier(covariates=[]))
+    GPPLClassifier(covariates=[])._check_model()
 
 
 def test_arguments_that_a_file_cannot_have(stored, tmp_path):
-    with pytest.raises(DataError, match="y must be the name of a column where X is not in memory; got Series"):
+    with pytest.raises(DataError, match="y must be the name of a column of X, which is not in memory; got Series"):
         GPPLClassifier().fit(stored[1], stored[0].y)
     with pytest.raises(DataError, match="no column 'answer'"):
         GPPLClassifier().fit(stored[1], "answer")
@@ -200,7 +200,7 @@ def test_arguments_that_a_file_cannot_have(stored, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("left", None, r"missing item id in comparison 10 of the left items \(rows 140 to 209 of X\)"),
+        ("left", None, r"column 'left', row 10: an item id is missing \(rows 140 to 209 of X\)"),
         ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 140 to 209 of X\)"),
         ("y", 7, r"labels must be 0 or 1.*\(rows 140 to 209 of X\)"),
         ("y", np.nan, r"Input y contains NaN.*\(rows 140 to 209 of X\)"),
@@ -227,7 +227,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"X cannot be read: .*2\.parquet"):
         GPPLClassifier().fit(folder)
     frame().assign(left=[[1]] * 300).to_parquet(tmp_path / "lists.parquet")
-    with pytest.raises(DataError, match=r"item ids must be hashable, got .1. in comparison 0 of the left items"):
+    with pytest.raises(DataError, match=r"item ids must be hashable, got .1. in row 0 of column 'left'"):
         GPPLClassifier().fit(tmp_path / "lists.parquet")
 
 

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import skpref
 from skpref import SVGPClassifier
-from skpref.data import shards
 from skpref.exceptions import DataError
 from skpref.gp.sparse import class_sums
 from tests.unit.gp.sparse.test_sums import stored
@@ -46,7 +45,7 @@ def columns(folder: Path, *names: str) -> str:
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_sums, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(shards, "_SHARD_ROWS", 110)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 110)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import skpref
 from skpref import SVGPRegressor
-from skpref.data import shards
 from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
 from skpref.likelihoods import PairwiseLogit
@@ -45,7 +44,7 @@ def stored(folder: Path, table: Any = TABLE, n_files: int = 3) -> str:
 @pytest.fixture
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
-    monkeypatch.setattr(shards, "_SHARD_ROWS", 70)
+    monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 70)
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:

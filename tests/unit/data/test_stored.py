@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref.data import shards
+from skpref.data import stored as files
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_files_are_not_read_ahead(tmp_path: Path) -> None:
     for number in range(10):
         parquet.write_table(table, tmp_path / f"{number}.parquet", row_group_size=100_000)
     before = pyarrow.total_allocated_bytes()
-    runs = shards._runs(shards.open_dataset(tmp_path), ["x"], 200_000)
+    runs = files._tables(files.open_dataset(tmp_path), ["x"], 200_000)
     first = next(runs)
     time.sleep(0.2)  # in which a scan of all files would decode 16 MB
     assert len(first) == 200_000
@@ -41,19 +41,19 @@ def test_any_dataset_gives_its_rows_in_order(tmp_path: Path) -> None:
     folders = dataset.dataset(tmp_path, format="parquet", partitioning="hive")
     for stored in (
         folders,  # a column in the names of folders
-        shards.open_dataset(tmp_path),
+        files.open_dataset(tmp_path),
         dataset.dataset(table),
         dataset.dataset([folders, folders]),
         folders.filter(compute.field("x") > 100),
     ):
-        rows = pyarrow.concat_tables(list(shards._runs(stored, ["x", "part"], 70)))
+        rows = pyarrow.concat_tables(list(files._tables(stored, ["x", "part"], 70)))
         assert rows.equals(stored.to_table(columns=["x", "part"]))
 
 
 def test_runs_of_whole_groups() -> None:
     group = np.repeat([5, 2, 9, 1], [3, 8, 1, 2])
     stored = dataset.dataset(pyarrow.table({"group": group, "x": np.arange(14)}))
-    runs = list(shards._whole_groups(shards._runs(stored, ["group", "x"], 4), "group"))
+    runs = list(files._whole_groups(files._tables(stored, ["group", "x"], 4), "group"))
     assert [sorted(set(run["group"].to_pylist())) for run in runs] == [[5], [2], [9], [1]]
     assert pyarrow.concat_tables(runs).equals(stored.to_table())
 
@@ -82,18 +82,18 @@ def test_types_of_files_that_differ_are_unified_where_no_value_changes(
 ) -> None:
     values = {"null": [None, None], "int64": [2**40, -3]} | {name: ["01", "b"] for name in ("string", "large_string")}
     columns = [pyarrow.array(values.get(name, [1, 2]), getattr(pyarrow, name)()) for name in (first, second)]
-    rows = pyarrow.concat_tables(shards._runs(shards.open_dataset(two_files(tmp_path, *columns)), ["x"], 70))
+    rows = pyarrow.concat_tables(files._tables(files.open_dataset(two_files(tmp_path, *columns)), ["x"], 70))
     assert str(rows["x"].type) == kind
     assert rows["x"].to_pylist() == [*columns[0].to_pylist(), *columns[1].to_pylist()]
 
 
 def test_types_that_other_columns_have_do_not_matter(tmp_path: Path) -> None:
-    stored = shards.open_dataset(two_files(tmp_path, [1, 2], [3, 4]))
-    assert [run["x"].to_pylist() for run in shards._runs(stored, ["x"], 70)] == [[1, 2, 3, 4]]
+    stored = files.open_dataset(two_files(tmp_path, [1, 2], [3, 4]))
+    assert [run["x"].to_pylist() for run in files._tables(stored, ["x"], 70)] == [[1, 2, 3, 4]]
     with pytest.raises(
         DataError, match=r"column 'note' of X holds string in .*0\.parquet, and int64 in .*1\.parquet: "
     ):
-        list(shards._runs(stored, ["note"], 70))
+        list(files._tables(stored, ["note"], 70))
 
 
 UTC = pyarrow.timestamp("us", "UTC")
@@ -111,33 +111,33 @@ UTC = pyarrow.timestamp("us", "UTC")
     ],
 )
 def test_types_of_files_that_have_nothing_in_common_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
-    stored = shards.open_dataset(two_files(tmp_path, first, second))
+    stored = files.open_dataset(two_files(tmp_path, first, second))
     message = (
         f"column 'x' of X holds {first.type} in {tmp_path}/0.parquet, and {second.type} in {tmp_path}/1.parquet: write"
     )
     with pytest.raises(DataError, match=re.escape(message)):
-        list(shards._runs(stored, ["x"], 70))
+        list(files._tables(stored, ["x"], 70))
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [([2**53 + 1], [0.5]), (pyarrow.array([1]), pyarrow.array([2**63], pyarrow.uint64()))]
 )
 def test_numbers_that_would_change_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
-    stored = shards.open_dataset(two_files(tmp_path, first, second))
+    stored = files.open_dataset(two_files(tmp_path, first, second))
     with pytest.raises(DataError, match=r"X cannot be read: Integer value .* must fit into one type of each column"):
-        list(shards._runs(stored, ["x"], 70))
+        list(files._tables(stored, ["x"], 70))
 
 
 def test_times_of_other_precision_are_the_same_times(tmp_path: Path) -> None:
     columns = [pyarrow.array([5], pyarrow.timestamp("s")), pyarrow.array([5_000_000], pyarrow.timestamp("us"))]
-    (run,) = shards._runs(shards.open_dataset(two_files(tmp_path, *columns)), ["x"], 70)
+    (run,) = files._tables(files.open_dataset(two_files(tmp_path, *columns)), ["x"], 70)
     assert len(set(run["x"].to_pylist())) == 1
 
 
 def test_text_and_categories_of_text_are_text(tmp_path: Path) -> None:
     columns = [pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.array(["b", "c"])]
     for order in (columns, columns[::-1]):
-        (run,) = shards._runs(shards.open_dataset(two_files(tmp_path, *order)), ["x"], 70)
+        (run,) = files._tables(files.open_dataset(two_files(tmp_path, *order)), ["x"], 70)
         assert run["x"].to_pylist() == [*order[0].to_pylist(), *order[1].to_pylist()]
 
 
@@ -146,26 +146,26 @@ def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path: Pa
     for number, kind in enumerate(("int64", "float64")):
         table = pyarrow.table({"x": pyarrow.array([1, 2], getattr(pyarrow, kind)()), "note": ["a", "b"]})
         parquet.write_table(table, tmp_path / f"{number}.parquet")
-    stored = shards.open_dataset(tmp_path)
+    stored = files.open_dataset(tmp_path)
     for filtered in (stored.filter(some), dataset.dataset([stored, stored]).filter(some)):
         with pytest.raises(
             DataError,
             match=r"column 'x' of X, a filtered dataset, holds double in .* state the type double",
         ):
-            list(shards._runs(filtered, ["x"], 70))
-        (run, *_) = shards._runs(filtered, ["note"], 70)
+            list(files._tables(filtered, ["x"], 70))
+        (run, *_) = files._tables(filtered, ["note"], 70)
         assert run["note"].to_pylist()[:2] == ["a", "a"]
     stated = pyarrow.schema([("x", pyarrow.float64()), ("note", pyarrow.string())])
     filtered = dataset.dataset(tmp_path, schema=stated).filter(some)
-    (run,) = shards._runs(filtered, ["x"], 70)
+    (run,) = files._tables(filtered, ["x"], 70)
     assert run["x"].type == pyarrow.float64()
     assert run["x"].to_pylist() == [1.0, 1.0]
 
 
 def test_a_filtered_dataset_of_types_that_have_nothing_in_common_is_refused(tmp_path: Path) -> None:
-    filtered = shards.open_dataset(two_files(tmp_path, ["1", "02"], [1, 2])).filter(compute.field("x") != "1")
+    filtered = files.open_dataset(two_files(tmp_path, ["1", "02"], [1, 2])).filter(compute.field("x") != "1")
     with pytest.raises(DataError, match=r"column 'x' of X holds string in .*0\.parquet, and int64 in .*1\.parquet: "):
-        list(shards._runs(filtered, ["x"], 70))
+        list(files._tables(filtered, ["x"], 70))
 
 
 @pytest.mark.parametrize("kind", ["string", "float32", "int32"])
@@ -173,7 +173,7 @@ def test_the_schema_of_the_caller_is_kept(kind: str, tmp_path: Path) -> None:
     columns = pyarrow.array([1, 2]), pyarrow.array([3.0, 4.0])
     stated = getattr(pyarrow, kind)()
     stored = dataset.dataset(two_files(tmp_path, *columns), schema=pyarrow.schema([("x", stated)]))
-    (run,) = shards._runs(stored, ["x"], 70)
+    (run,) = files._tables(stored, ["x"], 70)
     assert run["x"].type == stated
     assert run["x"].cast(pyarrow.float64()).to_pylist() == [1.0, 2.0, 3.0, 4.0]
 
@@ -187,8 +187,8 @@ def ordered(levels: list[str], index: str = "int8", value: str = "string") -> An
 @pytest.mark.parametrize("others", [{"index": "int16"}, {"value": "large_string"}, {"index": "int32"}])
 def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tmp_path: Path) -> None:
     levels = ["poor", "fair", "good", "best"]
-    stored = shards.open_dataset(two_files(tmp_path, ordered(levels[1:3]), ordered(levels, **others)))
-    (run,) = shards._runs(stored, ["x"], 70)
+    stored = files.open_dataset(two_files(tmp_path, ordered(levels[1:3]), ordered(levels, **others)))
+    (run,) = files._tables(stored, ["x"], 70)
     assert run["x"].type.ordered
     assert [chunk.dictionary.to_pylist() for chunk in run["x"].chunks] == [levels[1:3], levels]
     assert run["x"].to_pylist() == [*levels[1:3], *levels]
@@ -196,4 +196,4 @@ def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tm
 
 def test_a_scanner_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a Scanner of pyarrow, .* pass its dataset"):
-        shards.open_dataset(shards.open_dataset(two_files(tmp_path, [1], [2])).scanner())
+        files.open_dataset(files.open_dataset(two_files(tmp_path, [1], [2])).scanner())

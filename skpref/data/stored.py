@@ -1,0 +1,226 @@
+"""Parquet files and datasets of pyarrow: their columns, and tables of some rows at a time."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.data.ids import shorten
+from skpref.exceptions import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+_BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
+
+
+def is_stored(X: Any) -> bool:  # anything
+    """Tell whether X is a path to Parquet files or a dataset of pyarrow."""
+    if isinstance(X, str) or hasattr(X, "__fspath__"):
+        return True
+    return any(base.__module__.startswith("pyarrow._dataset") for base in type(X).__mro__)
+
+
+def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
+    """Return the dataset of a path to a Parquet file or a folder of them."""
+    try:
+        from pyarrow import dataset
+    except ImportError as error:
+        raise MissingExtraError("Parquet files need pyarrow: pip install 'skpref[frames]'") from error
+    if isinstance(X, dataset.Scanner):
+        raise DataError("X is a Scanner of pyarrow, which can be read only once: pass its dataset, filtered if need be")
+    if not (isinstance(X, str) or hasattr(X, "__fspath__")):
+        return X
+    try:
+        folders = "hive" if Path(X).is_dir() else None  # such as day=2026-01-31, which are values of a column
+        stored = dataset.dataset(X, format="parquet", partitioning=folders)
+    except (OSError, ValueError) as error:
+        reason = f"{X} does not exist" if isinstance(error, FileNotFoundError) else error
+        if ".csv" in Path(X).suffixes:
+            reason = "read a CSV file by pandas.read_csv and pass the frame, or write it by its to_parquet"
+        raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {reason}") from error
+    if not stored.files:
+        raise DataError(f"X is {shorten(str(X))}, a folder without Parquet files")
+    return stored
+
+
+def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
+    """Refuse what is no name of a column of X, which is not in memory; the keys are what the columns are."""
+    for parameter, name in columns.items():
+        if name is not None and not isinstance(name, str):
+            kind = type(name).__name__
+            raise DataError(f"{parameter} must be the name of a column of X, which is not in memory; got {kind}")
+        if name is not None and name not in names:
+            listed = ", ".join(map(str, names[:20]))
+            raise DataError(
+                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
+            )
+
+
+def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # checked here
+    """Return the names of the columns other than those of targets and weights."""
+    check_names(names, {"y": y, "sample_weight": weight})
+    features = [name for name in names if name not in {y, weight}]
+    if not features:
+        raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")
+    return features
+
+
+def stored_names(dataset: Any) -> list[str]:  # of pyarrow
+    """Return the names of the columns of a dataset, without the index that pandas has stored."""
+    index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in dataset.schema.names if name not in index]
+
+
+def located(error: ValueError, place: str) -> DataError:
+    """Return an error that says in which shard it was."""
+    kind = type(error) if isinstance(error, DataError) else DataError
+    return kind(f"{error} ({place})")
+
+
+def column_values(column: Any) -> NDArray[Any]:  # of any table
+    """Return a column as an array."""
+    if hasattr(column, "combine_chunks"):  # of pyarrow
+        column = column.combine_chunks().to_numpy(zero_copy_only=False)
+    return np.asarray(column)
+
+
+def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # of pyarrow
+    """Yield record batches of a dataset, one row group after the other.
+
+    A scan of all files would decode up to 1 GiB ahead of slow readers.
+    """
+    options = {"columns": columns, "batch_size": size, "batch_readahead": 1, "fragment_readahead": 1}
+    schema = shared_schema(dataset, columns)
+    fragments = _fragments(dataset)
+    if fragments is None:
+        yield from dataset.to_batches(**options)
+        return
+    for fragment in fragments:
+        parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+        for part in parts:
+            yield from part.to_batches(schema=schema, **options)
+
+
+def shared_schema(dataset: Any, names: list[str]) -> Any:  # of pyarrow
+    """Return the schema of a dataset with the types that hold some columns of all its files."""
+    fragments = _fragments(dataset)
+    schema = _shared_schema(dataset.schema, _unfiltered(dataset) if fragments is None else fragments, names)
+    wider = [field for field, own in zip(schema, dataset.schema, strict=True) if field.type != own.type]
+    if fragments is None and wider:  # pyarrow reads filtered files with the types of the first one
+        raise DataError(
+            f"column {wider[0].name!r} of X, a filtered dataset, holds {wider[0].type} in some files and "
+            f"{dataset.schema.field(wider[0].name).type} in the first one: state the type {wider[0].type} of this "
+            "column before you filter, by schema= of pyarrow.dataset.dataset"
+        )
+    return schema
+
+
+def _fragments(dataset: Any) -> list[Any] | None:  # of pyarrow
+    """Return the files of a dataset; None if it is filtered."""
+    try:
+        return list(dataset.get_fragments())
+    except ValueError:
+        return None
+
+
+def _unfiltered(dataset: Any) -> list[Any]:  # of pyarrow
+    """Return the files of a filtered dataset, all rows of them."""
+    children = getattr(dataset, "children", ())
+    own = [dataset.format.make_fragment(path, dataset.filesystem) for path in getattr(dataset, "files", ())]
+    return [*own, *chain.from_iterable(map(_unfiltered, children))]
+
+
+def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # of pyarrow
+    """Return a schema with the types that hold a column of all files; refuse a column of which there is none."""
+    for place, field in enumerate(schema):
+        if field.name not in names:
+            continue
+        files: dict[Any, str] = {}  # by the type of the column: the first file that has it
+        for number, fragment in enumerate(fragments):
+            if field.name in fragment.physical_schema.names:
+                files.setdefault(
+                    fragment.physical_schema.field(field.name).type, getattr(fragment, "path", f"part {number}")
+                )
+        types = list(files)
+        if not types or types[0] != field.type:  # pyarrow takes the first file's type unless the caller stated another
+            continue
+        shared = types[0]
+        for other in types[1:]:
+            wider = _shared_type(shared, other)
+            if wider is None:
+                raise DataError(
+                    f"column {field.name!r} of X holds {types[0]} in {files[types[0]]}, and {other} in {files[other]}: "
+                    "write all files with one type of this column, such as by astype of pandas or cast of pyarrow"
+                )
+            shared = wider
+        if len(types) > 1:
+            schema = schema.set(place, field.with_type(shared))
+    return schema
+
+
+def _shared_type(first: Any, second: Any) -> Any:  # of pyarrow
+    """Return the type that holds the values of both as they are, or None."""
+    import pyarrow as pa
+
+    kinds = [first, second]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    tests = (
+        lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
+        lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+        pa.types.is_timestamp,
+    )
+    if not any(map(pa.types.is_null, plain)) and not any(all(map(test, plain)) for test in tests):
+        return None
+    ordered = all(pa.types.is_dictionary(kind) and kind.ordered for kind in kinds)
+    try:
+        columns = [pa.schema([("", kind)]) for kind in (kinds if ordered else plain)]
+        return pa.unify_schemas(columns, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:  # of times with a zone and without
+        return None
+
+
+def read_tables(dataset: Any, names: list[str], group: str | None = None) -> Iterator[Any]:  # of pyarrow
+    """Yield tables of about a million rows with some columns; with a column of groups, tables of whole groups."""
+    tables = _tables(dataset, list(dict.fromkeys(names)), _BATCH_ROWS)
+    return tables if group is None else _whole_groups(tables, group)
+
+
+def _tables(dataset: Any, names: list[str], rows: int) -> Iterator[Any]:  # of pyarrow
+    import pyarrow as pa
+
+    parts, size = [], 0
+    try:
+        for batch in _batches(dataset, names, rows):
+            parts.append(batch)
+            size += len(batch)
+            if size >= rows:
+                yield pa.Table.from_batches(parts)
+                parts, size = [], 0
+    except (pa.ArrowException, OSError) as error:
+        advice = "all files must be Parquet, and their values must fit into one type of each column"
+        raise DataError(f"X cannot be read: {error}; {advice}") from error
+    if size:
+        yield pa.Table.from_batches(parts)
+
+
+def _whole_groups(tables: Iterator[Any], group: str) -> Iterator[Any]:
+    """Yield tables that end where a group ends: rows of a table's last group belong to the next one."""
+    import pyarrow as pa
+
+    rest = None
+    for table in tables:
+        whole = table if rest is None else pa.concat_tables([rest, table])
+        values = column_values(whole[group])
+        others = np.flatnonzero(values != values[-1])
+        end = int(others[-1]) + 1 if others.size else 0
+        if end:
+            yield whole.slice(0, end)
+        rest = whole.slice(end)
+    if rest is not None:
+        yield rest
