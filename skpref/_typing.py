@@ -29,5 +29,12 @@ class ArrowDataset(Protocol):
         """Return a scan of the dataset."""
 
 
-# Rows in Parquet files; a str is already an ArrayLike.
-Stored: TypeAlias = PathLike[str] | ArrowDataset
+class DaskCollection(Protocol):
+    """A frame or an array of Dask, which has no types."""
+
+    def to_delayed(self) -> object:
+        """Return the partitions."""
+
+
+# Rows that are not in memory; a str is already an ArrayLike.
+Stored: TypeAlias = PathLike[str] | ArrowDataset | DaskCollection

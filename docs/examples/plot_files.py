@@ -19,7 +19,6 @@ import pandas as pd
 from distributed import Client
 
 from skpref import GPPLClassifier
-from skpref import GPPLClassifier
 
 rng = np.random.default_rng(0)
 names = np.array([f"item {number:03d}" for number in range(200)])
@@ -48,18 +47,17 @@ difference = np.abs(from_files.utility(names) - in_memory.utility(names)).max()
 print(f"largest difference of the utilities: {difference:.1e}")
 
 # %%
-# On a cluster, use the class of the same name with Dask in front: it has the same parameters and results. The cluster
-# of this example is two threads of one machine. ``Client("scheduler:8786")`` connects to a real one.
+# On a cluster, pass a collection of Dask. The cluster of this example is two threads of one machine.
+# ``Client("scheduler:8786")`` connects to a real one. The fitted model is an ordinary one, to save or to serve.
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"):
     rows = dask.dataframe.read_parquet(folder)
     model = GPPLClassifier().fit(rows[["left", "right"]], rows["y"])
 difference = np.abs(model.utility(names) - in_memory.utility(names)).max()
 print(f"largest difference of the utilities: {difference:.1e}")
-local = model  # an ordinary GPPLClassifier, to save or to serve
 
 # %%
 # Learnt and true utilities, both relative to their average. The bars are 90 % intervals.
-utility, std = local.utility(names, return_std=True)
+utility, std = model.utility(names, return_std=True)
 true = truth - truth.mean()
 fig, ax = plt.subplots(figsize=(5, 4.6), layout="constrained")
 ax.errorbar(true, utility, yerr=1.645 * std, fmt=".", color="#1f6fb4", ecolor="#9dc3e6")

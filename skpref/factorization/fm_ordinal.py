@@ -277,9 +277,11 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+        X : {array-like, sparse matrix} of shape (n, n_features), str, Path, Dataset or collection
             Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
             and the weights are features, ids or numbers (see `categorical_features`).
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
         y : array-like of shape (n,) or str, default=None
             Ordered labels; with files, the name of the column, "y" by default. Numbers with fractions, such as half
             stars, are levels if they are at most 100. With files, only rows of positive weight define levels.

@@ -241,8 +241,10 @@ class GibbsM3F(MaxMarginFactorization):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2), str, Path or pyarrow.dataset.Dataset
+        X : array-like of shape (n, 2), str, Path, Dataset or collection
             Ids of user and item; or a Parquet file, a folder of them or a dataset with these columns.
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
         y : array-like of shape (n,) or str, default=None
             Ratings; with files, the name of the column, "y" by default.
         sample_weight : array-like of shape (n,) or str, default=None

@@ -283,11 +283,13 @@ class GPPLClassifier(ShardedClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
+        X : array-like of shape (n, 2) or (n, n_columns), str, Path, Dataset or collection
             Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or a
             data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has these
             columns; other columns are ignored. Or a Parquet file, a folder of them, or a dataset with columns left,
             right and y, unless parameters name others: at most a million rows are then in memory at a time.
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are

@@ -224,10 +224,12 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
 
         Parameters
         ----------
-        X : {array-like, CSR} of shape (n_items, n_features), str, Path or pyarrow.dataset.Dataset
+        X : {array-like, CSR} of shape (n_items, n_features), str, Path, Dataset or collection
             Items; equal rows are one item. Or a Parquet file, a folder of them, or a dataset, whose rows are sorted by
             `qid`: all columns except those that other arguments name are features, and at most a million rows are in
             memory at a time.
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
         y : array-like of shape (n_items,) or str, default=None
             Scores, grades or ranks, the higher the better; with files, the name of the column. Only their order within
             a group matters; equal values are not compared. All pairs of an item share the noise of its score, so `fit`

@@ -244,9 +244,11 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
         Parameters
         ----------
-        X : {array-like, CSR} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+        X : {array-like, CSR} of shape (n, n_features), str, Path, Dataset or collection
             Rows. Or a Parquet file, a folder of them, or a dataset: all columns but those of y and the weights are
             features, and a million rows at a time are in memory.
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
         y : array-like of shape (n,) or str
             Classes; of files the name of their column.
         sample_weight : array-like of shape (n,) or str, default=None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tests import global_state
+
 
 @pytest.fixture(scope="module")
 def cluster():
     """Start two worker processes."""
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as started:
+    # Nannies leave environment variables behind.
+    with global_state.restored(), distributed.LocalCluster(**options) as started:
         yield started
 
 
