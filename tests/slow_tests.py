@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE = Path(__file__).with_name("slow.txt")
-LIMIT = 0.15  # seconds of processor time; the default run is to take five minutes on two cores, compilation included
+LIMIT = 0.1  # seconds of processor time; the default run is to take five minutes on two cores, compilation included
 UPDATE = 'python -m pytest --update-slow -m "not statistical and not nightly"'
 HEADER = f"""\
 # Tests that take more than {LIMIT} seconds of processor time without compilation (the mean of their cases), and single
