@@ -50,7 +50,7 @@ def test_times_of_the_bar_are_those_of_this_run(
 ) -> None:
     now, stream = [0.0], Terminal()
     monkeypatch.setattr("skpref.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((120, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((120, 24)))
     bar = Bar(stream, 4, timeout=timeout)
     bar.resume(1)
     bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))

@@ -450,7 +450,7 @@ def test_row_5_triples_not_two_dimensional(X):
 
 
 def test_triples_of_three_dimensions_and_sparse():
-    with pytest.raises(DataError, match=r"Found array with dim 3.*expected shape \(n_comparisons, 3\)"):
+    with pytest.raises(DataError, match=r"Found array with dim 3.*X must have shape \(n_comparisons, 3\)"):
         read_triples(np.zeros((2, 3, 2)))
     with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required: 3 columns"):
         read_triples(sparse.csr_array(np.ones((2, 3))))
