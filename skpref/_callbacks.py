@@ -115,7 +115,7 @@ def set_everywhere(callbacks: list[Any] | None) -> None:
 @contextmanager
 def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
     """Notify callbacks of the start and the end of a fit, which is the body of the `with` statement."""
-    if not getattr(estimator, "_takes_collections", False):
+    if not (getattr(estimator, "_takes_collections", False) and hasattr(X, "to_delayed")):
         for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
             refuse_collection(values, name)
     with one_fit_at_a_time(estimator):

@@ -385,7 +385,9 @@ def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str 
             f"{layout.entry} with the ids of its {', '.join(layout.roles)}"
         )
     if len(shape) > 2:
-        raise DataError(f"Found array with dim {len(shape)}, while dim <= 2 is required: {name} must have shape {wanted}")
+        raise DataError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: {name} must have shape {wanted}"
+        )
     if shape[0] == 0:
         raise DataError(
             f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "

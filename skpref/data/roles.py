@@ -140,11 +140,6 @@ class Reading:
     n_rows: int
     left_out: dict[str, int]
 
-    def of_all(self, columns: Columns, kept: Columns) -> Reading:
-        """Return the same for a table of which some rows were kept."""
-        out = {"incomplete": columns.size - kept.size, **self.left_out}
-        return replace(self, n_rows=columns.size, left_out={why: count for why, count in out.items() if count})
-
     def __str__(self) -> str:
         """Return one line."""
         text = ", ".join(f"{role} = {names}" for role, names in self.roles.items())
@@ -202,7 +197,7 @@ def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRow
     """Return the comparisons of a table."""
     columns = Columns.of(table)
     rows, kept = complete(columns, lambda part: _read(part, roles), missing)
-    return rows._replace(reading=rows.reading.of_all(columns, kept))
+    return rows._replace(reading=reading_of_all(rows.reading, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
@@ -240,6 +235,12 @@ def reading_of(
     unused = tuple(str(name) for name in columns.names if str(name) not in used)
     texts = {role: _listed(names) for role, names in named.items() if names not in (None, ())}
     return Reading(texts, unused, columns.size, dict(left_out or {}))
+
+
+def reading_of_all(reading: Reading, columns: Columns, kept: Columns) -> Reading:
+    """Return what was read of a table of which some rows were kept."""
+    out = {"incomplete": columns.size - kept.size, **reading.left_out}
+    return replace(reading, n_rows=columns.size, left_out={why: count for why, count in out.items() if count})
 
 
 def _weights(columns: Columns, name: Any) -> Array:

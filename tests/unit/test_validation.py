@@ -186,10 +186,10 @@ def test_masked_ratings_are_no_ratings() -> None:
 
 # --------------------------------------------------------------------------------------------------- Dask collections
 PLACES: dict[str, Callable[[Any, Any], Any]] = {
-    "X of comparisons": lambda rows, one: skpref.GPPLClassifier().fit(rows, [1, 0, 1]),
+    "X of comparisons": lambda rows, one: skpref.data.read_pairs(rows),
     "y of comparisons": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], one),
     "weights": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], [1, 0, 1], one),
-    "X of rows": lambda rows, one: skpref.SVGPRegressor().fit(rows, [0.0, 1.0, 2.0]),
+    "X of rows": lambda rows, one: skpref.GPOrdinalRegressor().fit(rows, [0, 1, 2]),
     "y of rows": lambda rows, one: skpref.SVGPRegressor().fit([[0.0], [1.0], [2.0]], one),
     "y of classes": lambda rows, one: skpref.SVGPClassifier().fit([[0.0], [1.0], [2.0]], one),
     "y of grades": lambda rows, one: skpref.GPOrdinalRegressor().fit([[0.0], [1.0], [2.0]], one),

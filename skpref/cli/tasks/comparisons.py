@@ -53,7 +53,7 @@ from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.times import read_times
 from skpref.data import Table, Vocabulary
-from skpref.data.roles import ReadRows, Roles
+from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
@@ -362,7 +362,7 @@ def read_comparisons(options: Data) -> Comparisons:
 
     with as_of_command():
         kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
-    reading = read_rows.reading.of_all(sheet, kept)
+    reading = reading_of_all(read_rows.reading, sheet, kept)
     if options.items is not None:
         id_column = options.id or "id"
         items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)

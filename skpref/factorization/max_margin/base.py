@@ -512,11 +512,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         """Return the rows of users and items, -1 for unseen ones."""
         check_is_fitted(self)
         user, item = self._read(X, reset=False)
-        unknown: Any = "raise" if self.unknown == "raise" else "mark"
-        return (
-            self._vocabularies.users.encode(user, unknown=unknown, noun="row", kind="user"),
-            self._vocabularies.items.encode(item, unknown=unknown, noun="row"),
-        )
+        how: Any = {"unknown": "raise" if self.unknown == "raise" else "mark", "noun": "row"}
+        known = self._vocabularies
+        return known.users.encode(user, kind="user", **how), known.items.encode(item, **how)
 
     @on_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
@@ -533,8 +531,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         ndarray of shape (n,)
             Levels, from `classes_`.
         """
-        user, item = self._rows(X)
-        return self.classes_[self.posterior_.levels(user, item, self.prediction)]
+        return self.classes_[self.posterior_.levels(*self._rows(X), self.prediction)]
 
     @on_collections
     def predict_proba(self, X: IdRows) -> Array:
@@ -554,8 +551,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         ndarray of shape (n, L)
             Probabilities, in the order of `classes_`.
         """
-        user, item = self._rows(X)
-        return self.posterior_.probabilities(user, item, self.posterior_.calibration)
+        return self.posterior_.probabilities(*self._rows(X), self.posterior_.calibration)
 
     @overload
     def predict_score(self, X: IdRows, *, return_std: Literal[False] = False) -> Array: ...
@@ -581,8 +577,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         std : ndarray of shape (n,)
             Posterior standard deviations, if `return_std` is True.
         """
-        user, item = self._rows(X)
-        mean, variance = self.posterior_.score_moments(user, item)
+        mean, variance = self.posterior_.score_moments(*self._rows(X))
         return (mean, np.sqrt(variance)) if return_std else mean
 
     @on_collections

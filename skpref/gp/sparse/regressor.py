@@ -258,12 +258,10 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features), str, Path, Dataset or collection
-            Rows. Or a Parquet file, a folder of them, or a dataset: all columns but those of y and the weights are
-            features, and a million rows at a time are in memory. Not with exposures, a window, "svi" and "adam".
-            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
+            Rows. Or a Parquet file, a folder of them, a dataset, or a frame or array of Dask: all columns but those of
+            y and the weights are features. Not with exposures, a window, "svi" and "adam".
         y : array-like of shape (n,) or str
-            Targets; of files the name of their column.
+            Targets; of files the name of their column, of Dask that or a collection with the same partitions.
         sample_weight : array-like of shape (n,) or str, default=None
             Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
         exposure : array-like of shape (n,), default=None
