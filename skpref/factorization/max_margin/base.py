@@ -50,7 +50,6 @@ from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_mea
 from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, uncalibrated
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
-from skpref.inference.gibbs import Chain
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -115,7 +114,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     random_state: RandomState
 
     _chain_model: ClassVar[ChainModel]
-    _chains: list[Chain]  # without their tables, which `posterior_` holds
+    _chains: list[gibbs.Chain]  # without their tables, which `posterior_` holds
     _vocabularies: RatingVocabularies
     _ratings: Ratings | RatingCounts  # of all calls of fit, partial_fit and fold_in since the last fit
     _distribution_key: str | None  # digest of what the chains sample
@@ -353,7 +352,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return M3FPosterior(**shared)
 
     def _run_chains(
-        self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings, earlier: list[Chain] | None
+        self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings, earlier: list[gibbs.Chain] | None
     ) -> None:
         """Run the chains on the ratings, from the last states of earlier chains if there are any."""
         self._check_sweeps()
@@ -388,7 +387,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         self._distribution_key = key
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 
-    def _learnt_calibration(self, chains: list[Chain], merged: Ratings | ShardedRatings) -> Calibration:
+    def _learnt_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
         if not sampled:
             return uncalibrated(merged.n_levels)
@@ -397,7 +396,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def _threads(self) -> AbstractContextManager[None]:
         return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
 
-    def _plan(self, key: str, starts: list[Chain]) -> gibbs.Plan:
+    def _plan(self, key: str, starts: list[gibbs.Chain]) -> gibbs.Plan:
         # Chains hold their seeds; another `random_state` is another run, whose checkpoint must not be used.
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else None
         run = key, seed, self.n_sweeps, self.burn_in, self.n_samples, [chain.sweep for chain in starts]
@@ -413,7 +412,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     def _snapshot(
         self,
-        chains: list[Chain],
+        chains: list[gibbs.Chain],
         vocabularies: RatingVocabularies,
         merged: Ratings | ShardedRatings,
         prior: MarginPrior,
@@ -428,7 +427,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return fitted
 
     def _fitted_attributes(
-        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior, calibration: Calibration
+        self, chains: list[gibbs.Chain], vocabularies: RatingVocabularies, prior: MarginPrior, calibration: Calibration
     ) -> dict[str, Any]:
         """Return the attributes that predictions and later calls need, by name."""
         average = pooled([chain.average or {} for chain in chains])
@@ -472,13 +471,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         bound = {"N": sizes[0], "M": sizes[1], "L": sizes[2] - 1, "K": n_chains * width}
         shape = "N L" if posterior.varsigma > 0.0 else "L"
         check_arrays(self, bound, user_factors_="N K", item_factors_="M K", thresholds_=shape)
-        whole = len(self._chains) == n_chains and all(isinstance(chain, Chain) for chain in self._chains)
+        whole = len(self._chains) == n_chains and all(isinstance(chain, gibbs.Chain) for chain in self._chains)
         require(whole, self, "_chains", f"must be {n_chains} chains")
         for chain in self._chains:
             check_chain(self, chain, posterior)
         require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
 
-    def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
+    def _set_traces(self, chains: list[gibbs.Chain], problem: MarginProblem) -> None:
         self.risks_ = np.array([chain.trace["risk"] for chain in chains])
         self.risk_ = float(np.mean([self._chain_model.risk(problem, chain.average) for chain in chains]))
         after_burn_in = self.risks_[:, self.risks_.shape[1] - chains[0].n_averaged :]
@@ -523,23 +522,22 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         Parameters
         ----------
         X : array-like of shape (n, 2)
-            Ids of user and item. For an unseen user or item, the prior mean of x_ij is compared with the user's
-            thresholds, or with the mean thresholds if the user is unseen.
+            Ids of user and item. Of an unseen one, the prior mean of x_ij is compared with the (mean) thresholds.
 
         Returns
         -------
         ndarray of shape (n,)
             Levels, from `classes_`.
         """
-        return self.classes_[self.posterior_.levels(*self._rows(X), self.prediction)]
+        rows = self._rows(X)
+        return self.classes_[self.posterior_.levels(*rows, self.prediction)]
 
     @on_collections
     def predict_proba(self, X: IdRows) -> Array:
         """Return the probability of each level.
 
-        The probability of a level is proportional to its `level_weights_` times exp(-C loss / `temperature_`), averaged
-        over the kept samples. With weights and temperature of 1 this is the pseudo-likelihood of [XZZ13] section 2.1,
-        which does not model the scatter of ratings or the frequencies of the levels.
+        It is proportional to `level_weights_` times exp(-C loss / `temperature_`), averaged over the kept samples. With
+        weights and temperature of 1 this is the pseudo-likelihood of [XZZ13] section 2.1.
 
         Parameters
         ----------
@@ -551,7 +549,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         ndarray of shape (n, L)
             Probabilities, in the order of `classes_`.
         """
-        return self.posterior_.probabilities(*self._rows(X), self.posterior_.calibration)
+        rows = self._rows(X)
+        return self.posterior_.probabilities(*rows, self.posterior_.calibration)
 
     @overload
     def predict_score(self, X: IdRows, *, return_std: Literal[False] = False) -> Array: ...
@@ -577,7 +576,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         std : ndarray of shape (n,)
             Posterior standard deviations, if `return_std` is True.
         """
-        mean, variance = self.posterior_.score_moments(*self._rows(X))
+        rows = self._rows(X)
+        mean, variance = self.posterior_.score_moments(*rows)
         return (mean, np.sqrt(variance)) if return_std else mean
 
     @on_collections

@@ -111,7 +111,8 @@ def big():
     return rows, rng.standard_normal((120, 20)), rng.standard_normal((150, 20)), np.array([[-9.0, 0.0, 9.0]])
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+# All is compiled again for single precision, which takes ten seconds.
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_same_bits_for_any_number_of_threads_and_in_a_side_thread(dtype, monkeypatch):
     rows, U, V, theta = big()
     results = []

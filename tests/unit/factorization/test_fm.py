@@ -199,6 +199,7 @@ def test_threads_change_nothing(make):
     np.testing.assert_array_equal(outputs(fitted(make, n_jobs=2)), single)
 
 
+@pytest.mark.slow  # all is compiled again for single precision
 def test_single_precision_is_near():
     np.testing.assert_allclose(
         fitted(VariationalFM, dtype="float32").predict(X), fitted(VariationalFM).predict(X), atol=0.02

@@ -364,7 +364,7 @@ def test_names_of_groups_are_checked(model: CrowdGPPL, data: Any) -> None:
 def test_groups_of_a_file_are_refused(data: Any, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     data[0].assign(y=data[1]).to_parquet(tmp_path / "answers.parquet")
-    with pytest.raises(DataError, match=r"groups=\['category'\] needs all comparisons in memory"):
+    with pytest.raises(DataError, match=r"groups=\['category'\] needs all rows in memory"):
         crowd().fit(tmp_path / "answers.parquet")
 
 
