@@ -364,7 +364,7 @@ def read_table(sheet: Columns, id_column: str, purpose: str, noun: str, names: t
     from skpref.data import Table  # only now: --help need not wait for numba
 
     ids = sheet.ids(id_column, noun)
-    _check_distinct(sheet, ids, id_column, noun)
+    check_distinct(sheet, ids, id_column, noun)
     return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
 
 
@@ -372,11 +372,12 @@ def read_ids(sheet: Columns, id_column: str) -> NDArray[Any]:
     """Return the ids of a file of items whose features do not matter, shape (n,)."""
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
-    _check_distinct(sheet, ids, id_column)
+    check_distinct(sheet, ids, id_column)
     return ids
 
 
-def _check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+def check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+    """Refuse an id that occurs twice."""
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):
         if first.setdefault(name, row) != row:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from skpref.cli.options import Tune
     from skpref.cli.progress import Bar
-    from skpref.cli.tasks.base import Figures, Task
+    from skpref.cli.tasks.base import Task
+    from skpref.cli.tasks.figures import Figures
     from skpref.search.loop import TrialRecord
     from skpref.tracking.mlflow import Tracker
 
@@ -81,7 +82,7 @@ class Job:
     def _finish(self, result: SearchResult) -> Outcome:
         """Evaluate the best settings on the hold-out, and fit the final model."""
         options, task, (train, test) = self.options, self.task, self._parts
-        trials = partial(write_trials, result.trials, metric=task.metric.name)  # before what may be interrupted
+        trials = partial(write_trials, result.trials, metric=task.metric)  # before what may be interrupted
         write_noted(options.out / "trials.csv", trials, options.sources)
         if result.interrupted and not result.has_complete:
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
@@ -199,7 +200,7 @@ class Search:
             with suppress(AttributeError):  # inside its fit, an estimator has no trace yet
                 self._trace = self.task.trace(model)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        return -self.task.metric.loss(model, Rows(X, y, weight))
+        return -self.task.loss(model, Rows(X, y, weight))
 
     def _on_step(self, trial: Any) -> None:
         """Show that a fold was scored, or a part of the first one."""
@@ -303,7 +304,7 @@ class Tracking:
     def log_trial(self, record: TrialRecord, trace: tuple[float, ...]) -> None:
         """Log a trial that ended."""
         self.open_trial(record.number)
-        metric, run = self._task.metric.name, self._trial
+        metric, run = self._task.metric, self._trial
         self._tracker.log_params(run, plain_settings(record.settings))
         self._tracker.set_tags(run, {"state": record.state} | ({"error": record.error} if record.error else {}))
         self._tracker.log_curve(run, f"fold_{metric}", record.scores)
@@ -329,7 +330,8 @@ class Tracking:
         self._tracker.log_metrics(self._parent, {"best.mean_test_score": -best.score})
         self._tracker.log_curve(self._parent, task.objective, task.trace(outcome.model))
         for name, figures in outcome.figures.items():
-            self._tracker.log_metrics(self._parent, figures.metrics(f"holdout.{name.replace(' ', '_')}."))
+            prefix = f"holdout.{name.replace(' ', '_')}."
+            self._tracker.log_metrics(self._parent, {prefix + key: value for key, value in figures.values.items()})
         self._tracker.set_tags(self._parent, {"interrupted": outcome.result.interrupted, "best_trial": best.number})
 
     def log_files(self, files: list[Path], outcome: Outcome) -> None:

@@ -33,12 +33,12 @@ MODELS = {
     "crowd": ("comparisons:read", "comparisons by users: a consensus and personal utilities"),
     "m3f": ("ratings:read", "ratings: factors of users and items"),
     "ipm3f": ("ratings:read", "ratings: binary features of users; their number is learnt"),
-    "ordinal": ("features:read_ordinal", "features with ordered labels: a Gaussian process"),
+    "ordinal": ("features:read", "features with ordered labels: a Gaussian process"),
     "fm": ("labels:read", "a number by user and item: a factorization machine"),
     "fm-classifier": ("labels:read", "0 or 1 by user and item: a factorization machine"),
     "fm-ordinal": ("labels:read", "ratings as levels by user and item: a factorization machine"),
-    "svgp": ("features:read_sparse", "features with a number: a sparse Gaussian process"),
-    "svgp-classifier": ("features:read_sparse", "features with one of two classes: a sparse Gaussian process"),
+    "svgp": ("features:read", "features with a number: a sparse Gaussian process"),
+    "svgp-classifier": ("features:read", "features with one of two classes: a sparse Gaussian process"),
 }
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.tasks.base import Files
+    from skpref.cli.tasks.figures import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
     from skpref.metrics import Calibration
@@ -31,17 +31,6 @@ _WITHOUT_RELIABILITY = (
 )
 _NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
 _MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
-
-
-def calibration_text(c: Calibration) -> str:
-    """Return a table of predicted probabilities and observed shares."""
-    rows = [
-        (f"{predicted:.3f}", f"{observed:.3f}", str(count))
-        for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
-    ]
-    header = ("predicted", "observed", "comparisons")
-    title = "Calibration on the hold-out (probability that the left item is preferred)"
-    return "\n".join([title, *table(header, rows)])
 
 
 def ties_text(answers: float | None) -> str:

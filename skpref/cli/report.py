@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from skpref.cli.tasks.base import Files, Outcome, SearchResult
+    from skpref.cli.tasks.base import Outcome, SearchResult
+    from skpref.cli.tasks.figures import Files
     from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
@@ -32,7 +33,7 @@ _WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 def report(outcome: Outcome) -> str:
     """Return what the command prints."""
-    title = outcome.task.metric.title
+    title = outcome.task.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     with _noted("a part of the report cannot be made"):
         parts += _complete(outcome).task.report.sections(outcome)
@@ -87,7 +88,7 @@ def _figures_text(outcome: Outcome) -> str:
     sizes = f"{counted(outcome.n_test, outcome.task.noun)}, {outcome.n_train} to learn from"
     cells = {name: figures.cells() for name, figures in outcome.figures.items()}
     titles = list(next(iter(cells.values())))
-    rows = [(name, *(row[title] for title in titles)) for name, row in cells.items()]
+    rows = [(name, *(row.get(title, "-") for title in titles)) for name, row in cells.items()]
     return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note})", *table(("", *titles), rows)])
 
 
@@ -219,7 +220,7 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     ]
     return {
         **task.facts,
-        "metric": task.metric.name,
+        "metric": task.metric,
         "interrupted": result.interrupted,
         "best": {
             "trial": result.best.number,
@@ -227,7 +228,7 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
             "settings": plain_settings(result.best.settings),
         },
         "trials": trials,
-        "holdout": {name: figures.metrics("") for name, figures in outcome.figures.items()},
+        "holdout": {name: figures.values for name, figures in outcome.figures.items()},
         "n_train": outcome.n_train,
         "n_holdout": outcome.n_test,
         "files": [str(path) for path in files],

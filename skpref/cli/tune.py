@@ -46,7 +46,7 @@ def tune(options: Tune) -> int:
         except ValueError as error:
             raise DataError(f"{options.file}: [space] {error}") from error
     tracker = Tracker(options.experiment, spool=options.out / "spool") if options.mlflow else None
-    bar = Bar(sys.stderr, options.trials, options.timeout, task.metric.title)
+    bar = Bar(sys.stderr, options.trials, options.timeout, task.title)
 
     new = check_folder(options.out)
     try:
