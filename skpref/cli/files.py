@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
-import numpy as np
-
 from skpref._text import is_number, lacks_number, printable, with_point
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref.data import Table
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
@@ -348,55 +343,6 @@ def _schema_of(folder: Path) -> Any:
 
     dataset = open_dataset(folder)
     return shared_schema(dataset, dataset.schema.names)
-
-
-def items_purpose(id_column: str) -> str:
-    """Return what a file of items has to have."""
-    return f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
-
-
-def read_table(sheet: Columns, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
-    """Return ids and features of a file of items or users."""
-    sheet.require((id_column, *(names or ())), purpose)
-    wanted = names or tuple(name for name in sheet.names if name != id_column)
-    if not wanted:
-        raise sheet.fault(f"there are no features, only {id_column!r}; without features, leave --{noun}s out")
-    from skpref.data import Table  # only now: --help need not wait for numba
-
-    ids = sheet.ids(id_column, noun)
-    check_distinct(sheet, ids, id_column, noun)
-    return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
-
-
-def read_ids(sheet: Columns, id_column: str) -> NDArray[Any]:
-    """Return the ids of a file of items whose features do not matter, shape (n,)."""
-    sheet.require((id_column,), f"A file of items has the column {id_column}")
-    ids = sheet.ids(id_column)
-    check_distinct(sheet, ids, id_column)
-    return ids
-
-
-def check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
-    """Refuse an id that occurs twice."""
-    first: dict[str, int] = {}
-    for row, name in enumerate(ids.tolist()):
-        if first.setdefault(name, row) != row:
-            line = f"{sheet.unit} {sheet.lines[first[name]]}"
-            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
-
-
-def by_text(ids: NDArray[Any]) -> dict[str, Any]:
-    """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
-    from skpref.data.columns import as_text  # only now, as above
-
-    return {text(own): own for text in (str, as_text) for own in ids.tolist()}
-
-
-def as_in_model(cells: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
-    """Return ids of a file as the model has them, and unseen ones as they are, shape (n,)."""
-    trained, own = by_text(ids), np.empty(cells.size, dtype=object)
-    own[:] = [trained.get(cell, cell) for cell in cells.tolist()]
-    return own
 
 
 def _short(cell: Any) -> str:

@@ -143,11 +143,6 @@ def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str
 
 
 # --------------------------------------------------------------------------------------------------------------- files
-def write_columns(columns: dict[str, Any], path: Path) -> None:
-    """Write a table of columns as CSV."""
-    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
 def write_factors(model: CrowdGPPL, path: Path) -> None:
     """Write where each user stands on the factors that matter, the strongest first."""
     living = living_factors(model)

@@ -9,27 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from skpref._text import nearest
 from skpref.cli import rankings
 from skpref.cli.advice import as_of_command
-from skpref.cli.files import (
-    USERS,
-    Format,
-    complete_rows,
-    counted,
-    items_purpose,
-    read_sheet,
-    read_table,
-    say_left_out,
-    say_note,
-)
-from skpref.cli.rankings import plots, ranking_text, ties_text, write_columns
+from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_left_out, say_note
+from skpref.cli.ids import read_table, unknown_id
+from skpref.cli.output import write_columns
+from skpref.cli.rankings import plots, ranking_text, ties_text
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.times import read_times
-from skpref.data import Table, Vocabulary
+from skpref.data import Table
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.gp.crowd import CrowdGPPL
@@ -264,18 +255,16 @@ def read_comparisons(options: Data) -> Comparisons:
         kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.reading, sheet, kept)
     if options.items is not None:
-        id_column = options.id or "id"
-        items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
+        items, incomplete = _read_table(options.items, options.id or "id", "item", options)
         read_rows = _without(read_rows, incomplete, "item", read_rows.left, read_rows.right)
         names = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
         for name, column in zip(names, (read_rows.left, read_rows.right), strict=True):
-            _check_known(kept, name, column, items.vocabulary, str(options.items), rows=read_rows.origin)
+            _check_known(kept, name, column, read_rows.origin, items, "item", options.items)
     users: Table | None = None
     if options.users is not None and read_rows.user is not None:
-        users, incomplete = _read_table(options.users, roles.user, _USERS_FILE.format(name=roles.user), "user", options)
+        users, incomplete = _read_table(options.users, roles.user, "user", options)
         read_rows = _without(read_rows, incomplete, "user", read_rows.user)
-        origin, user = read_rows.origin, np.asarray(read_rows.user)
-        _check_known(kept, roles.user, user, users.vocabulary, str(options.users), "user", origin)
+        _check_known(kept, roles.user, np.asarray(read_rows.user), read_rows.origin, users, "user", options.users)
     _check_covariates(kept, read_rows, roles, options.covariates or ())
     rows = _rows(read_rows, roles, groups, time, options.seed)
     for note in _doubts(read_rows, roles):
@@ -303,15 +292,16 @@ def _noun_of_units(roles: Roles) -> str:
     return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
-def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
+def _read_table(path: Path, id_column: str, noun: str, options: Data) -> tuple[Table, set[str]]:
     """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
     sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
+    purpose = _USERS_FILE.format(name=id_column) if noun == "user" else ""
     if id_column not in sheet.values and (noun == "user" or options.id is None):
         names = (id_column, "id", *USERS) if noun == "user" else ("id",)
         id_column = sheet.usual(*names)
         if id_column in sheet.values and id_column not in names[:2]:
             say_note(f"{path}: {noun}s from {id_column!r}")
-    table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
+    table = complete_rows(sheet, lambda rows: read_table(rows, id_column, noun, purpose=purpose), options.missing)
     named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
     return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
 
@@ -332,22 +322,12 @@ def _doubts(rows: ReadRows, roles: Roles) -> list[str]:
 
 
 def _check_known(
-    sheet: Columns,
-    name: str | None,
-    ids: NDArray[Any],
-    vocabulary: Vocabulary,
-    where: str,
-    noun: str = "item",
-    rows: IntArray | None = None,
+    sheet: Columns, name: str | None, ids: NDArray[Any], origin: IntArray, table: Table, noun: str, path: Path
 ) -> None:
-    """Complain of ids that a table does not have; `rows` are the rows of the file that the ids are in."""
-    unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
-    if unknown.size:
-        row = int(unknown[0])
-        more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
-        hint = nearest(ids[row], [str(item) for item in vocabulary.ids])
-        place = row if rows is None else int(rows[row])
-        raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
+    """Refuse ids that a table does not have; `origin` are the rows of the file that the ids are in."""
+    problem = unknown_id(sheet, ids, table.ids.tolist(), noun, name, origin, f", not in {path}")
+    if problem is not None:
+        raise problem
 
 
 def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:

@@ -10,7 +10,8 @@ from scipy import ndimage
 
 from skpref._text import is_number, lacks_number
 from skpref.cli.advice import as_of_command
-from skpref.cli.files import USERS, check_distinct, complete_rows, counted
+from skpref.cli.files import USERS, complete_rows, counted
+from skpref.cli.ids import refuse_repeated
 from skpref.cli.output import write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
@@ -108,7 +109,7 @@ def _grid(
     weight = read_weights(sheet, options)
     users = np.array([numbers[line] for line in sheet.lines] if user is None else sheet.ids(user, "user"), dtype=object)
     if user is not None:
-        check_distinct(sheet, users, user, "user")
+        refuse_repeated(sheet, users, user, "user")
     rated = {name: [row for row, cell in enumerate(sheet.texts(name)) if _is_rated(cell, options)] for name in items}
     rated = {name: rows for name, rows in rated.items() if rows}
     if not rated:

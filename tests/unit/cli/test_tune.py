@@ -20,7 +20,8 @@ import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref._text import nearest
 from skpref.cli import main
-from skpref.cli.files import counted, read_ids, read_sheet, read_table
+from skpref.cli.files import counted, read_sheet
+from skpref.cli.ids import read_table
 from skpref.cli.job import Job, Tracking
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
@@ -481,7 +482,7 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     frame.loc[2, "size"] = np.nan
     frame.to_parquet(folder / "items.parquet")
     with pytest.raises(DataError, match=r"items\.parquet, row 3, column 'size': a number is missing"):
-        read_table(read_sheet(folder / "items.parquet"), "id", "", "item")
+        read_table(read_sheet(folder / "items.parquet"), "id", "item")
     (folder / "broken.parquet").write_bytes(b"PAR1 and nothing more")
     with pytest.raises(DataError, match=r"broken\.parquet: cannot be read as Parquet"):
         read_sheet(folder / "broken.parquet")
@@ -491,7 +492,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     pd.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
-    assert read_ids(read_sheet(tmp_path / "a.parquet"), "id").tolist() == ["1", "2"]
+    assert read_sheet(tmp_path / "a.parquet").ids("id").tolist() == ["1", "2"]
 
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
