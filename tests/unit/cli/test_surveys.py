@@ -151,7 +151,7 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "other model": (GRID, ("--model", "ordinal", *ITEMS), "--item-ratings is for --model gppl, crowd, m3f"),
     "empty": ([(*row[:3], "", "", "", "") for row in GRID], (*ORDINAL, *ITEMS), "no rating is in the columns of --it"),
     "crowd": (changed(2, 4, "?"), ("--model", "crowd", "--user", "person", *ITEMS), "line 4, column 'Q3_milk': expect"),
-    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; got --label and --item-ratings"),
+    "two layouts": (GRID, (*ITEMS, "--label", "age"), "--item-ratings says what a row holds; leave --label out"),
 }
 
 
