@@ -17,7 +17,7 @@ import pytest
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
 from skpref.cli.files import read_sheet
-from skpref.cli.main import Patient
+from skpref.cli.main import Output
 from skpref.cli.output import complete, write_csv
 from skpref.cli.report import write_noted
 
@@ -227,7 +227,8 @@ def test_a_reader_who_leaves_costs_no_model(folder: Path, monkeypatch: pytest.Mo
     assert Path("model.skpref").exists()
     monkeypatch.setattr(sys, "stdout", Gone(1))
     assert main(["predict", "stars", "asked.csv"]) == 0
-    stream = Patient(Gone(1))
+    stream = Output(Gone(1))
+    stream.is_patient = True
     print("one", file=stream)
     print("two", file=stream, flush=True)
     assert stream.getvalue() == "one\n"
