@@ -17,7 +17,7 @@ from skpref.cli.files import counted, read_sheet
 from skpref.cli.ids import by_text, read_ids
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES
-from skpref.cli.report import cut, print_json, table
+from skpref.cli.report import cut, print_json, titled_table
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -234,16 +234,14 @@ class _Asker:
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         # Of probabilities near 0 the exponent says nothing.
         form = ".2f" if not self.pairs and len(self.session.labels_) == 2 else ".3g"
-        rows = [
-            (
-                cut(estimates.ids[k]),
-                f"{estimates.value[k]:{form}}",
-                f"{estimates.low[k]:{form}} and {estimates.high[k]:{form}}",
-            )
-            for k in ranked[:top]
-        ]
-        lines = [f"\nLearnt from {answered}{skipped}. {self._meaning()}:"]
-        lines += table(("item", "estimate", "90 % between"), rows)
+        forms = {
+            "item": "{ids}",
+            "estimate": f"{{value:{form}}}",
+            "90 % between": f"{{low:{form}}} and {{high:{form}}}",
+        }
+        columns = {name: getattr(estimates, name) for name in ("ids", "value", "low", "high")}
+        title = f"\nLearnt from {answered}{skipped}. {self._meaning()}:"
+        lines = [titled_table(title, forms, columns, ranked[:top])]
         lines += [f"  ... and {len(ranked) - top} more (--top)"] if len(ranked) > top else []
         upcoming = self._next()
         if upcoming is not None:

@@ -14,7 +14,7 @@ from skpref.cli.ids import by_text, known_id, read_ids, read_table, refuse_repea
 from skpref.cli.output import check_file, write_columns
 from skpref.cli.predict import MACHINES, load_model, predictions, read_features
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import cut, print_json, say, table
+from skpref.cli.report import print_json, say, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import RECOMMENDED, recommendations_text, recommended
 from skpref.data.levels import numbers_of_levels
@@ -172,11 +172,11 @@ def _rank_rows(model: Any, options: Rank) -> Ranked:
     order = np.argsort(-next(iter(predicted.values())), kind="stable")
     columns = {"rank": np.arange(1, order.size + 1), "id": names[order]}
     columns |= {name: column[order] for name, column in predicted.items()}
-    shown = list(zip(*(column.tolist()[: options.top] for column in columns.values()), strict=True))
+    shown = min(options.top, order.size)
     of_user = "" if options.user is None else f" for user {options.user[:80]!r}"
-    title = f"Ranking{of_user} ({order.size})" if len(shown) == order.size else f"Ranking{of_user}, top {len(shown)}"
-    cells = [[str(row[0]), cut(row[1]), *map("{:.4f}".format, row[2:])] for row in shown]
-    return columns, "\n".join([title, *table(list(columns), cells)])
+    title = f"Ranking{of_user} ({order.size})" if shown == order.size else f"Ranking{of_user}, top {shown}"
+    forms = dict(zip(columns, ("{0}", "{1}", *(f"{{{k}:.4f}}" for k in range(2, len(columns)))), strict=True))
+    return columns, titled_table(title, forms, columns, range(shown))
 
 
 def _rows_of_file(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -18,7 +18,7 @@ from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skpref.cli.tasks.base import Outcome, SearchResult
@@ -106,6 +106,23 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ]
     # The last column needs no blanks behind it, but tables of ids have them.
     return ["  " + "  ".join(row).rstrip() if header[-1] == "settings" else "  " + "  ".join(row) for row in aligned]
+
+
+def titled_table(
+    title: str, forms: Mapping[str, str], columns: Mapping[str, Any], rows: Iterable[int] | None = None
+) -> str:
+    """Return a title and a table of some rows; `forms` are the cells by title, with names or places of columns."""
+    listed = {name: list(column) for name, column in columns.items()}
+    numbers = range(len(next(iter(listed.values()), []))) if rows is None else rows
+    cells = []
+    for k in numbers:
+        row = [
+            column[k] if isinstance(column[k], int | float | np.number) else cut(column[k])
+            for column in listed.values()
+        ]
+        named = dict(zip(listed, row, strict=True))
+        cells.append([form.format(*row, **named) for form in forms.values()])
+    return "\n".join([title, *table(list(forms), cells)])
 
 
 def cut(name: Any) -> str:

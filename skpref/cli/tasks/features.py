@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref.cli.files import complete_rows, counted
 from skpref.cli.output import write_csv
-from skpref.cli.report import cut, table
+from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups, read_weights
 from skpref.cli.tasks.figures import ChanceReport, Files, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels
@@ -79,8 +79,9 @@ class RelevanceReport(Report):
 
     def sections(self, outcome: Outcome) -> list[str]:
         found = outcome.findings
-        lines = [f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"]
-        lines += table(("feature", "relevance"), [(cut(name), f"{value:.3f}") for name, value in found[:_SHOWN]])
+        title = f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"
+        columns = dict(zip(("name", "value"), zip(*found[:_SHOWN], strict=True), strict=True))
+        lines = [titled_table(title, {"feature": "{name}", "relevance": "{value:.3f}"}, columns)]
         relevant, ordinal = sum(value > 0.0 for _, value in found), isinstance(outcome.model, GPOrdinalRegressor)
         if ordinal and relevant > 1 and _features_share_scales(outcome.model.kernel_):
             lines += [

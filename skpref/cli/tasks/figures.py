@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref.cli.report import table
+from skpref.cli.report import table, titled_table
 from skpref.metrics import Calibration, answers_log_loss, calibration, cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
@@ -153,9 +153,8 @@ class LevelReport(Report):
         return ["\n".join(["Levels on the hold-out (shares)", *lines])]
 
 
-def calibration_text(c: Calibration) -> str:
+def calibration_text(found: Calibration) -> str:
     """Return a table of predicted probabilities and observed shares."""
-    columns = (c.mean_predicted, c.mean_observed, c.count)
-    rows = [(f"{p:.3f}", f"{share:.3f}", str(count)) for p, share, count in zip(*columns, strict=True)]
-    title = "Calibration on the hold-out"
-    return "\n".join([title, *table(("predicted", "observed", "rows"), rows)])
+    columns = {name: getattr(found, name) for name in ("mean_predicted", "mean_observed", "count")}
+    forms = {"predicted": "{mean_predicted:.3f}", "observed": "{mean_observed:.3f}", "rows": "{count}"}
+    return titled_table("Calibration on the hold-out", forms, columns)

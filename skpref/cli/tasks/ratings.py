@@ -14,7 +14,7 @@ from skpref.cli.files import USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
 from skpref.cli.output import write_csv
 from skpref.cli.rankings import write_plot
-from skpref.cli.report import cut, table
+from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
@@ -54,6 +54,7 @@ _SWEEPS, _FACTORS = 50, 100
 _FEWEST_FACTORS = 5
 _USERS_SHOWN, _USERS_WRITTEN = 3, 100
 _ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
+_FORMS = {"rank": "{rank}", "item": "{item}", "level": "{level}", "score ± std": "{score:+.2f} ± {std:.2f}"}
 RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
 
 
@@ -306,11 +307,7 @@ def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = N
 
 def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
     """Return a table of recommendations."""
-    cells = [
-        (str(row["rank"]), cut(row["item"]), str(row["level"]), f"{row['score']:+.2f} ± {row['std']:.2f}")
-        for row in rows
-    ]
     title = f"Recommended to user '{cut(user)}'"
-    if not cells:
+    if not rows:
         return f"{title}: nothing, since everything is rated"
-    return "\n".join([title, *table(("rank", "item", "level", "score ± std"), cells)])
+    return titled_table(title, _FORMS, {name: [row[name] for row in rows] for name in RECOMMENDED})

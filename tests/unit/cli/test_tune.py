@@ -134,7 +134,7 @@ def test_winners_without_features_by_person(folder: Path, capsys: pytest.Capture
     assert out.index("i11") < out.index("i3 ")
     write(folder / "two.csv", "id\ni3\nother\n")
     assert main(["rank", "skpref-out/model.skpref", "two.csv"]) == 2
-    assert "unknown item 'other'" in capsys.readouterr().err
+    assert "the model knows no item 'other'" in capsys.readouterr().err
 
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
