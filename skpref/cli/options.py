@@ -12,7 +12,7 @@ from skpref._text import nearest
 from skpref._version import __version__
 from skpref.cli.values import (
     at_least,
-    finite,
+    number,
     read_encoding,
     read_names,
     read_path,
@@ -242,7 +242,7 @@ class Tune(Data):
     """
 
     trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
-    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=finite("positive"), metavar="S")
+    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=number(0.0), metavar="S")
     out: Path = _path(
         "folder of results (default: skpref-out)", _JOB, "DIR", default=Path("skpref-out"), toml=("output", "folder")
     )
@@ -390,7 +390,7 @@ class Elicit:
     min_gain: float = _option(
         "stop when no question has this expected information gain in nats (default: 0)",
         *(_ALONE, 0.0),
-        type=finite("at least 0"),
+        type=number(0.0),
         metavar="G",
     )
     session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")

@@ -97,15 +97,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     cells = [tuple(map(printable, row)) for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     texts = {"", "item", "user", "feature", "settings"}  # columns that are aligned to the left
-    aligned = [
-        [
-            cell.ljust(width) if name in texts else cell.rjust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
-        ]
-        for row in cells
-    ]
-    # The last column needs no blanks behind it, but tables of ids have them.
-    return ["  " + "  ".join(row).rstrip() if header[-1] == "settings" else "  " + "  ".join(row) for row in aligned]
+    aligned = []
+    for row in cells:
+        sized = zip(header, row, widths, strict=True)
+        aligned.append([cell.ljust(width) if name in texts else cell.rjust(width) for name, cell, width in sized])
+    return ["  " + "  ".join(row).rstrip() for row in aligned]
 
 
 def titled_table(
@@ -116,10 +112,8 @@ def titled_table(
     numbers = range(len(next(iter(listed.values()), []))) if rows is None else rows
     cells = []
     for k in numbers:
-        row = [
-            column[k] if isinstance(column[k], int | float | np.number) else cut(column[k])
-            for column in listed.values()
-        ]
+        values = [column[k] for column in listed.values()]
+        row = [value if isinstance(value, int | float | np.number) else cut(value) for value in values]
         named = dict(zip(listed, row, strict=True))
         cells.append([form.format(*row, **named) for form in forms.values()])
     return "\n".join([title, *table(list(forms), cells)])
@@ -180,23 +174,21 @@ def _noted(what: str) -> Iterator[None]:
         say_note(f"{what}: {printable(in_a_line(error))}")
 
 
+def _row_of(trial: TrialRecord) -> dict[str, Any]:
+    settings = plain_settings(trial.settings)
+    facts = {"trial": trial.number, "state": trial.state, "score": trial.score, "seconds": trial.seconds}
+    return {**facts, "settings": settings}
+
+
 def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None:
     """Write trials as CSV, a column a setting."""
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
-    header = ["trial", "state", metric, "folds", "seconds", *names, "error"]
-    rows = (
-        [
-            t.number,
-            t.state,
-            t.score,
-            len(t.scores),
-            round(t.seconds, 3),
-            *(plain_settings(t.settings).get(n, "") for n in names),
-            t.error,
-        ]
-        for t in trials
-    )
-    write_csv(path, header, rows)
+    rows = []
+    for t in trials:
+        settings = plain_settings(t.settings)
+        facts = (t.number, t.state, t.score, len(t.scores), round(t.seconds, 3))
+        rows.append([*facts, *(settings.get(name, "") for name in names), t.error])
+    write_csv(path, ["trial", "state", metric, "folds", "seconds", *names, "error"], rows)
 
 
 def say(options: Any, text: str) -> None:
@@ -224,27 +216,13 @@ def _plain(value: Any) -> Any:
 
 def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     """Return the report for programs."""
-    result, task = outcome.result, outcome.task
-    trials = [
-        {
-            "trial": t.number,
-            "state": t.state,
-            "score": t.score,
-            "seconds": t.seconds,
-            "settings": plain_settings(t.settings),
-        }
-        for t in result.trials
-    ]
+    result, task, best = outcome.result, outcome.task, _row_of(outcome.result.best)
     return {
         **task.facts,
         "metric": task.metric,
         "interrupted": result.interrupted,
-        "best": {
-            "trial": result.best.number,
-            "score": result.best.score,
-            "settings": plain_settings(result.best.settings),
-        },
-        "trials": trials,
+        "best": {name: best[name] for name in ("trial", "score", "settings")},
+        "trials": [_row_of(trial) for trial in result.trials],
         "holdout": {name: figures.values for name, figures in outcome.figures.items()},
         "n_train": outcome.n_train,
         "n_holdout": outcome.n_test,

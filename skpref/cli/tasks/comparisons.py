@@ -86,9 +86,8 @@ class Comparisons:
     def n_items(self) -> int:
         """Number of items that are known."""
         first = 0 if self.user is None else 1
-        return (
-            len(set(self.rows.X[:, first : first + 2].ravel().tolist())) if self.items is None else self.items.n_items
-        )
+        compared = self.rows.X[:, first : first + 2]
+        return len(set(compared.ravel().tolist())) if self.items is None else self.items.n_items
 
     @property
     def n_users(self) -> int:
@@ -254,20 +253,19 @@ def read_comparisons(options: Data) -> Comparisons:
     with as_of_command():
         kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.reading, sheet, kept)
+    sides = (roles.left or roles.winner, roles.right or roles.loser)
     if options.items is not None:
-        items, incomplete = _read_table(options.items, options.id or "id", "item", options)
-        read_rows = _without(read_rows, incomplete, "item", read_rows.left, read_rows.right)
-        names = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
-        for name, column in zip(names, (read_rows.left, read_rows.right), strict=True):
-            _check_known(kept, name, column, read_rows.origin, items, "item", options.items)
+        columns = dict(zip(("left", "right"), sides, strict=True))
+        items, read_rows = _read_table(options.items, options.id or "id", kept, read_rows, columns, options)
     users: Table | None = None
-    if options.users is not None and read_rows.user is not None:
-        users, incomplete = _read_table(options.users, roles.user, "user", options)
-        read_rows = _without(read_rows, incomplete, "user", read_rows.user)
-        _check_known(kept, roles.user, np.asarray(read_rows.user), read_rows.origin, users, "user", options.users)
+    if options.users is not None:
+        users, read_rows = _read_table(options.users, roles.user, kept, read_rows, {"user": roles.user}, options)
     _check_covariates(kept, read_rows, roles, options.covariates or ())
     rows = _rows(read_rows, roles, groups, time, options.seed)
-    for note in _doubts(read_rows, roles):
+    ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
+    ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
+    notes = [] if roles.several else notes_on_sides(sides, read_rows.left, read_rows.right)
+    for note in [*notes, *notes_on_columns(ids)]:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
@@ -280,7 +278,7 @@ def read_comparisons(options: Data) -> Comparisons:
         covariates=options.covariates or (),
         groups=roles.groups,
         unit="groups" if options.group is not None else _noun_of_units(roles),
-        sides=() if roles.several else (roles.left or roles.winner, roles.right or roles.loser),
+        sides=() if roles.several else sides,
         reading=str(reading),
     )
 
@@ -292,42 +290,31 @@ def _noun_of_units(roles: Roles) -> str:
     return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
-def _read_table(path: Path, id_column: str, noun: str, options: Data) -> tuple[Table, set[str]]:
-    """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
-    sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
-    purpose = _USERS_FILE.format(name=id_column) if noun == "user" else ""
-    if id_column not in sheet.values and (noun == "user" or options.id is None):
-        names = (id_column, "id", *USERS) if noun == "user" else ("id",)
-        id_column = sheet.usual(*names)
-        if id_column in sheet.values and id_column not in names[:2]:
+def _read_table(
+    path: Path, id_column: str, sheet: Columns, rows: ReadRows, columns: dict[str, str | None], options: Data
+) -> tuple[Table, ReadRows]:
+    """Return ids and features of items or users, and the comparisons of those that have all; refuse unknown ones."""
+    table_sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
+    noun, purpose, names = "item", "", ["id"]
+    if "user" in columns:
+        noun, purpose, names = "user", _USERS_FILE.format(name=id_column), [id_column, "id", *USERS]
+    if id_column not in table_sheet.values and (noun == "user" or options.id is None):
+        id_column = table_sheet.usual(*names)
+        if id_column in table_sheet.values and id_column not in names[:2]:
             say_note(f"{path}: {noun}s from {id_column!r}")
-    table = complete_rows(sheet, lambda rows: read_table(rows, id_column, noun, purpose=purpose), options.missing)
-    named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
-    return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
-
-
-def _without(rows: ReadRows, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> ReadRows:
-    """Return the comparisons that have no id of an incomplete item or user in some columns."""
-    kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
+    table = complete_rows(table_sheet, lambda part: read_table(part, id_column, noun, purpose=purpose), options.missing)
+    named = table_sheet.take([row for row, text in enumerate(table_sheet.texts(id_column)) if text])
+    incomplete = set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
+    used = zip(*(getattr(rows, side) for side in columns), strict=True)
+    kept = np.array([incomplete.isdisjoint(ids) for ids in used], dtype=bool)
     say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
-    return rows if kept.all() else rows.take(kept)
-
-
-def _doubts(rows: ReadRows, roles: Roles) -> list[str]:
-    """Return notes on ids of items, users and groups that look like mistakes."""
-    sides = (roles.left or roles.winner, roles.right or roles.loser)
-    notes = [] if roles.several else notes_on_sides(sides, rows.left, rows.right)
-    ids = {"item": np.concatenate([rows.left, rows.right]), "group": np.array([*map(list, rows.groups)], dtype=object)}
-    return [*notes, *notes_on_columns(ids if rows.user is None else {**ids, "user": rows.user})]
-
-
-def _check_known(
-    sheet: Columns, name: str | None, ids: NDArray[Any], origin: IntArray, table: Table, noun: str, path: Path
-) -> None:
-    """Refuse ids that a table does not have; `origin` are the rows of the file that the ids are in."""
-    problem = unknown_id(sheet, ids, table.ids.tolist(), noun, name, origin, f", not in {path}")
-    if problem is not None:
-        raise problem
+    rows = rows.take(kept)
+    for side, name in columns.items():
+        ids = getattr(rows, side)
+        problem = unknown_id(sheet, ids, table.ids.tolist(), noun, name, rows.origin, f", not in {path}")
+        if problem is not None:
+            raise problem
+    return table, rows
 
 
 def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:

@@ -175,7 +175,7 @@ def test_one_line_says_what_is_wrong(folder: Path, case: str, capsys: pytest.Cap
         (["--trials", "0"], "argument --trials: 0 is less than 1"),
         (["--seed", "4294967296"], "argument --seed: 4294967296 is more than 4294967295"),
         (["--timeout", "soon"], "argument --timeout: 'soon' is not a number"),
-        (["--holdout", "nan"], "argument --holdout: nan is not between 0.05 and 0.5"),
+        (["--holdout", "nan"], "argument --holdout: nan is no number"),
         (["--experiment", " "], "argument --experiment: is empty"),
         (["--features", "a,,b"], "argument --features: 'a,,b' is not a list of names with commas between them"),
     ],
