@@ -209,20 +209,16 @@ class _Asker:
     def findings(self) -> dict[str, Any]:
         """Return all that was learnt, as plain values."""
         estimates, candidates = self.session.estimates(), self.session.candidates_
-        names = ("item", "estimate", "low", "high")
-        columns = estimates.ids, estimates.value, estimates.low, estimates.high
+        columns = (estimates.ids, estimates.value, estimates.low, estimates.high)
+        rows = [[column[row] for column in columns] for row in np.argsort(-estimates.value, kind="stable").tolist()]
+        answers = self.session.answers_.items()
         return {
             "model": self.model,
             "user": self.user,
             "ended": self.ended,
-            "answers": [
-                {"question": candidates[row], "answer": answer} for row, answer in self.session.answers_.items()
-            ],
+            "answers": [{"question": candidates[row], "answer": answer} for row, answer in answers],
             "skipped": [candidates[row] for row in self.skipped],
-            "estimates": [
-                dict(zip(names, (column[row] for column in columns), strict=True))
-                for row in np.argsort(-estimates.value, kind="stable").tolist()
-            ],
+            "estimates": [dict(zip(("item", "estimate", "low", "high"), row, strict=True)) for row in rows],
             "recommended": [estimates.ids[row] for row in self._ranked(estimates)],
             "next_question": self._next(),
         }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
-import json
 import signal
 import sys
 import threading
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from skpref._estimator import digest
 from skpref._version import __version__
 from skpref.cli.advice import advising_by_options
 from skpref.cli.files import say_note
@@ -121,7 +120,7 @@ class Search:
         self.task, self.options = task, options
         self._tracking, self._bar = tracking, bar
         self._space, self._start = narrowed(task.space, task.estimator.get_params(), options.space)
-        self._listen: Callable[[], None] = _nothing
+        self._listen: Callable[[], object] = lambda: None
         self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
         self._number = self._step = 0  # of the running trial, and what it last reported
         self._storage = Storage(options, self.study_name)
@@ -129,20 +128,14 @@ class Search:
     def study_name(self) -> str:
         """Return a name that changes with everything that trials depend on."""
         options, task = self.options, self.task
-        facts = {
-            "versions": [__version__, require_optuna().__version__],
-            "data": task.facts["data.sha256"],
-            "model": options.model,
-            "options": task.options,
-            "folds": options.folds or task.n_folds,
-            "seed": options.seed,
-            "holdout": options.holdout,
-            "space": {name: repr(limits(values) or values) for name, values in self._space.items()},
-            "defaults": {name: self._start[name] for name in self._space},
-            "points": len(Distributions(self._space).points(options.trials)),
-        }
-        text = json.dumps(facts, sort_keys=True, default=repr)
-        return f"skpref-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        facts = (
+            *(__version__, require_optuna().__version__, task.digest, options.model, task.options),
+            *(options.folds or task.n_folds, options.seed, options.holdout),
+            {name: repr(limits(values) or values) for name, values in self._space.items()},
+            {name: self._start[name] for name in self._space},
+            len(Distributions(self._space).points(options.trials)),
+        )
+        return f"skpref-{digest(facts)[:16]}"
 
     def run(self, train: Rows) -> SearchResult:
         """Run the trials that are not kept from an earlier run."""
@@ -354,11 +347,11 @@ class _Silent:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], None]]:
+def _interruptible() -> Iterator[Callable[[], object]]:
     """Yield what raises a Ctrl-C that was swallowed: compiled code, such as SciPy's of Sobol numbers, may do so."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield _nothing
+        yield lambda: None
         return
     asked: list[int] = []
 
@@ -375,10 +368,6 @@ def _interruptible() -> Iterator[Callable[[], None]]:
         yield listen
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _nothing() -> None:
-    """Do nothing: there is no Ctrl-C to look for."""
 
 
 def _say(text: str) -> None:

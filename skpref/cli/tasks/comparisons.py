@@ -293,7 +293,7 @@ def _noun_of_units(roles: Roles) -> str:
 def _read_table(
     path: Path, id_column: str, sheet: Columns, rows: ReadRows, columns: dict[str, str | None], options: Data
 ) -> tuple[Table, ReadRows]:
-    """Return ids and features of items or users, and the comparisons of those that have all; refuse unknown ones."""
+    """Return the table of items or users, and comparisons without incomplete ones; refuse ids that it does not have."""
     table_sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
     noun, purpose, names = "item", "", ["id"]
     if "user" in columns:
