@@ -144,8 +144,8 @@ def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user",
     return names
 
 
+def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None, option: str = "--levels") -> NDArray[Any]:
     """Return a column of levels: numbers, or words where an option names words."""
-    """Return a column of levels as numbers, or as words where some of those that an option names are words."""
     if declared is None:
         return sheet.numbers(name, meaning=f"or name all levels, low to high, by {option}")
     shown, levels, values = ", ".join(declared), _declared(declared), np.array(sheet.texts(name), dtype=object)
