@@ -16,6 +16,8 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from skpref.data.columns import Columns
+
 _DATA = {option.name for option in fields(Data)}
 # Parameters of estimators that have an option of their own.
 OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "class_order")} | {"random_state": "--seed"}
@@ -41,14 +43,15 @@ def as_options(text: str, names: Sequence[str] = (), command: str = "") -> str:
 
 
 @contextmanager
-def as_of_command() -> Iterator[None]:
-    """Write advice of the reader, which names parameters of Python, as options."""
+def as_of_command(sheet: Columns | None = None) -> Iterator[None]:
+    """Write advice of the library, which names parameters of Python, as options; name the file of a sheet."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         try:
             yield
         except DataError as error:
-            raise DataError(as_options(str(error))) from error
+            text = as_options(str(error))
+            raise DataError(text) if sheet is None else sheet.fault(text) from error
         finally:
             for warning in found:
                 say_note(as_options(str(warning.message)))

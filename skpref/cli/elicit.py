@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import is_number, nearest
-from skpref.cli.files import by_text, read_sheet
+from skpref._text import is_number
+from skpref.cli.files import counted, read_sheet
+from skpref.cli.ids import by_text, read_ids
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES
-from skpref.cli.report import cut, print_json
+from skpref.cli.report import cut, print_json, titled_table
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -95,18 +96,11 @@ def _read(path: Path, items: NDArray[Any], *, pairs: bool) -> list[Any]:
     sheet = read_sheet(path)
     names = [sheet.usual(name) for name in (("left", "right") if pairs else ("item",))]
     sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
-    texts, columns = by_text(items), []
-    for name in names:
-        cells = sheet.ids(name).tolist()
-        for index, cell in enumerate(cells):
-            if cell not in texts:
-                more = nearest(cell, list(texts)) or ""
-                raise sheet.fault(f"unknown item {cut(cell)!r}{more}", index, name)
-        columns.append([texts[cell] for cell in cells])
-    for index, row in enumerate(zip(*columns, strict=True)):
-        if pairs and row[0] == row[1]:
-            raise sheet.fault(f"item {cut(row[0])!r} is compared with itself", index)
+    columns = [read_ids(sheet, name, items, strict=True).tolist() for name in names]
     rows = list(zip(*columns, strict=True)) if pairs else columns[0]
+    for index, row in enumerate(rows if pairs else ()):
+        if row[0] == row[1]:
+            raise sheet.fault(f"item {cut(row[0])!r} is compared with itself", index)
     return list(dict.fromkeys(rows))
 
 
@@ -215,40 +209,36 @@ class _Asker:
     def findings(self) -> dict[str, Any]:
         """Return all that was learnt, as plain values."""
         estimates, candidates = self.session.estimates(), self.session.candidates_
-        names = ("item", "estimate", "low", "high")
-        columns = estimates.ids, estimates.value, estimates.low, estimates.high
+        columns = (estimates.ids, estimates.value, estimates.low, estimates.high)
+        rows = [[column[row] for column in columns] for row in np.argsort(-estimates.value, kind="stable").tolist()]
+        answers = self.session.answers_.items()
         return {
             "model": self.model,
             "user": self.user,
             "ended": self.ended,
-            "answers": [
-                {"question": candidates[row], "answer": answer} for row, answer in self.session.answers_.items()
-            ],
+            "answers": [{"question": candidates[row], "answer": answer} for row, answer in answers],
             "skipped": [candidates[row] for row in self.skipped],
-            "estimates": [
-                dict(zip(names, (column[row] for column in columns), strict=True))
-                for row in np.argsort(-estimates.value, kind="stable").tolist()
-            ],
+            "estimates": [dict(zip(("item", "estimate", "low", "high"), row, strict=True)) for row in rows],
             "recommended": [estimates.ids[row] for row in self._ranked(estimates)],
             "next_question": self._next(),
         }
 
     def text(self, top: int) -> str:
         """Return the same as text."""
-        estimates, n = self.session.estimates(), len(self.session.answers_)
+        estimates, answered = self.session.estimates(), counted(len(self.session.answers_), "answers")
         ranked = self._ranked(estimates)
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
-        lines = [f"\nLearnt from {n} answer{'' if n == 1 else 's'}{skipped}. {self._meaning()}:"]
-        chances = not self.pairs and len(self.session.labels_) == 2
-        width = max([4, *(len(cut(estimates.ids[row])) for row in ranked[:top])])
-        lines.append(f"  {'item':<{width}}  {'estimate':>9}  90 % between")
-        for row in ranked[:top]:
-            # Of probabilities near 0 the exponent says nothing.
-            form = ".2f" if chances else ".3g"
-            numbers = f"{estimates.value[row]:9{form}}  {estimates.low[row]:{form}} and {estimates.high[row]:{form}}"
-            lines.append(f"  {cut(estimates.ids[row]):<{width}}  {numbers}")
-        if len(ranked) > top:
-            lines.append(f"  ... and {len(ranked) - top} more (--top)")
+        # Of probabilities near 0 the exponent says nothing.
+        form = ".2f" if not self.pairs and len(self.session.labels_) == 2 else ".3g"
+        forms = {
+            "item": "{ids}",
+            "estimate": f"{{value:{form}}}",
+            "90 % between": f"{{low:{form}}} and {{high:{form}}}",
+        }
+        columns = {name: getattr(estimates, name) for name in ("ids", "value", "low", "high")}
+        title = f"\nLearnt from {answered}{skipped}. {self._meaning()}:"
+        lines = [titled_table(title, forms, columns, ranked[:top])]
+        lines += [f"  ... and {len(ranked) - top} more (--top)"] if len(ranked) > top else []
         upcoming = self._next()
         if upcoming is not None:
             both = f"{cut(upcoming[0])} or {cut(upcoming[1])}" if self.pairs else cut(upcoming)

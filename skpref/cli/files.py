@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
-import numpy as np
-
 from skpref._text import is_number, lacks_number, printable, with_point
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref.data import Table
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
@@ -115,26 +110,34 @@ def _read_file(path: Path, form: Format) -> Columns:
         data = _bytes(path)
     is_parquet = data[:4] == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
     if data[:2] == b"\x1f\x8b":
-        try:
+        with _refusing(path, "gzip", EOFError, gzip.BadGzipFile, zlib.error):
             data = gzip.decompress(data)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
     if is_parquet:
         return _read_parquet(path, io.BytesIO(data))
-    encoding = form.encoding or "utf-8-sig"
+    encoding, advice = form.encoding or "utf-8-sig", "save it as CSV UTF-8"
     try:
         text = data.decode(encoding)
     except UnicodeError as error:
         line, why = data.count(b"\n", 0, getattr(error, "start", 0)) + 1, getattr(error, "reason", error)
-        advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
+        advice += ", or name its encoding by --encoding, such as latin-1"
         raise DataError(f"{path}, line {line}: not text in {form.encoding or 'UTF-8'} ({why}); {advice}") from error
     if not form.columns and text[:64].lstrip()[:1] in {"{", "["}:
         return _read_json(path, text)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{path}, line {line}: there is a zero byte; save it as CSV UTF-8")
+        raise DataError(f"{path}, line {line}: there is a zero byte; {advice}")
     del text  # a large file is not held as text and in cells at once: lines are decoded one by one
     return _read_text(path, io.TextIOWrapper(io.BytesIO(data), encoding, newline=""), form)
+
+
+@contextmanager
+def _refusing(path: Path, form: str, *errors: type[Exception], where: Callable[[], int] = int) -> Iterator[None]:
+    """Refuse a file that has errors of a form, on a line if it is known."""
+    try:
+        yield
+    except errors as error:
+        line = f", line {where()}" if where() else ""
+        raise DataError(f"{path}{line}: cannot be read as {form} ({str(error).splitlines()[0]})") from error
 
 
 def _bytes(path: Path) -> bytes:
@@ -184,26 +187,23 @@ def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> It
     quoting: Any = csv.QUOTE_MINIMAL
     if separator == "::":  # csv knows one character only; such files have no quotes
         lines, separator, quoting = (line.replace("::", "\x1f") for line in lines), "\x1f", csv.QUOTE_NONE
-    spaces = separator != " "  # behind a comma they belong to no cell
-    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True, skipinitialspace=spaces)
-    try:
+    reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True, skipinitialspace=separator != " ")
+    with _refusing(path, "CSV", csv.Error, where=lambda: n_before + reader.line_num):
         for row in reader:
             if any(map(str.strip, row)):
                 yield n_before + reader.line_num, row
-    except csv.Error as error:
-        raise DataError(f"{path}, line {n_before + reader.line_num}: cannot be read as CSV ({error})") from error
 
 
 def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Format) -> Columns:
     """Return the columns of rows."""
     line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
-    where = f"{path}, line {line}" if line else "--columns"
+    where, advice = (f"{path}, line {line}", _NO_NAMES) if line else ("--columns", "")
     names = [unquoted(name).strip() for name in top]
     if not any(names):
         raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
     while not names[-1]:
         names.pop()
-    _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], _NO_NAMES if line else "")
+    _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], advice)
     _say_comments(path, head, len(top) if line else 0, separator)
     rows, lines = [], []
     for number, row in table:  # tuples of text cost the garbage collector nothing
@@ -214,20 +214,30 @@ def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: s
         say_note(f"{path}: {questions}, are no answers and skipped")
         del rows[:2], lines[:2]
     if tuple(names) in rows:
-        advice = "remove this line" if line else "remove this line, or leave --columns out"
-        raise DataError(
-            f"{path}, line {lines[rows.index(tuple(names))]}: has the names of the columns once more; {advice}"
-        )
+        again = f"{path}, line {lines[rows.index(tuple(names))]}: has the names of the columns once more"
+        raise DataError(f"{again}; remove this line{'' if line else ', or leave --columns out'}")
     cells = list(zip(*rows, strict=True)) or [()] * len(names)
     if line and (reason := _why_data(names, cells)):
         raise DataError(f"{where}: looks like data and not like names of columns ({reason}); {_NO_NAMES}")
     if rows and not line:
         shown = ", ".join(f"{name} = {_short(cell)}" for name, cell in zip(names[:6], rows[0], strict=False))
         say_note(f"{path}: line {lines[0]} is the first row, as --columns names the columns: {shown}")
-    named = _named(where, names, cells, lines)
-    say_left_out(len(top) - len(named), "column", f"of {path} without a name ", "empty")
-    columns = {name: [unquoted(cell) if cell[:1] == "'" else cell for cell in named[name]] for name in named}
+    columns = _named(where, names, cells, lines)
+    say_left_out(len(top) - len(columns), "column", f"of {path} without a name ", "empty")
     return _sheet(path, columns, lines, "line")
+
+
+def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -> dict[str, list[str]]:
+    """Return columns by name without nameless ones that are empty; pandas writes the index without a name."""
+    named = {}
+    for position, (name, cells) in enumerate(zip(names, columns, strict=True), 1):
+        row = None if name else next((row for row, cell in enumerate(cells) if cell.strip()), None)
+        if row is not None and position > 1:
+            what = f"column {position} has no name, but {_short(cells[row])} in line {lines[row]}"
+            raise DataError(f"{where}: {what}; name it")
+        if name or row is not None:
+            named[name or _UNNAMED] = [unquoted(cell) if cell[:1] == "'" else cell for cell in cells]
+    return named
 
 
 def _say_comments(path: Path, head: list[str], n_cells: int, separator: str) -> None:
@@ -267,19 +277,6 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
     return f"{_short(texts[0])} occurs again in its column" if texts else ""
 
 
-def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -> dict[str, Sequence[str]]:
-    """Return columns by name without nameless ones that are empty; pandas writes the index without a name."""
-    named = {}
-    for position, (name, cells) in enumerate(zip(names, columns, strict=True), 1):
-        row = None if name else next((row for row, cell in enumerate(cells) if cell.strip()), None)
-        if row is not None and position > 1:
-            what = f"column {position} has no name, but {_short(cells[row])} in line {lines[row]}"
-            raise DataError(f"{where}: {what}; name it")
-        if name or row is not None:
-            named[name or _UNNAMED] = cells
-    return named
-
-
 def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
     """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
     from skpref.data.preflib import read_preflib  # only now: --help need not wait for numba
@@ -297,13 +294,10 @@ def _read_json(path: Path, text: str) -> Columns:
     """Read a list of objects, or an object on each line."""
     is_list = text.lstrip().startswith("[")
     parts = [(0, text)] if is_list else [(n, part) for n, part in enumerate(text.split("\n"), 1) if part.strip()]
-    records, line = [], 0
-    try:
-        for line, part in parts:  # noqa: B007 - the line is of the error
+    records, place = [], [0]
+    with _refusing(path, "JSON", ValueError, RecursionError, where=lambda: place[0]):
+        for place[0], part in parts:
             records.append(json.loads(part, parse_constant=lambda _: None))
-    except (ValueError, RecursionError) as error:
-        where = f"{path}, line {line}" if line else path
-        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
     unit, lines = "line", [line for line, _ in parts]
     if is_list:
         records, unit, lines = records[0], "record", list(range(1, len(records[0]) + 1))
@@ -332,10 +326,8 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Columns:
         raise MissingExtraError(
             f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
         ) from error
-    try:
+    with _refusing(path, "Parquet", pa.ArrowException, OSError, ValueError):
         frame = pd.read_parquet(source) if source is not path else pd.read_parquet(path, schema=_schema_of(path))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     frame = frame.astype(object).where(frame.notna(), None)
     names = [str(name).strip() for name in frame.columns]
     _check_header(str(path), names)
@@ -348,54 +340,6 @@ def _schema_of(folder: Path) -> Any:
 
     dataset = open_dataset(folder)
     return shared_schema(dataset, dataset.schema.names)
-
-
-def items_purpose(id_column: str) -> str:
-    """Return what a file of items has to have."""
-    return f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
-
-
-def read_table(sheet: Columns, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
-    """Return ids and features of a file of items or users."""
-    sheet.require((id_column, *(names or ())), purpose)
-    wanted = names or tuple(name for name in sheet.names if name != id_column)
-    if not wanted:
-        raise sheet.fault(f"there are no features, only {id_column!r}; without features, leave --{noun}s out")
-    from skpref.data import Table  # only now: --help need not wait for numba
-
-    ids = sheet.ids(id_column, noun)
-    _check_distinct(sheet, ids, id_column, noun)
-    return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
-
-
-def read_ids(sheet: Columns, id_column: str) -> NDArray[Any]:
-    """Return the ids of a file of items whose features do not matter, shape (n,)."""
-    sheet.require((id_column,), f"A file of items has the column {id_column}")
-    ids = sheet.ids(id_column)
-    _check_distinct(sheet, ids, id_column)
-    return ids
-
-
-def _check_distinct(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
-    first: dict[str, int] = {}
-    for row, name in enumerate(ids.tolist()):
-        if first.setdefault(name, row) != row:
-            line = f"{sheet.unit} {sheet.lines[first[name]]}"
-            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
-
-
-def by_text(ids: NDArray[Any]) -> dict[str, Any]:
-    """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
-    from skpref.data.columns import as_text  # only now, as above
-
-    return {text(own): own for text in (str, as_text) for own in ids.tolist()}
-
-
-def as_in_model(cells: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
-    """Return ids of a file as the model has them, and unseen ones as they are, shape (n,)."""
-    trained, own = by_text(ids), np.empty(cells.size, dtype=object)
-    own[:] = [trained.get(cell, cell) for cell in cells.tolist()]
-    return own
 
 
 def _short(cell: Any) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
-import json
 import signal
 import sys
 import threading
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from skpref._estimator import digest
 from skpref._version import __version__
 from skpref.cli.advice import advising_by_options
 from skpref.cli.files import say_note
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
 
     from skpref.cli.options import Tune
     from skpref.cli.progress import Bar
-    from skpref.cli.tasks.base import Figures, Task
+    from skpref.cli.tasks.base import Task
+    from skpref.cli.tasks.figures import Figures
     from skpref.search.loop import TrialRecord
     from skpref.tracking.mlflow import Tracker
 
@@ -81,7 +81,7 @@ class Job:
     def _finish(self, result: SearchResult) -> Outcome:
         """Evaluate the best settings on the hold-out, and fit the final model."""
         options, task, (train, test) = self.options, self.task, self._parts
-        trials = partial(write_trials, result.trials, metric=task.metric.name)  # before what may be interrupted
+        trials = partial(write_trials, result.trials, metric=task.metric)  # before what may be interrupted
         write_noted(options.out / "trials.csv", trials, options.sources)
         if result.interrupted and not result.has_complete:
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
@@ -120,7 +120,7 @@ class Search:
         self.task, self.options = task, options
         self._tracking, self._bar = tracking, bar
         self._space, self._start = narrowed(task.space, task.estimator.get_params(), options.space)
-        self._listen: Callable[[], None] = _nothing
+        self._listen: Callable[[], object] = lambda: None
         self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
         self._number = self._step = 0  # of the running trial, and what it last reported
         self._storage = Storage(options, self.study_name)
@@ -128,20 +128,14 @@ class Search:
     def study_name(self) -> str:
         """Return a name that changes with everything that trials depend on."""
         options, task = self.options, self.task
-        facts = {
-            "versions": [__version__, require_optuna().__version__],
-            "data": task.facts["data.sha256"],
-            "model": options.model,
-            "options": task.options,
-            "folds": options.folds or task.n_folds,
-            "seed": options.seed,
-            "holdout": options.holdout,
-            "space": {name: repr(limits(values) or values) for name, values in self._space.items()},
-            "defaults": {name: self._start[name] for name in self._space},
-            "points": len(Distributions(self._space).points(options.trials)),
-        }
-        text = json.dumps(facts, sort_keys=True, default=repr)
-        return f"skpref-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        facts = (
+            *(__version__, require_optuna().__version__, task.digest, options.model, task.options),
+            *(options.folds or task.n_folds, options.seed, options.holdout),
+            {name: repr(limits(values) or values) for name, values in self._space.items()},
+            {name: self._start[name] for name in self._space},
+            len(Distributions(self._space).points(options.trials)),
+        )
+        return f"skpref-{digest(facts)[:16]}"
 
     def run(self, train: Rows) -> SearchResult:
         """Run the trials that are not kept from an earlier run."""
@@ -199,7 +193,7 @@ class Search:
             with suppress(AttributeError):  # inside its fit, an estimator has no trace yet
                 self._trace = self.task.trace(model)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        return -self.task.metric.loss(model, Rows(X, y, weight))
+        return -self.task.loss(model, Rows(X, y, weight))
 
     def _on_step(self, trial: Any) -> None:
         """Show that a fold was scored, or a part of the first one."""
@@ -303,7 +297,7 @@ class Tracking:
     def log_trial(self, record: TrialRecord, trace: tuple[float, ...]) -> None:
         """Log a trial that ended."""
         self.open_trial(record.number)
-        metric, run = self._task.metric.name, self._trial
+        metric, run = self._task.metric, self._trial
         self._tracker.log_params(run, plain_settings(record.settings))
         self._tracker.set_tags(run, {"state": record.state} | ({"error": record.error} if record.error else {}))
         self._tracker.log_curve(run, f"fold_{metric}", record.scores)
@@ -329,7 +323,8 @@ class Tracking:
         self._tracker.log_metrics(self._parent, {"best.mean_test_score": -best.score})
         self._tracker.log_curve(self._parent, task.objective, task.trace(outcome.model))
         for name, figures in outcome.figures.items():
-            self._tracker.log_metrics(self._parent, figures.metrics(f"holdout.{name.replace(' ', '_')}."))
+            prefix = f"holdout.{name.replace(' ', '_')}."
+            self._tracker.log_metrics(self._parent, {prefix + key: value for key, value in figures.values.items()})
         self._tracker.set_tags(self._parent, {"interrupted": outcome.result.interrupted, "best_trial": best.number})
 
     def log_files(self, files: list[Path], outcome: Outcome) -> None:
@@ -352,11 +347,11 @@ class _Silent:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], None]]:
+def _interruptible() -> Iterator[Callable[[], object]]:
     """Yield what raises a Ctrl-C that was swallowed: compiled code, such as SciPy's of Sobol numbers, may do so."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield _nothing
+        yield lambda: None
         return
     asked: list[int] = []
 
@@ -373,10 +368,6 @@ def _interruptible() -> Iterator[Callable[[], None]]:
         yield listen
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _nothing() -> None:
-    """Do nothing: there is no Ctrl-C to look for."""
 
 
 def _say(text: str) -> None:

@@ -19,29 +19,29 @@ from skpref.cli.options import COMMANDS, Fit, Run, Tune, parse
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
-    with _wrapped(Printable), _ends_in_order(), warnings.catch_warnings():
+    streams = [None if stream is None else Output(stream) for stream in (sys.stdout, sys.stderr)]
+    out, err = (cast("TextIO", stream) for stream in streams)  # None where it was closed by who started the command
+    with redirect_stdout(out), redirect_stderr(err), _ends_in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
+        opened = list(filter(None, streams))
         try:
             options = parse(sys.argv[1:] if argv is None else argv)
-            run = pkgutil.resolve_name(_RUNS[type(options)])
-            # A command that writes files finishes its work, even if nobody reads its output any more.
-            with _wrapped(Patient if isinstance(options, Tune | Fit | Run) else Stream):
-                code = int(run(options))
-            _flush()
+            for stream in opened:  # a command that writes files finishes its work, even if nobody reads its output
+                stream.is_patient = isinstance(options, Tune | Fit | Run)
+            code = int(pkgutil.resolve_name(_RUNS[type(options)])(options))
+            for stream in opened:  # now, not at the end of Python, where an error would be a traceback
+                stream.flush()
         except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough
-            for stream in (sys.stdout, sys.stderr):
-                _discard(stream)
+            for stream in opened:
+                stream.discard()
             return 0
         except MemoryError as error:
             print(f"skpref: error: there is too little memory: {printable(error)}", file=sys.stderr)
@@ -55,73 +55,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-class Stream:
-    """A stream that writes to another one."""
+class Output:
+    """A stream that writes control characters as in Python: text from a file does not steer the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.is_patient = False  # whether a reader may leave, as in `skpref tune ... | head`
+        if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write."""
-        self._stream.write(text)
-        return len(text)
-
-
-class Printable(Stream):
-    """A stream that writes control characters as in Python: text from a file does not steer the terminal."""
-
-    def write(self, text: str) -> int:
-        """Write."""
-        self._stream.write(printable_lines(text))
-        return len(text)
-
-
-class Patient(Stream):
-    """A stream that ignores a reader who leaves, as in ``skpref tune ... | head``."""
-
-    def write(self, text: str) -> int:
-        """Write."""
-        with self._without_reader():
-            self._stream.write(text)
+        self._unless_closed(self._stream.write, printable_lines(text))
         return len(text)
 
     def flush(self) -> None:
         """Write what waits to be written."""
-        with self._without_reader():
-            self._stream.flush()
+        self._unless_closed(self._stream.flush)
 
-    @contextmanager
-    def _without_reader(self) -> Iterator[None]:
+    def _unless_closed(self, write: Callable[..., object], *text: str) -> None:
         try:
-            yield
+            write(*text)
         except BrokenPipeError:
-            _discard(self._stream)
+            if not self.is_patient:
+                raise
+            self.discard()
 
-
-@contextmanager
-def _wrapped(kind: type[Stream]) -> Iterator[None]:
-    """Let output go through a stream of a kind; streams may be closed."""
-    out, err = (None if stream is None else cast("TextIO", kind(stream)) for stream in (sys.stdout, sys.stderr))
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
-
-
-def _discard(stream: Any) -> None:
-    """Let what is still written go to the null device."""
-    with suppress(OSError, ValueError, AttributeError):  # not all streams are files
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-
-
-def _flush() -> None:
-    """Write all that was printed now, not at the end of Python, where an error would be a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed by who started the command
-            stream.flush()
+    def discard(self) -> None:
+        """Let what is still written go to the null device."""
+        with suppress(OSError, ValueError, AttributeError):  # not all streams are files
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
 
 @contextmanager

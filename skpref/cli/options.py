@@ -12,7 +12,7 @@ from skpref._text import nearest
 from skpref._version import __version__
 from skpref.cli.values import (
     at_least,
-    finite,
+    number,
     read_encoding,
     read_names,
     read_path,
@@ -33,13 +33,14 @@ MODELS = {
     "crowd": ("comparisons:read", "comparisons by users: a consensus and personal utilities"),
     "m3f": ("ratings:read", "ratings: factors of users and items"),
     "ipm3f": ("ratings:read", "ratings: binary features of users; their number is learnt"),
-    "ordinal": ("features:read_ordinal", "features with ordered labels: a Gaussian process"),
+    "ordinal": ("features:read", "features with ordered labels: a Gaussian process"),
     "fm": ("labels:read", "a number by user and item: a factorization machine"),
     "fm-classifier": ("labels:read", "0 or 1 by user and item: a factorization machine"),
     "fm-ordinal": ("labels:read", "ratings as levels by user and item: a factorization machine"),
-    "svgp": ("features:read_sparse", "features with a number: a sparse Gaussian process"),
-    "svgp-classifier": ("features:read_sparse", "features with one of two classes: a sparse Gaussian process"),
+    "svgp": ("features:read", "features with a number: a sparse Gaussian process"),
+    "svgp-classifier": ("features:read", "features with one of two classes: a sparse Gaussian process"),
 }
+_SCALES = "utility", "elo"
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
 SPOOL = Path("mlruns/spool")
@@ -63,7 +64,7 @@ _COMPARED, _RATED, _LABELLED = Place("comparisons", _PAIRS), Place("ratings", _S
 
 
 # ------------------------------------------------------------------------------------------------------------- options
-def _option(text: str, place: Any = _ALONE, default: Any = None, **more: Any) -> Any:
+def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) -> Any:
     """Return a field with an option: `toml` is its section and key in a TOML file; other entries are argparse's."""
     return field(default=default, kw_only=True, metadata={"help": text, "place": place, **more})
 
@@ -86,7 +87,12 @@ def _path(text: str, place: Place = _ALONE, metavar: str = "FILE", **more: Any) 
 
 
 def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None, **more: Any) -> Any:
-    return _option(text, place, default, **{"type": at_least(low), "metavar": "N", **more})
+    return _option(text, place, default, type=at_least(low), metavar="N", **more)
+
+
+def _choice(text: str, place: Place, *choices: str) -> Any:
+    """Return an option of words, the first of which is what happens without it."""
+    return _option(f"{text} (default: {choices[0]})", place, choices=choices)
 
 
 def _json(text: str = "print JSON to standard output, and messages to standard error", place: Place = _ALONE) -> Any:
@@ -101,17 +107,14 @@ class Text:
     """How text is written, and what is done with cells that hold nothing."""
 
     separator: str | None = _option(
-        "separator of cells: one character, ::, or tab, comma, semicolon, bar, space (default: detected)",
-        **{"place": _FILE, "type": read_separator, "metavar": "CHARACTER"},
+        "separator: a character, ::, tab, comma, semicolon, bar, space (default: detected)",
+        *(_FILE, None),
+        type=read_separator,
+        metavar="CHARACTER",
     )
-    decimal: str | None = _option("decimal separator of all text files (default: .)", _FILE, choices=(".", ","))
-    encoding: str | None = _option(
-        "encoding of all text files (default: utf-8)", _FILE, type=read_encoding, metavar="NAME"
-    )
-    missing: str | None = _option(
-        "what to do with incomplete rows, where a cell is empty or has text such as NA for a number (default: error)",
-        **{"place": _FILE, "choices": ("error", "drop")},
-    )
+    decimal: str | None = _choice("decimal separator of all text files", _FILE, ".", ",")
+    encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=read_encoding)
+    missing: str | None = _choice("rows with an empty cell, or text such as NA for a number", _FILE, "error", "drop")
 
 
 @dataclass(frozen=True)
@@ -129,95 +132,67 @@ class Data(File):
 
     data: Path | None = _argument("file of comparisons, ratings or rows", "DATA")  # None: the choices of travellers
     model: str = _option(
-        "kind of model, see `skpref tune --help` (default: gppl)",
-        **{"default": "gppl", "choices": tuple(MODELS), "toml": ("model", "name")},
+        "model, see tune --help (default: gppl)", default="gppl", choices=tuple(MODELS), toml=("model", "name")
     )
     winner: str | None = _name("column of the winner: an id, or a word for its side", _COMPARED)
     loser: str | None = _name("column of the loser; rows are then (winner, loser)", _COMPARED)
-    score: Names = _names(
-        "column of scores such as 2-1, or of the left score minus the right one; or two columns, A,B; the higher wins",
-        *(_COMPARED, "A[,B]"),
-    )
+    score: Names = _names("column of 2-1, or of left minus right; or both scores, A,B; the higher wins", _COMPARED)
     counts: Names = _names("columns of counts: wins of the left item, of the right one, and ties", _COMPARED, "A,B[,C]")
-    mirrored: str | None = _option(
-        "comparisons that are all listed for both sides: read each once, or as two answers (default: error)",
-        **{"place": _COMPARED, "choices": ("error", "drop", "keep")},
+    mirrored: str | None = _choice(
+        "comparisons that are all listed for both sides: read once, or as two answers",
+        *(_COMPARED, "error", "drop", "keep"),
     )
     rest: str | None = _option(
         "items that a ranking does not name: nothing is known, or they lost (default: error if it names one item)",
-        **{"place": _COMPARED, "choices": ("unknown", "lost")},
+        *(_COMPARED, None),
+        choices=("unknown", "lost"),
     )
     unranked: Names = _names("ranks that mean `not ranked`, such as 0,99,DNF; none: all are ranks", _COMPARED)
     ranking: Names = _names("columns of rankings, the best first; cells at the end may be empty", _COMPARED)
     item_ranks: Names = _names("columns of ranks, one for each item, with its name; 1 is the best", _COMPARED)
     contest: Names = _names(
-        "column that tells rankings or choices apart, such as the race or the task, where a row is one --item: with "
-        "--rank (1 is the best) or --chosen (1 or 0); several columns, A,B, tell them apart together",
+        "column (or columns) of the ranking or task, where a row is one --item with its --rank, or --chosen (1 or 0)",
         *(_COMPARED, "A[,B]"),
     )
     rank: str | None = _name("column of ranks, with --contest (default: rank)", _COMPARED)
-    offered: Names = _names(
-        "columns of items of which one was chosen; --chosen names the column of its id, or of its column", _COMPARED
-    )
-    chosen: str | None = _name(
-        "column of the choice (default: chosen); with --contest, 1 for the chosen item and 0 for others", _COMPARED
-    )
+    offered: Names = _names("columns of items of which one was chosen, see --chosen", _COMPARED)
+    chosen: str | None = _name("column of the choice: its id or column; with --contest, 1 or 0", _COMPARED)
     worst: str | None = _name("column of the worst item: best-worst scaling (MaxDiff); see --chosen", _COMPARED)
-    on_self: str | None = _option(
-        "rows that compare an item with itself (default: error)", _COMPARED, choices=("error", "drop")
-    )
+    on_self: str | None = _choice("rows that compare an item with itself", _COMPARED, "error", "drop")
     covariates: Names = _names(
         "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left",
         *(_COMPARED, "A,B-C,..."),
     )
-    groups: Names = _names(
-        "columns of groups with utilities of their own, such as a category; see rank --groups", _COMPARED.of("crowd")
-    )
+    groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
     items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")
     id: str | None = _name("column of ids in ITEMS (default: id)", _COMPARED)
-    users: Path | None = _path(
-        "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id, person, ...",
-        *(_COMPARED.of("crowd"), "USERS"),
-    )
-    group: str | None = _name(
-        "column of groups, such as persons, that are not divided in splits, so that tests are on unseen groups",
-        _COMPARED.of(*_PAIRS, *_ROWS),
-    )
-    time_split: str | None = _name(
-        "column of dates or numbers: the latest rows are held out, and folds are tested on later rows", _COMPARED
-    )
+    users: Path | None = _path("file of ids and features of the users", _COMPARED.of("crowd"), "USERS")
+    group: str | None = _name("column of groups that splits keep whole, such as persons", Place("job", _PAIRS + _ROWS))
+    time_split: str | None = _name("column of dates or numbers: the latest rows are held out", _COMPARED)
     max_inducing: int | None = _whole(
         "largest number of inducing points; time grows with its square (default: 500)",
         *(1, _COMPARED.of(*_PAIRS, "svgp", "svgp-classifier")),
-        metavar="M",
         toml=("model", "max_inducing"),
     )
-    user: str | None = _name("column of the users (default: user); also for --model crowd", _RATED.of("crowd", *_STARS))
+    user: str | None = _name("column of the users (default: user)", _RATED.of("crowd", *_STARS))
     item: str | None = _name("column of the rated or ranked items (default: item)", _RATED.of(*_PAIRS, *_STARS))
     rating: str | None = _name("column of the ratings (default: rating)", _RATED)
     item_ratings: Names = _names(
-        "columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "
-        '"Q3_*"; also for comparisons, where the higher rating wins',
+        'columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "Q3_*"',
         _RATED.of(*_PAIRS, *_STARS),
     )
-    levels: Names = _names(
-        "all levels, low to high (default: the numbers in the file)", _RATED.of(*_CHAINS, "fm-ordinal")
-    )
-    duplicates: str | None = _option(
-        "what to do with different ratings of an item by one user (default: error)",
-        **{"place": _RATED.of(*_CHAINS), "choices": ("error", "mean", "last")},
+    levels: Names = _names("all levels, low to high (default: the numbers)", _RATED.of(*_CHAINS, "fm-ordinal"))
+    duplicates: str | None = _choice(
+        "different ratings of an item by one user", _RATED.of(*_CHAINS), "error", "mean", "last"
     )
     sweeps: int | None = _whole(
         "sweeps of a chain, a fifth of them burn-in (default: 50)", 2, _RATED.of(*_CHAINS), toml=("model", "sweeps")
     )
-    factors: int | None = _whole(
-        "largest number of factors (default: 100)", 1, _RATED.of("m3f"), metavar="K", toml=("model", "factors")
-    )
+    factors: int | None = _whole("factors at most (default: 100)", 1, _RATED.of("m3f"), toml=("model", "factors"))
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all columns except label, id and those of --weight and --group); with "
-        "--contest, those of the items, such as brand,price; words become columns of 0 and 1",
+        "columns of features (default: all others but id); with --contest, those of the items, such as brand,price",
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
@@ -267,34 +242,20 @@ class Tune(Data):
     """
 
     trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
-    timeout: float | None = _option(
-        "seconds after which no further trial begins", _JOB, type=finite("positive"), metavar="S"
-    )
+    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=number(0.0), metavar="S")
     out: Path = _path(
-        "folder of results (default: skpref-out)",
-        *(_JOB, "DIR"),
-        default=Path("skpref-out"),
-        toml=("output", "folder"),
+        "folder of results (default: skpref-out)", _JOB, "DIR", default=Path("skpref-out"), toml=("output", "folder")
     )
-    folds: int | None = _whole(
-        "folds of the cross-validation (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB
-    )
+    folds: int | None = _whole("folds (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB)
     holdout: float = _option(
         "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user",
-        **{"place": _JOB, "default": 0.2, "type": read_share, "metavar": "SHARE"},
+        *(_JOB, 0.2),
+        type=read_share,
+        metavar="SHARE",
     )
-    storage: str | None = _name(
-        "file, or address of a database, for finished trials: the same command resumes from them", _JOB, "FILE"
-    )
+    storage: str | None = _name("file or database of finished trials, from which a command resumes", _JOB, "FILE")
     experiment: str = _option(
-        "MLflow experiment (default: skpref)",
-        **{
-            "place": _JOB,
-            "default": "skpref",
-            "type": read_text,
-            "metavar": "NAME",
-            "toml": ("tracking", "experiment"),
-        },
+        "MLflow experiment (default: skpref)", _JOB, "skpref", type=read_text, toml=("tracking", "experiment")
     )
     mlflow: bool = _option("do not track", _JOB, default=True, action="store_false", toml=("tracking", "mlflow"))
     space: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # [space] of the TOML file
@@ -303,9 +264,7 @@ class Tune(Data):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.holdout and self.model not in _CHAINS:
-            raise DataError(
-                "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"
-            )
+            raise DataError("--holdout one is for ratings (m3f, ipm3f); other models hold out a share, such as 0.2")
 
     @property
     def again(self) -> str:
@@ -325,7 +284,7 @@ class Demo(Tune):
     data: Path | None = field(default=None, kw_only=True)
     dataset: str = _option("default: arena", default="arena", choices=("arena", TRAVELLERS))
     model: str = _option("model (default: gppl)", default="gppl", choices=("gppl",))
-    max_inducing: int | None = _whole("largest number of inducing points (default: 150)", 1, metavar="M")
+    max_inducing: int | None = _whole("largest number of inducing points (default: 150)", 1)
     trials: int = _whole("trials of the search (default: 10)", 1, _JOB, 10)
 
 
@@ -367,7 +326,11 @@ class Fit(Data):
 
     settings: Sequence[tuple[str, Any]] | None = _option(
         "a parameter of the estimator, such as C=0.1 or kernel=auto; repeat the option for several",
-        **{"place": _FIT, "type": read_setting, "action": "append", "flag": "--set", "metavar": "NAME=VALUE"},
+        *(_FIT, None),
+        type=read_setting,
+        action="append",
+        flag="--set",
+        metavar="NAME=VALUE",
     )
     out: Path = _path("model file (default: model.skpref)", _FIT, default=Path("model.skpref"))
 
@@ -402,14 +365,9 @@ class Rank(Text):
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     items: Path | None = _argument("what to rank; default: all known items", "ITEMS", nargs="?")
     id: str | None = _name("column of ids in ITEMS (default: id)")
-    groups: Names = _names(
-        "groups in which to rank, with a model that was learnt with --groups", metavar="COLUMN=GROUP,..."
-    )
-    user: str | None = _name("id of the user for whom items are ranked, in a crowd or of ratings", metavar="ID")
-    scale: str = _option(
-        "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500",
-        **{"default": "utility", "choices": ("utility", "elo")},
-    )
+    groups: Names = _names("groups in which to rank, with --groups of the fit", metavar="COLUMN=GROUP,...")
+    user: str | None = _name("user for whom items are ranked, in a crowd or of ratings", metavar="ID")
+    scale: str = _option("unit: the answer noise, or Elo (default: utility)", _ALONE, "utility", choices=_SCALES)
     top: int = _whole("items to print (default: 20)", 1, default=20)
     out: Path | None = _path("write the whole ranking to this CSV file")
     json: bool = _json()
@@ -425,17 +383,15 @@ class Elicit:
     """
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
-    user: str | None = _name(
-        "id of the user who answers, with a model of several users (default: a new user)", metavar="ID"
-    )
-    candidates: Path | None = _path(
-        "file of possible questions: a column item, or left and right for comparisons (default: all items)"
-    )
-    strategy: Any = _option("how to choose questions (default: determinant)", default="determinant", choices=STRATEGIES)
+    user: str | None = _name("the user who answers, if the model has several (default: a new one)", metavar="ID")
+    candidates: Path | None = _path("possible questions: a column item, or left and right (default: all items)")
+    strategy: Any = _option("how to choose questions (default: determinant)", _ALONE, "determinant", choices=STRATEGIES)
     questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
     min_gain: float = _option(
-        "stop when the expected information gain of every question is below this, in nats (default: 0)",
-        **{"default": 0.0, "type": finite("at least 0"), "metavar": "G"},
+        "stop when no question has this expected information gain in nats (default: 0)",
+        *(_ALONE, 0.0),
+        type=number(0.0),
+        metavar="G",
     )
     session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")
     out: Path | None = _path("write a copy of the model that has learnt from the answers")
@@ -453,10 +409,8 @@ class Sync:
     """
 
     spool: Path = _argument(f"folder named in the warning (default: {SPOOL})", "FOLDER", nargs="?", default=SPOOL)
-    tracking_uri: str | None = _option(
-        "the store (default: the store of the run; an address with a password is not remembered)", metavar="URI"
-    )
-    experiment: str | None = _option("send to this experiment instead (created if necessary)", metavar="NAME")
+    tracking_uri: str | None = _option("the store (default: that of the run; passwords are not remembered)")
+    experiment: str | None = _option("send to this experiment instead (created if necessary)")
     json: bool = _json("print JSON for programs")
 
 

@@ -13,7 +13,7 @@ from skpref.cli.files import is_formula, naming
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -87,6 +87,12 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) 
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([_quoted(name) for name in header])
         writer.writerows([_quoted(cell) for cell in row] for row in rows)
+
+
+def write_columns(columns: Mapping[str, Any], path: Path) -> None:
+    """Write a table of columns as CSV."""
+    lists = (column.tolist() if hasattr(column, "tolist") else column for column in columns.values())
+    write_csv(path, list(columns), zip(*lists, strict=True))
 
 
 def _quoted(cell: Any) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import nearest, printable
-from skpref.cli.files import USERS, Format, as_in_model, by_text, complete_rows, counted, read_sheet, say_note
-from skpref.cli.output import check_file, write_csv
+from skpref._text import printable
+from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_note
+from skpref.cli.ids import read_ids
+from skpref.cli.output import check_file, write_columns
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -63,20 +64,18 @@ def predict(options: Predict) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
         sheet, predicted = complete_rows(sheet, read_and_predict, options.missing)
-    cells = {name: sheet.values[name] for name in sheet.names if name not in predicted}
-    columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
+    columns = {name: sheet.values[name] for name in sheet.names if name not in predicted}
+    columns |= {name: column.tolist() for name, column in predicted.items()}
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     if options.out is not None:
-        write_csv(options.out, list(columns), rows)
-    if options.json:
-        return 0
-    if options.out is not None:
+        write_columns(columns, options.out)
+    if not options.json and options.out is not None:
         print(f"{counted(len(rows), 'rows')} written to {options.out}")
-    else:
-        shown = rows[: options.top]
-        print("\n".join(table(list(columns), [[_cell(cell) for cell in row] for row in shown])))
+    elif not options.json:
+        shown = [[f"{x:.4f}" if isinstance(x, float) else cut(x) for x in row] for row in rows[: options.top]]
+        print("\n".join(table(list(columns), shown)))
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
     return 0
@@ -104,10 +103,6 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     return replace(options, **used)
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else cut(value)
-
-
 # --------------------------------------------------------------------------------------------------------- predictions
 def predictions(model: Any, X: NDArray[Any]) -> Predicted:
     """Return what a model says of rows, the most important column first."""
@@ -129,21 +124,22 @@ def predictions(model: Any, X: NDArray[Any]) -> Predicted:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def _read_pairs(model: GPPLClassifier, sheet: Columns, options: Predict) -> NDArray[Any]:
-    names = side_names(sheet, options)
-    sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
-    return np.column_stack([*_sides(model, sheet, names), *_covariates(model, sheet)])
-
-
-def _read_crowd(model: CrowdGPPL, sheet: Columns, options: Predict) -> NDArray[Any]:
-    user, names = options.user or sheet.usual(*USERS), side_names(sheet, options)
-    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
-    sheet.require((user, *names), purpose)
-    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    groups = list(model.groups) if model.group_ids_ else []
+def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options: Predict) -> NDArray[Any]:
+    """Return ids of users and items, covariates and groups; a table of items has all items that can be predicted."""
+    names, users, groups = side_names(sheet, options), [], []
+    if isinstance(model, CrowdGPPL):
+        users, groups = [options.user or sheet.usual(*USERS)], list(model.groups) if model.group_ids_ else []
+    more = f"{users[0]} (or another one, named by --user), " if users else ""
+    wanted = f"The file to predict has the columns {more}left and right, or others named by --left and --right"
+    sheet.require((*users, *names), wanted)
     sheet.require(groups, "The model was learnt with --groups")
-    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
-    return np.column_stack([asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
+    table = getattr(model.items, "ids", None)
+    ids = model.item_ids_ if table is None else table
+    columns = [read_ids(sheet, user, getattr(model.users, "ids", model.user_ids_), "user") for user in users]
+    columns += [read_ids(sheet, name, ids, strict=table is not None) for name in names]
+    columns += _covariates(model, sheet)
+    columns += [read_ids(sheet, name, model.group_ids_[k], "group") for k, name in enumerate(groups)]
+    return np.column_stack(columns)
 
 
 def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArray[Any]]:
@@ -155,32 +151,12 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArr
     return list(read_covariates(sheet, names).T.astype(object)) if names else []
 
 
-def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Columns, names: tuple[str, str]) -> list[NDArray[Any]]:
-    """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
-    table = getattr(model.items, "ids", None)
-    ids = model.item_ids_ if table is None else table
-    return [_ids(sheet, name, "item", ids, strict=table is not None) for name in names]
-
-
-def _ids(sheet: Columns, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
-    """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
-    cells, texts = sheet.ids(name, noun), by_text(trained)
-    unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in texts]
-    if unknown:
-        cell = cells[unknown[0]]
-        more = f" ({len(unknown)} such cells)" if len(unknown) > 1 else ""
-        hint = nearest(cell, list(texts))
-        problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
-        if strict:
-            raise problem
-        sheet.notes.append(f"{problem}; the prediction is that for an unseen {noun}")
-    return as_in_model(cells, trained)
-
-
 def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     """Return ids of users and items; `trained` has those of the training."""
     names = read_columns(sheet, options, ("user", "item"))
-    return np.column_stack([_ids(sheet, name, noun, getattr(trained, f"{noun}_ids_")) for noun, name in names.items()])
+    return np.column_stack(
+        [read_ids(sheet, name, getattr(trained, f"{noun}_ids_"), noun) for noun, name in names.items()]
+    )
 
 
 def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
@@ -192,7 +168,7 @@ def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
         raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
     sheet.require(design.names, "The model was fitted with it")
     columns = [
-        _numbers_or_booleans(sheet, name) if ids is None else _ids(sheet, name, name, ids.ids)
+        _numbers_or_booleans(sheet, name) if ids is None else read_ids(sheet, name, ids.ids, name)
         for name, ids in zip(design.names, design.ids, strict=True)
     ]
     return np.column_stack([column.astype(object) for column in columns])
@@ -216,8 +192,7 @@ def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> NDArra
 
 # A family of models is a line here.
 _READERS: dict[type, Any] = {
-    GPPLClassifier: _read_pairs,
-    CrowdGPPL: _read_crowd,
+    **dict.fromkeys((GPPLClassifier, CrowdGPPL), _read_comparisons),
     MaxMarginFactorization: _read_ratings,
     **dict.fromkeys((GPOrdinalRegressor, SVGPRegressor, SVGPClassifier), read_features),
     **dict.fromkeys(MACHINES, _read_machine),

@@ -9,21 +9,12 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref._text import nearest
-from skpref.cli.files import (
-    Format,
-    as_in_model,
-    by_text,
-    complete_rows,
-    items_purpose,
-    read_ids,
-    read_sheet,
-    read_table,
-)
-from skpref.cli.output import check_file, write_csv
+from skpref.cli.files import Format, complete_rows, read_sheet
+from skpref.cli.ids import by_text, known_id, read_ids, read_table, refuse_repeated
+from skpref.cli.output import check_file, write_columns
 from skpref.cli.predict import MACHINES, load_model, predictions, read_features
-from skpref.cli.rankings import ranking_text, write_columns
-from skpref.cli.report import cut, print_json, say, table
+from skpref.cli.rankings import ranking_text
+from skpref.cli.report import print_json, say, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import RECOMMENDED, recommendations_text, recommended
 from skpref.data.levels import numbers_of_levels
@@ -36,6 +27,7 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,75 +37,85 @@ if TYPE_CHECKING:
     from skpref.cli.predict import Predicted
     from skpref.data.columns import Columns
 
+    Ranked = tuple[dict[str, Any], str]  # columns of the ranking, and its text
+
 
 def rank(options: Rank) -> int:
     """Rank known or new items."""
     check_file(options.out, options.model, options.items)
     model = load_model(options.model, options.items)
-    last, pairs = last_step(model), isinstance(model, GPPLClassifier | CrowdGPPL)
-    if options.scale == "elo" and not pairs:
+    last = last_step(model)
+    if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
     if options.groups is not None and not isinstance(model, CrowdGPPL):
         raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
-    fitted = hasattr(last, "posterior_")
-    if fitted and isinstance(model, MaxMarginFactorization):
-        _recommend(model, options)
-    elif fitted and isinstance(last, (*MACHINES, GPOrdinalRegressor, SVGPRegressor, SVGPClassifier)):
-        _rank_rows(model, options)
-    elif fitted and pairs:
-        _rank_items(model, options)
-    else:
+    rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
+    if not rankers:
         kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
         raise DataError(f"{options.model}: holds no fitted {kinds}, as `skpref tune` writes them")
+    columns, text = rankers[0](model, options)
+    if options.json:
+        rows = zip(*(column[: options.top] for column in columns.values()), strict=True)
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print(text)
     if options.out is not None:
+        write_columns(columns, options.out)
         say(options, f"\nWritten to {options.out}")
     return 0
 
 
-def _sheet(options: Rank) -> Columns:
-    """Return the file of items."""
+def _read(options: Rank, read: Callable[[Columns], Any]) -> Any:
+    """Return what is read from the file of items."""
     form = Format(options.separator, options.encoding, decimal=options.decimal)
-    return read_sheet(cast("Path", options.items), form)
+    return complete_rows(read_sheet(cast("Path", options.items), form), read, options.missing)
 
 
-def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
+def _items_of(ids: NDArray[Any], options: Rank, *, strict: bool) -> NDArray[Any]:
     """Return the ids of a file of items, as the model has them; all ids of the model without a file."""
-    if options.items is None:
-        return ids
-    read = complete_rows(_sheet(options), lambda rows: read_ids(rows, options.id or rows.usual("id")), options.missing)
-    return as_in_model(read, ids)
+
+    def read(sheet: Columns) -> NDArray[Any]:
+        name = options.id or sheet.usual("id")
+        sheet.require((name,), f"A file of items has the column {name}")
+        own = read_ids(sheet, name, ids, strict=strict)
+        refuse_repeated(sheet, own, name)
+        return own
+
+    return ids if options.items is None else _read(options, read)
 
 
-def _known(options: Rank, what: str, text: str, ids: Any, more: str = "") -> Any:
-    """Return the id of a user or a group that is written so."""
-    texts = by_text(ids)
-    if text not in texts:
-        hint = nearest(text, list(texts))
-        raise DataError(f"{options.model}: unknown {what.format(repr(text[:80]))}{hint or ('.' if more else '')}{more}")
-    return texts[text]
+def _user_of(options: Rank, ids: NDArray[Any], more: str = "") -> Any:
+    """Return the id of the user who is named."""
+    if options.user is None:
+        raise DataError(f"{options.model}: a model of users and items ranks for one user; name it by --user")
+    return known_id(options.user, ids, f"{options.model}: unknown user", more)
 
 
-def _one_view(options: Rank) -> DataError:
-    return DataError(f"{options.model}: the model has one view for all users; leave --user out")
+def _refuse_user(options: Rank) -> None:
+    """Refuse a user where the model knows none."""
+    if options.user is not None:
+        raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
 
 
 # --------------------------------------------------------------------------------------------------------- comparisons
-def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
+def _rank_items(model: GPPLClassifier, options: Rank) -> Ranked:
     """Rank by utility."""
-    ranking: Any
-    if isinstance(model, CrowdGPPL):
-        ids = model.user_ids_ if model.users is None else model.users.ids
-        without = " Without --user, the consensus ranks"
-        user = None if options.user is None else _known(options, "user {}", options.user, ids, without)
-        ranking = model.rank(_items_to_rank(model, options), user, groups=_groups(model, options))
-    elif options.user is not None:
-        raise _one_view(options)
-    else:
-        ranking = model.rank(_items_to_rank(model, options))
+    _refuse_user(options)
+    return _ranked(model, model.rank(_items_to_rank(model, options)), options)
+
+
+def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
+    """Rank by the consensus, or by the utility of one user."""
+    ids = model.user_ids_ if model.users is None else model.users.ids
+    user = None if options.user is None else _user_of(options, ids, " Without --user, the consensus ranks")
+    return _ranked(model, model.rank(_items_to_rank(model, options), user, groups=_groups(model, options)), options)
+
+
+def _ranked(model: GPPLClassifier | CrowdGPPL, ranking: Any, options: Rank) -> Ranked:
     ranking = ranking.on_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
-    _show(options, ranking.columns(), ranking_text(ranking, options.top, title))
+    return ranking.columns(), ranking_text(ranking, options.top, title)
 
 
 def _items_to_rank(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Any:
@@ -121,18 +123,16 @@ def _items_to_rank(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Any:
     if options.items is None:
         return None
     if model.items is None:
-        return _items_of(model.item_ids_, options)
+        return _items_of(model.item_ids_, options, strict=True)
     names = model.items.feature_names
     if names is None:
         called = type(model).__name__
         raise DataError(f"{options.model}: has no names of its features; rank with {called}.rank in Python")
-    names, purpose = tuple(names), items_purpose(options.id or "id")
 
     def read(sheet: Columns) -> Any:
-        """Return ids and features."""
-        return read_table(with_coded_words(sheet, names), options.id or sheet.usual("id"), purpose, "item", names)
+        return read_table(with_coded_words(sheet, tuple(names)), options.id or sheet.usual("id"), "item", tuple(names))
 
-    return complete_rows(_sheet(options), read, options.missing)
+    return _read(options, read)
 
 
 def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
@@ -147,42 +147,23 @@ def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
             wanted += ", each once" if column in groups else ""
             raise DataError(f"{options.model}: --groups wants {wanted}; got {text[:80]!r}")
         ids = model.group_ids_[columns.index(column)]
-        groups[column] = _known(
-            options, f"group {{}} of {column!r}", group, ids, f" It has {', '.join(list(by_text(ids))[:10])}"
-        )
+        has = f" It has {', '.join(list(by_text(ids))[:10])}"
+        groups[column] = known_id(group, ids, f"{options.model}: unknown group of {column!r}:", has)
     return groups
 
 
-def _show(options: Rank, columns: Predicted, text: str) -> None:
-    """Print and write a ranking."""
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows[: options.top]])
-    else:
-        print(text)
-    if options.out is not None:
-        write_columns(columns, options.out)
-
-
 # ------------------------------------------------------------------------------------------------------------- ratings
-def _recommend(model: MaxMarginFactorization, options: Rank) -> None:
+def _recommend(model: MaxMarginFactorization, options: Rank) -> Ranked:
     """Recommend items to a user."""
-    if options.user is None:
-        raise DataError(f"{options.model}: a model of ratings ranks for one user; name it by --user")
-    user = _known(options, "user {}", options.user, model.user_ids_)
-    items = None if options.items is None else _items_of(model.item_ids_, options)
-    n = model.item_ids_.size if options.out is not None else options.top
-    rows = recommended(model, user, max(n, 0 if items is None else items.size), items)
-    if options.json:
-        print_json(rows[: options.top])
-    else:
-        print(recommendations_text(options.user, rows[: options.top]))
-    if options.out is not None:
-        write_csv(options.out, RECOMMENDED, (row.values() for row in rows))
+    user = _user_of(options, model.user_ids_)
+    items = None if options.items is None else _items_of(model.item_ids_, options, strict=False)
+    rows = recommended(model, user, model.item_ids_.size if items is None else items.size, items)
+    columns = {name: [row[name] for row in rows] for name in RECOMMENDED}
+    return columns, recommendations_text(options.user, rows[: options.top])
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
-def _rank_rows(model: Any, options: Rank) -> None:
+def _rank_rows(model: Any, options: Rank) -> Ranked:
     """Rank rows of a file, or items for a user, by what is predicted of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
@@ -191,29 +172,29 @@ def _rank_rows(model: Any, options: Rank) -> None:
     order = np.argsort(-next(iter(predicted.values())), kind="stable")
     columns = {"rank": np.arange(1, order.size + 1), "id": names[order]}
     columns |= {name: column[order] for name, column in predicted.items()}
-    shown = list(zip(*(column.tolist()[: options.top] for column in columns.values()), strict=True))
+    shown = min(options.top, order.size)
     of_user = "" if options.user is None else f" for user {options.user[:80]!r}"
-    title = f"Ranking{of_user} ({order.size})" if len(shown) == order.size else f"Ranking{of_user}, top {len(shown)}"
-    cells = [[str(row[0]), cut(row[1]), *map("{:.4f}".format, row[2:])] for row in shown]
-    _show(options, columns, "\n".join([title, *table(list(columns), cells)]))
+    title = f"Ranking{of_user} ({order.size})" if shown == order.size else f"Ranking{of_user}, top {shown}"
+    forms = dict(zip(columns, ("{0}", "{1}", *(f"{{{k}:.4f}}" for k in range(2, len(columns)))), strict=True))
+    return columns, titled_table(title, forms, columns, range(shown))
 
 
 def _rows_of_file(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return names of the rows of the file, which are their numbers where it has none, and their features."""
-    if options.user is not None:
-        raise _one_view(options)
+    _refuse_user(options)
     if options.items is None:
         raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
-    whole = _sheet(options)
+    numbers: dict[Any, int] = {}  # of the rows by line
 
     def read(sheet: Columns) -> tuple[NDArray[Any], Array]:
-        """Return names and features."""
+        numbers.update({} if numbers else {line: number for number, line in enumerate(sheet.lines, 1)})
         X = read_features(model, sheet, options)
         sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
         name = options.id or sheet.usual("id")
-        return sheet.ids(name) if name in sheet.names else 1 + np.searchsorted(whole.lines, sheet.lines), X
+        return sheet.ids(name) if name in sheet.names else np.array([numbers[line] for line in sheet.lines]), X
 
-    return complete_rows(whole, read, options.missing)
+    rows: tuple[NDArray[Any], Array] = _read(options, read)
+    return rows
 
 
 def _rows_of_user(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -221,10 +202,7 @@ def _rows_of_user(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]
     design: Any = model.steps[0][1] if isinstance(model, Pipeline) else None
     if not hasattr(design, "item_ids_"):
         raise DataError(f"{options.model}: a factorization machine ranks the items of a OneHotDesign only")
-    if options.user is None:
-        raise DataError(f"{options.model}: a model of users and items ranks for one user; name it by --user")
-    user = _known(options, "user {}", options.user, design.user_ids_)
-    items = _items_of(design.item_ids_, options)
+    user, items = _user_of(options, design.user_ids_), _items_of(design.item_ids_, options, strict=False)
     pairs = np.empty((items.size, 2), dtype=object)
     pairs[:, 0], pairs[:, 1] = user, items.tolist()
     return pairs[:, 1], pairs
@@ -251,3 +229,12 @@ def _expected(p: Array, levels: NDArray[Any]) -> Predicted:
     mean = p @ place
     name = "expected_place" if numeric is None else "expected_level"
     return {name: mean, "std": np.sqrt(np.maximum(p @ (place - place[0]) ** 2 - (mean - place[0]) ** 2, 0.0))}
+
+
+# A family of models is a line here.
+_RANKERS: dict[Any, Callable[[Any, Rank], Ranked]] = {
+    GPPLClassifier: _rank_items,
+    CrowdGPPL: _rank_by_user,
+    MaxMarginFactorization: _recommend,
+    (*MACHINES, GPOrdinalRegressor, SVGPRegressor, SVGPClassifier): _rank_rows,
+}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.cli.output import complete, write_csv
-from skpref.cli.report import cut, table
+from skpref.cli.report import titled_table
 from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.tasks.base import Files
+    from skpref.cli.tasks.figures import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
     from skpref.metrics import Calibration
@@ -30,18 +30,21 @@ _WITHOUT_RELIABILITY = (
     "  With covariates, reliabilities of users are not learnt; fit without --covariates to compare users."
 )
 _NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
+_EFFECTS = {
+    "covariate": "{name}",
+    "effect ± std": "{effect:+.4g} ± {std:.2g}",
+    "90 % interval": "{effect_low:+.4g} to {effect_high:+.4g}",
+    "odds ratio": "{odds_ratio:.3f}",
+}
+_ANNOTATORS = {
+    "user": "{user}",
+    "labels": "{n_labels:g}",
+    "agreement": "{agreement:.3f}",
+    "P(agrees)": "{accuracy:.3f}",
+    "90 % interval": "{accuracy_low:.3f} - {accuracy_high:.3f}",
+    "distance": "{distance:.3f}",
+}
 _MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
-
-
-def calibration_text(c: Calibration) -> str:
-    """Return a table of predicted probabilities and observed shares."""
-    rows = [
-        (f"{predicted:.3f}", f"{observed:.3f}", str(count))
-        for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
-    ]
-    header = ("predicted", "observed", "comparisons")
-    title = "Calibration on the hold-out (probability that the left item is preferred)"
-    return "\n".join([title, *table(header, rows)])
 
 
 def ties_text(answers: float | None) -> str:
@@ -53,36 +56,22 @@ def ties_text(answers: float | None) -> str:
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     """Return the top of a ranking as a table."""
     n, elo = min(top, len(ranking)), ranking.scale == "elo"
-    form = "{:.0f} ± {:.0f}" if elo else "{:+.3f} ± {:.3f}"
-    rows = [
-        (
-            str(ranking.rank[i]),
-            cut(ranking.id[i]),
-            form.format(ranking.utility[i], ranking.std[i]),
-            f"{ranking.probability_best[i]:.3f}",
-            f"{ranking.rank_low[i]} - {ranking.rank_high[i]}",
-        )
-        for i in range(n)
-    ]
+    forms = {
+        "rank": "{rank}",
+        "item": "{id}",
+        "Elo points ± std" if elo else "utility ± std": "{utility:.0f} ± {std:.0f}"
+        if elo
+        else "{utility:+.3f} ± {std:.3f}",
+        "P(best)": "{probability_best:.3f}",
+        "90 % of ranks": "{rank_low} - {rank_high}",
+    }
     title += f", top {n} of {len(ranking)}" if n < len(ranking) else f" ({n})"
-    unit = "Elo points ± std" if elo else "utility ± std"
-    return "\n".join([title, *table(("rank", "item", unit, "P(best)", "90 % of ranks"), rows)])
+    return titled_table(title, forms, ranking.columns(), range(n))
 
 
 def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
     """Return the effects of covariates and of the order as a table."""
-    columns = effects_of(model)
-    names = ("name", "effect", "std", "effect_low", "effect_high", "odds_ratio")
-    rows = [
-        (cut(name), f"{effect:+.4g} ± {std:.2g}", f"{low:+.4g} to {high:+.4g}", f"{ratio:.3f}")
-        for name, effect, std, low, high, ratio in zip(*(columns[name] for name in names), strict=True)
-    ]
-    return "\n".join(
-        [
-            "Effects of one unit more on the left side",
-            *table(("covariate", "effect ± std", "90 % interval", "odds ratio"), rows),
-        ]
-    )
+    return titled_table("Effects of one unit more on the left side", _EFFECTS, effects_of(model))
 
 
 def columns_of_report(report: Any) -> dict[str, Any]:
@@ -128,37 +117,16 @@ def annotators_text(annotators: dict[str, Any], *, covariates: bool = False, fac
     same = not factors or np.max(annotators["distance"], initial=0.0) < _SAME
     if same and "reliability" not in annotators:
         return "\n".join([f"Annotators ({n}): no personal differences were learnt, so they are not compared", *without])
+    columns = {**annotators, "n_labels": np.round(annotators["n_labels"], 1)}
     if n <= 2 * _ENDS:
-        return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n)), *without])
-    most = [f"Annotators who agree most with the consensus ({_ENDS} of {n})"]
-    least = [f"Annotators who agree least with the consensus ({_ENDS} of {n})"]
-    most += _annotator_rows(annotators, range(_ENDS))
-    least += _annotator_rows(annotators, range(n - 1, n - 1 - _ENDS, -1))
-    return "\n".join([*most, "", *least, *without])
-
-
-def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str]:
-    header = ("user", "labels", "agreement", "P(agrees)", "90 % interval", "distance")
-    cells = [
-        (
-            cut(annotators["user"][i]),
-            f"{round(annotators['n_labels'][i], 1):g}",
-            f"{annotators['agreement'][i]:.3f}",
-            f"{annotators['accuracy'][i]:.3f}",
-            f"{annotators['accuracy_low'][i]:.3f} - {annotators['accuracy_high'][i]:.3f}",
-            f"{annotators['distance'][i]:.3f}",
-        )
-        for i in rows
-    ]
-    return table(header, cells)
+        return "\n".join([titled_table(f"Annotators ({n})", _ANNOTATORS, columns), *without])
+    most, least = (f"Annotators who agree {end} with the consensus ({_ENDS} of {n})" for end in ("most", "least"))
+    first = titled_table(most, _ANNOTATORS, columns, range(_ENDS))
+    last = titled_table(least, _ANNOTATORS, columns, range(n - 1, n - 1 - _ENDS, -1))
+    return "\n".join([first, "", last, *without])
 
 
 # --------------------------------------------------------------------------------------------------------------- files
-def write_columns(columns: dict[str, Any], path: Path) -> None:
-    """Write a table of columns as CSV."""
-    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
 def write_factors(model: CrowdGPPL, path: Path) -> None:
     """Write where each user stands on the factors that matter, the strongest first."""
     living = living_factors(model)

@@ -18,10 +18,11 @@ from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skpref.cli.tasks.base import Files, Outcome, SearchResult
+    from skpref.cli.tasks.base import Outcome, SearchResult
+    from skpref.cli.tasks.figures import Files
     from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
@@ -32,7 +33,7 @@ _WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 def report(outcome: Outcome) -> str:
     """Return what the command prints."""
-    title = outcome.task.metric.title
+    title = outcome.task.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     with _noted("a part of the report cannot be made"):
         parts += _complete(outcome).task.report.sections(outcome)
@@ -87,7 +88,7 @@ def _figures_text(outcome: Outcome) -> str:
     sizes = f"{counted(outcome.n_test, outcome.task.noun)}, {outcome.n_train} to learn from"
     cells = {name: figures.cells() for name, figures in outcome.figures.items()}
     titles = list(next(iter(cells.values())))
-    rows = [(name, *(row[title] for title in titles)) for name, row in cells.items()]
+    rows = [(name, *(row.get(title, "-") for title in titles)) for name, row in cells.items()]
     return "\n".join([f"Hold-out ({sizes}{outcome.task.split_note})", *table(("", *titles), rows)])
 
 
@@ -96,15 +97,26 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     cells = [tuple(map(printable, row)) for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     texts = {"", "item", "user", "feature", "settings"}  # columns that are aligned to the left
-    aligned = [
-        [
-            cell.ljust(width) if name in texts else cell.rjust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
-        ]
-        for row in cells
-    ]
-    # The last column needs no blanks behind it, but tables of ids have them.
-    return ["  " + "  ".join(row).rstrip() if header[-1] == "settings" else "  " + "  ".join(row) for row in aligned]
+    aligned = []
+    for row in cells:
+        sized = zip(header, row, widths, strict=True)
+        aligned.append([cell.ljust(width) if name in texts else cell.rjust(width) for name, cell, width in sized])
+    return ["  " + "  ".join(row).rstrip() for row in aligned]
+
+
+def titled_table(
+    title: str, forms: Mapping[str, str], columns: Mapping[str, Any], rows: Iterable[int] | None = None
+) -> str:
+    """Return a title and a table of some rows; `forms` are the cells by title, with names or places of columns."""
+    listed = {name: list(column) for name, column in columns.items()}
+    numbers = range(len(next(iter(listed.values()), []))) if rows is None else rows
+    cells = []
+    for k in numbers:
+        values = [column[k] for column in listed.values()]
+        row = [value if isinstance(value, int | float | np.number) else cut(value) for value in values]
+        named = dict(zip(listed, row, strict=True))
+        cells.append([form.format(*row, **named) for form in forms.values()])
+    return "\n".join([title, *table(list(forms), cells)])
 
 
 def cut(name: Any) -> str:
@@ -162,23 +174,21 @@ def _noted(what: str) -> Iterator[None]:
         say_note(f"{what}: {printable(in_a_line(error))}")
 
 
+def _row_of(trial: TrialRecord) -> dict[str, Any]:
+    settings = plain_settings(trial.settings)
+    facts = {"trial": trial.number, "state": trial.state, "score": trial.score, "seconds": trial.seconds}
+    return {**facts, "settings": settings}
+
+
 def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None:
     """Write trials as CSV, a column a setting."""
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
-    header = ["trial", "state", metric, "folds", "seconds", *names, "error"]
-    rows = (
-        [
-            t.number,
-            t.state,
-            t.score,
-            len(t.scores),
-            round(t.seconds, 3),
-            *(plain_settings(t.settings).get(n, "") for n in names),
-            t.error,
-        ]
-        for t in trials
-    )
-    write_csv(path, header, rows)
+    rows = []
+    for t in trials:
+        settings = plain_settings(t.settings)
+        facts = (t.number, t.state, t.score, len(t.scores), round(t.seconds, 3))
+        rows.append([*facts, *(settings.get(name, "") for name in names), t.error])
+    write_csv(path, ["trial", "state", metric, "folds", "seconds", *names, "error"], rows)
 
 
 def say(options: Any, text: str) -> None:
@@ -206,28 +216,14 @@ def _plain(value: Any) -> Any:
 
 def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     """Return the report for programs."""
-    result, task = outcome.result, outcome.task
-    trials = [
-        {
-            "trial": t.number,
-            "state": t.state,
-            "score": t.score,
-            "seconds": t.seconds,
-            "settings": plain_settings(t.settings),
-        }
-        for t in result.trials
-    ]
+    result, task, best = outcome.result, outcome.task, _row_of(outcome.result.best)
     return {
         **task.facts,
-        "metric": task.metric.name,
+        "metric": task.metric,
         "interrupted": result.interrupted,
-        "best": {
-            "trial": result.best.number,
-            "score": result.best.score,
-            "settings": plain_settings(result.best.settings),
-        },
-        "trials": trials,
-        "holdout": {name: figures.metrics("") for name, figures in outcome.figures.items()},
+        "best": {name: best[name] for name in ("trial", "score", "settings")},
+        "trials": [_row_of(trial) for trial in result.trials],
+        "holdout": {name: figures.values for name, figures in outcome.figures.items()},
         "n_train": outcome.n_train,
         "n_holdout": outcome.n_test,
         "files": [str(path) for path in files],

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
-from skpref._text import nearest, printable
+from skpref._text import nearest
 from skpref.cli.advice import OPTIONS, advising_by_options
 from skpref.cli.files import naming
 from skpref.cli.job import Job
@@ -46,12 +46,12 @@ def tune(options: Tune) -> int:
         except ValueError as error:
             raise DataError(f"{options.file}: [space] {error}") from error
     tracker = Tracker(options.experiment, spool=options.out / "spool") if options.mlflow else None
-    bar = Bar(sys.stderr, options.trials, options.timeout, task.metric.title)
+    bar = Bar(sys.stderr, options.trials, options.timeout, task.title)
 
     new = check_folder(options.out)
     try:
         job = Job(task, options, tracker, bar)
-        say(options, "\n".join(map(printable, task.headline.splitlines())))
+        say(options, task.headline)
         outcome, files = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
@@ -134,15 +134,12 @@ def _copy(experiment: Path, target: Path) -> None:
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
-    lines = [
-        f"\nWritten to {out}/: {', '.join(path.name for path in files)}",
-        task.next_command.format(model=out / "model.skpref"),
-    ]
-    if tracker is not None and tracker.online:
-        lines.append(f"Look at the runs: {tracker.how_to_look()}")
-    elif tracker is not None:
-        lines.append(f"The runs could not be sent and are kept in {tracker.spool_file}")
-    return "\n".join(lines)
+    shown = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}"]
+    shown.append(task.next_command.format(model=out / "model.skpref"))
+    if tracker is not None:
+        kept = f"The runs could not be sent and are kept in {tracker.spool_file}"
+        shown.append(f"Look at the runs: {tracker.how_to_look()}" if tracker.online else kept)
+    return "\n".join(shown)
 
 
 # ----------------------------------------------------------------------------------------------------------------- fit
@@ -150,7 +147,7 @@ def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, *options.sources, regular=True)
     task = read_task(options)
-    say(options, "\n".join(map(printable, task.headline.splitlines())))
+    say(options, task.headline)
     params, estimator = dict(options.settings or ()), task.estimator
     _check_settings(estimator, params, options.model)
     try:
@@ -169,7 +166,7 @@ def fit(options: Fit) -> int:
     if options.json:
         print_json({**task.facts, "estimator": type(last_step(model)).__name__, "file": str(options.out)})
     if text := "\n\n".join(task.report.summary(model, options.seed)):
-        say(options, "\n".join(map(printable, text.splitlines())))
+        say(options, text)
     say(options, f"Written to {options.out}{replaced}\n{task.next_command.format(model=options.out)}")
     return 0
 

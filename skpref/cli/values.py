@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import math
+import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,50 +15,30 @@ _MOST = 2**32 - 1  # the largest seed
 _SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
 
 
-def at_least(low: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from `low` on."""
-
-    def whole_number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
-        if not low <= value <= _MOST:
-            what = f"less than {low}" if value < low else f"more than {_MOST}"
-            raise ArgumentTypeError(f"{text[:80]} is {what}")
-        return value
-
-    return whole_number
-
-
-def finite(kind: str) -> Callable[[str], float]:
-    """Return a reader of numbers that are positive, or not negative."""
+def number(low: float, high: float = sys.float_info.max, *, whole: bool = False) -> Callable[[str], Any]:
+    """Return a reader of numbers in a range."""
 
     def read(text: str) -> float:
-        value = _number(text)
-        if not 0.0 <= value < math.inf or (kind == "positive" and not value):
-            what = "a positive number" if kind == "positive" else "a number of at least 0"
-            raise ArgumentTypeError(f"{text[:80]} is not {what}")
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text[:80]!r} is not a {'whole ' if whole else ''}number") from None
+        if not low <= value <= high:
+            what = f"less than {low:.15g}" if value < low else f"more than {high:.15g}" if value > high else "no number"
+            raise ArgumentTypeError(f"{text[:80]} is {what}")
         return value
 
     return read
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text[:80]!r} is not a number") from None
+def at_least(low: int) -> Callable[[str], Any]:
+    """Return a reader of whole numbers from `low` on."""
+    return number(low, _MOST, whole=True)
 
 
 def read_share(text: str) -> float:
     """Read a share that is held out; 0 stands for one rating of each user."""
-    if text == "one":
-        return 0.0
-    value = _number(text)
-    if not 0.05 <= value <= 0.5:
-        raise ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
-    return value
+    return 0.0 if text == "one" else float(number(0.05, 0.5)(text))
 
 
 def read_text(text: str) -> str:

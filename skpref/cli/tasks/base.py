@@ -1,4 +1,4 @@
-"""What a job has to know of a kind of data and of the models for it: a record, and a report."""
+"""What a job has to know of a kind of data and of the models for it: rows, their splits, and the task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import warnings
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -22,18 +22,18 @@ from sklearn.model_selection import (
 from skpref._estimator import digest, last_step
 from skpref.cli.files import Format, counted, read_sheet
 from skpref.cli.options import Tune
+from skpref.cli.tasks.figures import SHOWN
 from skpref.exceptions import DataError, SkprefError
-from skpref.metrics import cross_entropy
 from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
+    from skpref.cli.tasks.figures import Figures, Report
     from skpref.data.columns import Columns
     from skpref.search.loop import Settings, TrialRecord
 
@@ -43,7 +43,6 @@ _MOST_STRATA, _MOST_LEVELS = 3, 100  # different targets up to which a hold-out 
 _MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
 
 Split = tuple["IntArray", "IntArray"]
-Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,49 +74,6 @@ class Rows:
         """Return some of the rows."""
         groups, time = (None if column is None else column[rows] for column in (self.groups, self.time))
         return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups, time=time)
-
-
-# --------------------------------------------------------------------------------------------------------------- losses
-class Metric(NamedTuple):
-    """The loss that a search makes small."""
-
-    name: str  # as in files and in MLflow, such as log_loss
-    title: str  # as on the screen, such as log-loss
-    loss: Callable[[Any, Rows], float]  # of a fitted estimator on held-out rows
-
-
-def log_loss_of(predict: Callable[[Any, NDArray[Any]], Array]) -> Metric:
-    """Return the mean log-loss, in nats a row, of what a function predicts with a model for rows."""
-    return Metric(
-        "log_loss",
-        "log-loss",
-        lambda model, test: float(cross_entropy(test.y, predict(model, test.X), test.weight)),
-    )
-
-
-def _absolute_error(model: Any, test: Rows) -> float:
-    """Return the mean absolute error of numbers of levels."""
-    return float(np.average(np.abs(model.predict(test.X) - test.y), weights=test.weight))
-
-
-def _squared_error(model: Any, test: Rows) -> float:
-    """Return the root mean squared error, in the unit of the targets."""
-    return float(np.sqrt(np.average((model.predict(test.X) - test.y) ** 2, weights=test.weight)))
-
-
-LOG_LOSS = log_loss_of(lambda model, X: model.predict_proba(X)[:, 1])
-ABSOLUTE_ERROR = Metric("mae", "MAE", _absolute_error)
-SQUARED_ERROR = Metric("rmse", "RMSE", _squared_error)
-
-
-class Figures(Protocol):
-    """How well predictions did on the hold-out."""
-
-    def cells(self) -> dict[str, str]:
-        """Return what the table shows, by the title of the column."""
-
-    def metrics(self, prefix: str) -> dict[str, float]:
-        """Return the figures by name, for the tracker."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- tasks
@@ -156,38 +112,6 @@ class Outcome:
     findings: Any  # what the task found in the final model, or the error that it raised
 
 
-class Report:
-    """What is said of the models of a task."""
-
-    def figures(self, model: Any, test: Rows) -> Figures:
-        """Score a model on the hold-out."""
-        raise NotImplementedError
-
-    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
-        """Score what needs no model."""
-        del train, test
-        return {}
-
-    def findings(self, model: Any, seed: int) -> Any:
-        """Return what there is to report in the final model."""
-        del model, seed
-
-    def sections(self, outcome: Outcome) -> list[str]:
-        """Return the sections of the report after the search and the figures."""
-        del outcome
-        return []
-
-    def files(self, outcome: Outcome) -> Files:
-        """Return what is written in addition to the model and the trials, plots last."""
-        del outcome
-        return {}
-
-    def summary(self, model: Any, seed: int) -> list[str]:
-        """Return the sections of the report after a single fit."""
-        del model, seed
-        return []
-
-
 def _same(model: Any) -> Any:
     return model
 
@@ -199,10 +123,12 @@ class Task:
     rows: Rows  # as trials take them
     estimator: Any  # of the trials, `fit(X, y, sample_weight)`; its parameters are the default settings
     space: dict[str, Any]  # what to choose from, as `OptunaSearch` takes it
-    metric: Metric
     report: Report
-    facts: dict[str, Any]  # shape and hash of the data, for the tracker (never the data themselves)
-    headline: str  # one line about the data
+    source: str  # where the data are from
+    reading: str  # what was read of the file; empty for data that are in no file
+    shape: str  # how many there are of what, for people
+    sizes: dict[str, Any]  # the same for the tracker (never the data themselves)
+    digest: str  # SHA-256 of the data
     next_command: str  # what uses the model, with {model} for its file
     data: Any = None  # what was read
     noun: str = "rows"  # what rows are called, in the plural
@@ -217,6 +143,32 @@ class Task:
     within_users: bool = False  # whether everyone who is tested has other rows to learn from
     are_levels: bool = False  # whether splits keep the targets in proportion, however many there are
     split_note: str = ""  # how the hold-out was drawn, to stand behind the numbers of rows
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return shape and hash of the data, for the tracker."""
+        facts = {"source": self.source, "read": self.reading, "sha256": self.digest, **self.sizes}
+        return {f"data.{name}": value for name, value in facts.items()}
+
+    @property
+    def headline(self) -> str:
+        """Return what people are told about the data."""
+        read = f"\nRead: {self.reading}" if self.reading else ""
+        return f"Data: {self.source}: {self.shape}; sha256 {self.digest[:12]}{read}"
+
+    @property
+    def metric(self) -> str:
+        """Return the name of the loss of the search, as in files."""
+        return self.report.metric
+
+    @property
+    def title(self) -> str:
+        """Return the name of the loss of the search, as in tables."""
+        return SHOWN[self.metric][0]
+
+    def loss(self, model: Any, test: Rows) -> float:
+        """Return the loss of a fitted estimator on held-out rows."""
+        return self.report.figures(model, test).values[self.metric]
 
     def build(self, settings: Settings) -> Any:
         """Return an estimator that is not fitted."""
@@ -257,16 +209,12 @@ class Task:
 
     def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
         """Split for the search: by users, time or groups where there are some."""
-        if self.within_users and n_folds > 1:
+        if not self.within_users:
+            return make_folds(rows, n_folds, seed, are_levels=self.are_levels)
+        if n_folds > 1:
             return _within_users(rows, WithinUserKFold(n_folds, random_state=seed))
-        if self.within_users:
-            share = 0.0 if np.unique(rows.X[:, 0]).size >= _MANY_USERS else _SHARE
-            return _within_users(rows, WithinUserShuffleSplit(test_size=share, random_state=seed))
-        if self.are_levels and rows.groups is None and np.unique(rows.y, return_counts=True)[1].max() >= n_folds:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
-                return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows.X, rows.y))
-        return make_folds(rows, n_folds, seed)
+        share = 0.0 if np.unique(rows.X[:, 0]).size >= _MANY_USERS else _SHARE
+        return _within_users(rows, WithinUserShuffleSplit(test_size=share, random_state=seed))
 
 
 def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
@@ -294,28 +242,27 @@ def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
     """Split once: by time or groups where there are some, else with the targets in proportion where they are few."""
     if rows.time is not None:
         return _latest(rows.time, 1.0 - share)
-    splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
-    if rows.groups is not None:
-        if rows.n_groups < _FEWEST_GROUPS:
-            found = counted(rows.n_groups, "groups")
-            raise DataError(f"{found}; at least {_FEWEST_GROUPS} are needed to hold some of them out")
-        splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
-    else:
-        values, counts = np.unique(rows.y, return_counts=True)
-        enough = counts.min() >= 2 and min(share, 1.0 - share) * rows.size >= values.size
-        if 2 <= values.size <= most_strata and enough:
-            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+    if rows.groups is not None and rows.n_groups < _FEWEST_GROUPS:
+        found = counted(rows.n_groups, "groups")
+        raise DataError(f"{found}; at least {_FEWEST_GROUPS} are needed to hold some of them out")
+    counts = np.unique(rows.y, return_counts=True)[1]
+    few = 2 <= counts.size <= min(most_strata, min(share, 1.0 - share) * rows.size) and counts.min() >= 2
+    kind = StratifiedShuffleSplit if few else ShuffleSplit
+    splitter = (kind if rows.groups is None else GroupShuffleSplit)(1, test_size=share, random_state=seed)
     train, test = next(splitter.split(rows.X, rows.y, rows.groups))
     return np.sort(train), np.sort(test)
 
 
-def make_folds(rows: Rows, n_folds: int, seed: int) -> list[Split]:
+def make_folds(rows: Rows, n_folds: int, seed: int, *, are_levels: bool = False) -> list[Split]:
     """Split into folds, fewer where there are not as many rows or groups; by time, each tests later rows."""
     if rows.time is not None and np.unique(rows.time).size > 1:
         return _time_folds(rows.time, n_folds)
-    units = rows.n_groups or rows.size
-    splitter = (KFold if rows.groups is None else GroupKFold)(min(n_folds, units), shuffle=True, random_state=seed)
-    return list(splitter.split(rows.X, rows.y, rows.groups))
+    frequent = are_levels and np.unique(rows.y, return_counts=True)[1].max() >= n_folds
+    kind = GroupKFold if rows.groups is not None else StratifiedKFold if frequent else KFold
+    splitter = kind(min(n_folds, rows.n_groups or rows.size), shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a rare level is missing from some folds
+        return list(splitter.split(rows.X, rows.y, rows.groups))
 
 
 def _latest(time: Array, share: float) -> Split:
@@ -338,16 +285,6 @@ def read_data(options: Data) -> Columns:
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
     return read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
-
-
-def format_of_others(options: Data) -> Format:
-    """Return how the other files of a job are written: separators are found by themselves, and columns have names."""
-    return Format(encoding=options.encoding, decimal=options.decimal)
-
-
-def read_line(reading: object) -> str:
-    """Return the line of a report that says what was read; nothing of data that are in no file."""
-    return f"\nRead: {reading}" if str(reading) else ""
 
 
 def read_weights(sheet: Columns, options: Data) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,54 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from skpref._text import nearest
+from skpref.cli import rankings
 from skpref.cli.advice import as_of_command
-from skpref.cli.files import (
-    USERS,
-    complete_rows,
-    counted,
-    items_purpose,
-    read_sheet,
-    read_table,
-    say_left_out,
-    say_note,
-)
-from skpref.cli.rankings import (
-    annotators_text,
-    calibration_text,
-    columns_of_report,
-    effects_of,
-    effects_text,
-    factors_text,
-    living_factors,
-    plots,
-    ranking_text,
-    ties_text,
-    write_columns,
-    write_factors,
-)
-from skpref.cli.tasks.base import (
-    Files,
-    Report,
-    Rows,
-    Task,
-    check_size,
-    format_of_others,
-    limit,
-    log_loss_of,
-    read_data,
-    read_groups,
-    read_line,
-)
+from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_left_out, say_note
+from skpref.cli.ids import read_table, unknown_id
+from skpref.cli.output import write_columns
+from skpref.cli.rankings import plots, ranking_text, ties_text
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
+from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.times import read_times
-from skpref.data import Table, Vocabulary
+from skpref.data import Table
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.metrics import answers_log_loss, calibration, cross_entropy, pair_accuracy
 from skpref.search import default_space
 
 if TYPE_CHECKING:
@@ -69,9 +36,7 @@ if TYPE_CHECKING:
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
-    from skpref.metrics import Calibration
 
-_BINS = 10
 _LIKELIHOODS = "probit", "logit"
 _MOST_FACTORS = 20
 _TOP = 10
@@ -82,46 +47,11 @@ _USERS_FILE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class PairFigures:
-    """How well probabilities did on the hold-out."""
-
-    accuracy: float  # share predicted right, ties left out
-    log_loss: float  # nats per comparison
-    calibration: Calibration  # with the expected calibration error
-    answers: float | None = None  # nats per comparison of left, tie and right; None: P(tie) is not predicted
-
-    @classmethod
-    def of(cls, rows: Rows, p: Array, answers: Array | None = None) -> PairFigures:
-        """Score probabilities of left, and those of left, tie and right."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # accuracy is undefined, NaN, when all labels are ties
-            accuracy = pair_accuracy(rows.y, p, rows.weight)
-        loss = cross_entropy(rows.y, p, rows.weight)
-        of_three = None if answers is None else answers_log_loss(rows.y, answers, sample_weight=rows.weight)
-        return cls(accuracy, loss, calibration(rows.y, p, _BINS, rows.weight), of_three)
-
-    def metrics(self, prefix: str) -> dict[str, float]:
-        """Return the figures by name."""
-        error = self.calibration.expected_calibration_error
-        more = {} if self.answers is None else {f"{prefix}answers_log_loss": self.answers}
-        return {f"{prefix}accuracy": self.accuracy, f"{prefix}log_loss": self.log_loss, f"{prefix}ece": error, **more}
-
-    def cells(self) -> dict[str, str]:
-        """Return what the table shows."""
-        error = self.calibration.expected_calibration_error
-        return {
-            "accuracy": f"{self.accuracy:.3f}",
-            "log-loss": f"{self.log_loss:.4f}",
-            "calibration error": f"{error:.3f}",
-        }
-
-
 def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     """Columns of the report on users, the one nearest to the consensus first."""
     draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
     report = model.annotators(n_samples=draws, random_state=seed)
-    columns = columns_of_report(report)
+    columns = rankings.columns_of_report(report)
     order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
@@ -156,9 +86,8 @@ class Comparisons:
     def n_items(self) -> int:
         """Number of items that are known."""
         first = 0 if self.user is None else 1
-        return (
-            len(set(self.rows.X[:, first : first + 2].ravel().tolist())) if self.items is None else self.items.n_items
-        )
+        compared = self.rows.X[:, first : first + 2]
+        return len(set(compared.ravel().tolist())) if self.items is None else self.items.n_items
 
     @property
     def n_users(self) -> int:
@@ -169,34 +98,6 @@ class Comparisons:
     def digest(self) -> str:
         """SHA-256 of comparisons, items and users, 64 hexadecimal digits."""
         return self.rows.digest([None if table is None else table.digest for table in (self.items, self.users)])
-
-    def describe(self) -> dict[str, Any]:
-        """Return shape and hash of the data, for the tracker (never the data themselves)."""
-        facts: dict[str, Any] = {
-            "data.source": self.source,
-            "data.read": self.reading,
-            "data.sha256": self.digest,
-            "data.n_comparisons": self.rows.size,
-            "data.n_items": self.n_items,
-            "data.n_features": 0 if self.items is None else self.items.n_features,
-            "data.n_groups": self.rows.n_groups,
-        }
-        if self.user is None:
-            return facts
-        features = 0 if self.users is None else self.users.n_features
-        return {**facts, "data.n_users": self.n_users, "data.n_user_features": features}
-
-    def headline(self, facts: dict[str, Any]) -> str:
-        """Return one line about the data, and what was read."""
-        features = counted(facts["data.n_features"], "features") if self.items is not None else "no features"
-        groups = f", {counted(facts['data.n_groups'], self.unit)}" if facts["data.n_groups"] else ""
-        people = f" by {counted(self.n_users, 'users')}" if self.user is not None else ""
-        people += f" ({counted(self.users.n_features, 'features')})" if self.users is not None else ""
-        return (
-            f"Data: {self.source}: {counted(self.rows.size, 'comparisons')}{people} of "
-            f"{counted(facts['data.n_items'], 'items')}, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
-            f"{read_line(self.reading)}"
-        )
 
     @property
     def split_note(self) -> str:
@@ -209,19 +110,6 @@ class Comparisons:
         if self.rows.groups is None and not self.sides:  # rankings, or choices, of which most users have one
             note += ", some of the same row of the file: --group with the column of users avoids that"
         return note
-
-
-def answers_of(model: Any, X: Any) -> Array:
-    """Return the probabilities of left, tie and right, shape (n, 3), by a likelihood with ties."""
-    return np.asarray(model.predict_proba(X, ties=True))
-
-
-def shares_of_left(model: Any, X: Any) -> Array:
-    """Return the probability that left is preferred plus half of that of a tie, shape (n,), by any likelihood."""
-    if model.likelihood_.ties_are_answers:
-        left, tie, _ = answers_of(model, X).T
-        return np.asarray(left + 0.5 * tie)
-    return np.asarray(model.predict_proba(X)[:, 1])
 
 
 def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> Task:
@@ -244,21 +132,28 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
         space["n_factors"] = stats.randint(0, most + 1)
         estimator.set_params(n_factors=min(estimator.n_factors, most))
-    facts, user = data.describe(), "" if data.user is None else " [--user ID]"
-    known = (
-        "Rank the items:   skpref rank {model}"
-        if data.items is None
-        else "Rank new items:   skpref rank {model} ITEMS.csv"
-    )
+    rows, n_features = data.rows, 0 if data.items is None else data.items.n_features
+    sizes = {"n_comparisons": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
+    shape = counted(rows.size, "comparisons")
+    if data.user is not None:
+        sizes |= {"n_users": data.n_users, "n_user_features": 0 if data.users is None else data.users.n_features}
+        shape += f" by {counted(data.n_users, 'users')}"
+        shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
+    shape += f" of {counted(data.n_items, 'items')}, "
+    shape += "no features" if data.items is None else counted(n_features, "features")
+    shape += f", {counted(rows.n_groups, data.unit)}" if rows.n_groups else ""
+    known = "the items:   skpref rank {model}" if data.items is None else "new items:   skpref rank {model} ITEMS.csv"
     return Task(
-        rows=data.rows,
+        rows=rows,
         estimator=estimator,
         space=space,
-        metric=log_loss_of(shares_of_left),
         report=PairReport(data, has_ties=has_ties),
-        facts=facts,
-        headline=data.headline(facts),
-        next_command=known + user,
+        source=data.source,
+        reading=data.reading,
+        shape=shape,
+        sizes=sizes,
+        digest=data.digest,
+        next_command=f"Rank {known}{'' if data.user is None else ' [--user ID]'}",
         data=data,
         noun="comparisons",
         options={"max_inducing": max_inducing},
@@ -269,25 +164,26 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     )
 
 
-class PairReport(Report):
+class PairReport(ChanceReport):
     """The report on comparisons."""
 
     def __init__(self, data: Comparisons, *, has_ties: bool) -> None:
         self.data = data
         self._has_ties = has_ties
 
-    def figures(self, model: Any, test: Rows) -> PairFigures:
-        predicts_ties = model.likelihood_.ties_are_answers
-        answers = answers_of(model, test.X) if predicts_ties else None
-        return PairFigures.of(test, shares_of_left(model, test.X), answers)
+    def figures(self, model: Any, test: Rows) -> Figures:
+        if not model.likelihood_.ties_are_answers:
+            return score_chances(test, model.predict_proba(test.X)[:, 1])
+        answers = np.asarray(model.predict_proba(test.X, ties=True))  # of left, tie and right
+        return score_chances(test, answers[:, 0] + 0.5 * answers[:, 1], answers)
 
-    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
         guesses = {"coin flip": 0.5}
         if self.data.has_sides:
             least = 1.0 / (train.size + 2.0)  # one of both sides more: nothing is impossible
             share = float(np.average(train.y, weights=train.weight))
             guesses["share of left wins"] = min(max(share, least), 1.0 - least)
-        return {name: PairFigures.of(test, np.full(test.size, guess)) for name, guess in guesses.items()}
+        return {name: score_chances(test, np.full(test.size, guess)) for name, guess in guesses.items()}
 
     def findings(self, model: Any, seed: int) -> Findings:
         annotators = None if self.data.user is None else _annotators(model, seed)
@@ -295,12 +191,11 @@ class PairReport(Report):
 
     def sections(self, outcome: Outcome) -> list[str]:
         ranking, annotators = outcome.findings
-        title = "Ranking" if annotators is None else "Ranking by the consensus"
-        tuned = _tuned(outcome)
-        parts = [calibration_text(tuned.calibration), ranking_text(ranking, _TOP, title)]
+        parts = super().sections(outcome)
         if self._has_ties:
-            parts[0] += f"\n{ties_text(tuned.answers)}"
-        parts += _about(outcome.model, annotators)
+            parts[0] += f"\n{ties_text(outcome.figures['tuned'].values.get('answers_log_loss'))}"
+        title = "Ranking" if annotators is None else "Ranking by the consensus"
+        parts += [ranking_text(ranking, _TOP, title), *_about(outcome.model, annotators)]
         if self.data.profiles is not None:
             profiles = outcome.model.rank(self.data.profiles)
             parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
@@ -310,11 +205,11 @@ class PairReport(Report):
         ranking, annotators = outcome.findings
         files: Files = {"ranking.csv": partial(write_columns, ranking.columns())}
         if _has_effects(outcome.model):
-            files["effects.csv"] = partial(write_columns, effects_of(outcome.model))
+            files["effects.csv"] = partial(write_columns, rankings.effects_of(outcome.model))
         if annotators is not None:
             files["annotators.csv"] = partial(write_columns, annotators)
-            files["factors.csv"] = partial(write_factors, outcome.model)
-        return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
+            files["factors.csv"] = partial(rankings.write_factors, outcome.model)
+        return files | plots(outcome.model.lower_bounds_, ranking, outcome.figures["tuned"].detail, annotators)
 
     def summary(self, model: Any, seed: int) -> list[str]:
         return _about(model, None if self.data.user is None else _annotators(model, seed))
@@ -330,16 +225,11 @@ def _has_effects(model: Any) -> bool:
 
 def _about(model: Any, annotators: dict[str, Any] | None) -> list[str]:
     """Return the sections on effects of covariates and of the order, and on the users of a crowd."""
-    effects = [effects_text(model)] if _has_effects(model) else []
+    effects = [rankings.effects_text(model)] if _has_effects(model) else []
     if annotators is None:
         return effects
-    has = {"covariates": _has_covariates(model), "factors": bool(living_factors(model).size)}
-    return [*effects, factors_text(model), annotators_text(annotators, **has)]
-
-
-def _tuned(outcome: Outcome) -> PairFigures:
-    figures: Any = outcome.figures["tuned"]
-    return figures
+    has = {"covariates": _has_covariates(model), "factors": bool(rankings.living_factors(model).size)}
+    return [*effects, rankings.factors_text(model), rankings.annotators_text(annotators, **has)]
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -363,22 +253,19 @@ def read_comparisons(options: Data) -> Comparisons:
     with as_of_command():
         kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.reading, sheet, kept)
+    sides = (roles.left or roles.winner, roles.right or roles.loser)
     if options.items is not None:
-        id_column = options.id or "id"
-        items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
-        read_rows = _without(read_rows, incomplete, "item", read_rows.left, read_rows.right)
-        names = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
-        for name, column in zip(names, (read_rows.left, read_rows.right), strict=True):
-            _check_known(kept, name, column, items.vocabulary, str(options.items), rows=read_rows.origin)
+        columns = dict(zip(("left", "right"), sides, strict=True))
+        items, read_rows = _read_table(options.items, options.id or "id", kept, read_rows, columns, options)
     users: Table | None = None
-    if options.users is not None and read_rows.user is not None:
-        users, incomplete = _read_table(options.users, roles.user, _USERS_FILE.format(name=roles.user), "user", options)
-        read_rows = _without(read_rows, incomplete, "user", read_rows.user)
-        origin, user = read_rows.origin, np.asarray(read_rows.user)
-        _check_known(kept, roles.user, user, users.vocabulary, str(options.users), "user", origin)
+    if options.users is not None:
+        users, read_rows = _read_table(options.users, roles.user, kept, read_rows, {"user": roles.user}, options)
     _check_covariates(kept, read_rows, roles, options.covariates or ())
     rows = _rows(read_rows, roles, groups, time, options.seed)
-    for note in _doubts(read_rows, roles):
+    ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
+    ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
+    notes = [] if roles.several else notes_on_sides(sides, read_rows.left, read_rows.right)
+    for note in [*notes, *notes_on_columns(ids)]:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
@@ -391,7 +278,7 @@ def read_comparisons(options: Data) -> Comparisons:
         covariates=options.covariates or (),
         groups=roles.groups,
         unit="groups" if options.group is not None else _noun_of_units(roles),
-        sides=() if roles.several else (roles.left or roles.winner, roles.right or roles.loser),
+        sides=() if roles.several else sides,
         reading=str(reading),
     )
 
@@ -403,51 +290,31 @@ def _noun_of_units(roles: Roles) -> str:
     return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
-def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
-    """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
-    sheet = read_sheet(path, format_of_others(options))
-    if id_column not in sheet.values and (noun == "user" or options.id is None):
-        names = (id_column, "id", *USERS) if noun == "user" else ("id",)
-        id_column = sheet.usual(*names)
-        if id_column in sheet.values and id_column not in names[:2]:
+def _read_table(
+    path: Path, id_column: str, sheet: Columns, rows: ReadRows, columns: dict[str, str | None], options: Data
+) -> tuple[Table, ReadRows]:
+    """Return the table of items or users, and comparisons without incomplete ones; refuse ids that it does not have."""
+    table_sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
+    noun, purpose, names = "item", "", ["id"]
+    if "user" in columns:
+        noun, purpose, names = "user", _USERS_FILE.format(name=id_column), [id_column, "id", *USERS]
+    if id_column not in table_sheet.values and (noun == "user" or options.id is None):
+        id_column = table_sheet.usual(*names)
+        if id_column in table_sheet.values and id_column not in names[:2]:
             say_note(f"{path}: {noun}s from {id_column!r}")
-    table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
-    named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
-    return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
-
-
-def _without(rows: ReadRows, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> ReadRows:
-    """Return the comparisons that have no id of an incomplete item or user in some columns."""
-    kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
+    table = complete_rows(table_sheet, lambda part: read_table(part, id_column, noun, purpose=purpose), options.missing)
+    named = table_sheet.take([row for row, text in enumerate(table_sheet.texts(id_column)) if text])
+    incomplete = set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
+    used = zip(*(getattr(rows, side) for side in columns), strict=True)
+    kept = np.array([incomplete.isdisjoint(ids) for ids in used], dtype=bool)
     say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
-    return rows if kept.all() else rows.take(kept)
-
-
-def _doubts(rows: ReadRows, roles: Roles) -> list[str]:
-    """Return notes on ids of items, users and groups that look like mistakes."""
-    sides = (roles.left or roles.winner, roles.right or roles.loser)
-    notes = [] if roles.several else notes_on_sides(sides, rows.left, rows.right)
-    ids = {"item": np.concatenate([rows.left, rows.right]), "group": np.array([*map(list, rows.groups)], dtype=object)}
-    return [*notes, *notes_on_columns(ids if rows.user is None else {**ids, "user": rows.user})]
-
-
-def _check_known(
-    sheet: Columns,
-    name: str | None,
-    ids: NDArray[Any],
-    vocabulary: Vocabulary,
-    where: str,
-    noun: str = "item",
-    rows: IntArray | None = None,
-) -> None:
-    """Complain of ids that a table does not have; `rows` are the rows of the file that the ids are in."""
-    unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
-    if unknown.size:
-        row = int(unknown[0])
-        more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
-        hint = nearest(ids[row], [str(item) for item in vocabulary.ids])
-        place = row if rows is None else int(rows[row])
-        raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
+    rows = rows.take(kept)
+    for side, name in columns.items():
+        ids = getattr(rows, side)
+        problem = unknown_id(sheet, ids, table.ids.tolist(), noun, name, rows.origin, f", not in {path}")
+        if problem is not None:
+            raise problem
+    return table, rows
 
 
 def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:

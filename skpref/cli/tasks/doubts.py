@@ -1,8 +1,9 @@
-"""Notes on data that can be read, but look like a mistake: ids, scores and covariates."""
+"""Notes on data that can be read, but look like a mistake: ids, sides and covariates."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from skpref._text import other_side
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -22,26 +23,24 @@ _FEWEST = 10  # rows from which a pattern is hardly chance
 _C1 = re.compile(r"[\x80-\x9f]")  # control characters, which are letters and quotes in encodings of Windows
 
 
-def notes_on_ids(noun: str, ids: Iterable[str]) -> list[str]:
+def notes_on_ids(noun: str, ids: NDArray[Any]) -> list[str]:
     """Return notes on ids that differ only in case, and on ids that were read in a wrong encoding."""
-    names = sorted(set(ids))
-    by_case: dict[str, list[str]] = {}
+    names, by_case, notes = sorted(set(ids.ravel().tolist())), defaultdict(list), []
     for name in names:
-        by_case.setdefault(name.lower(), []).append(name)
-    notes = []
+        by_case[name.lower()].append(name)
     if alike := [same for same in by_case.values() if len(same) > 1]:
         shown = "; ".join(", ".join(repr(name[:80]) for name in same) for same in alike[:_SHOWN])
         more = f"; and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
         notes.append(f"{noun}s whose names differ only in case are different {noun}s: {shown}{more}")
-    if odd := [name for name in names if _C1.search(name)]:
+    if odd := next(filter(_C1.search, names), None):
         why = "as in a file that is read in a wrong encoding; try --encoding cp1252 or cp1250"
-        notes.append(f"{noun} {odd[0][:80]!r} has a control character, {why}")
+        notes.append(f"{noun} {odd[:80]!r} has a control character, {why}")
     return notes
 
 
-def notes_on_columns(ids: dict[str, NDArray[Any]]) -> list[str]:
+def notes_on_columns(ids: dict[str, NDArray[Any] | None]) -> list[str]:
     """Return the notes on columns of ids, by what they are ids of."""
-    return [note for noun, names in ids.items() for note in notes_on_ids(noun, names.ravel().tolist())]
+    return [note for noun, names in ids.items() if names is not None for note in notes_on_ids(noun, names)]
 
 
 def notes_on_sides(names: Sequence[str], left: NDArray[Any], right: NDArray[Any]) -> list[str]:

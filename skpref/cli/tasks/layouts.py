@@ -10,6 +10,7 @@ import numpy as np
 
 from skpref._text import is_number
 from skpref.cli.files import USERS
+from skpref.cli.options import flag_of
 from skpref.cli.tasks.grids import item_columns
 from skpref.data import Table
 from skpref.data.roles import Roles, item_of_rows
@@ -24,8 +25,16 @@ _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
     "others are named by --left, --right, --label, --winner, --loser, --score and --counts"
 )
-_ANSWERS = "label", "winner", "score", "counts"
-_SEVERAL = "ranking", "item_ranks", "item_ratings", "contest", "offered"
+# The option that says what a row holds, and options that may stand beside it; the first one that is named counts.
+_LAYOUTS: dict[str | None, tuple[str, ...]] = {
+    **dict.fromkeys(("ranking", "item_ranks", "item_ratings"), ()),
+    "contest": ("item", "rank", "chosen", "worst"),
+    "offered": ("chosen", "worst"),
+    "loser": ("winner",),
+    **dict.fromkeys(("counts", "score", "label", "winner", None), ("left", "right")),
+}
+_NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLUMN")
+_NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
 
 
 def _has(sheet: Columns, *names: str) -> bool:
@@ -84,99 +93,72 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
 
 def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dict[str, Any]:
     """Return the columns of items and answers."""
-    several = _several(options)
-    if several == "item_ratings":
+    layout = _layout_option(options)
+    if layout == "item_ratings":
         return {"item_ratings": {name: name for name in item_columns(sheet, options, taken)}}
-    if several == "item_ranks":
+    if layout == "item_ranks":
         return {"item_ranks": {name: name for name in options.item_ranks or ()}}
-    if several == "ranking":
+    if layout == "ranking":
         return {"ranking": options.ranking}
     chosen = options.chosen or (None if options.worst else sheet.usual("chosen"))
     choice = {"chosen": chosen, "worst": options.worst}
-    if several == "offered":
+    if layout == "offered":
         return {"offered": options.offered, **choice}
-    if several == "contest":
+    if layout == "contest":
         task = {"task": options.contest, "item": item_names(sheet, options)}
         ranked = options.chosen is None and options.worst is None
         return {**task, "rank": options.rank or sheet.usual("rank")} if ranked else {**task, **choice}
-    if _has_losers(sheet, options):
+    if layout == "loser" or (layout in {"winner", None} and _has_losers(sheet, options)):
         return {"winner": options.winner or sheet.usual("winner"), "loser": options.loser or sheet.usual("loser")}
     sides = dict(zip(("left", "right"), side_names(sheet, options), strict=True))
-    return {**sides, **_answer(sheet, options)}
-
-
-def _answer(sheet: Columns, options: Data) -> dict[str, Any]:
-    """Return the columns that say who won; refuse to choose among several."""
-    named = [name for name in _ANSWERS if getattr(options, name) is not None]
-    if len(named) > 1:
-        raise DataError(f"one of --label, --winner, --score and --counts says who won; got {' and '.join(named)}")
-    if len(options.score or ()) > 2:
-        raise DataError(f"--score takes one or two columns; got {len(options.score or ())}")
-    if options.score or options.counts:
-        return {"scores": options.score or (), "counts": options.counts or ()}
+    if layout in {"score", "counts"}:
+        if len(options.score or ()) > 2:
+            raise DataError(f"--score takes one or two columns; got {len(options.score or ())}")
+        return {**sides, "scores": options.score or (), "counts": options.counts or ()}
     found = [sheet.usual(name) for name in ("label", "winner") if _has(sheet, name)]
-    if not named and len(found) > 1:
+    if layout is None and len(found) > 1:
         raise sheet.fault(f"{' or '.join(map(repr, found))} may say who won; name it by --label or --winner")
-    return {"winner": options.label or options.winner or (found[0] if found else sheet.usual("label"))}
+    return {**sides, "winner": options.label or options.winner or (found[0] if found else sheet.usual("label"))}
 
 
-def _several(options: Data) -> str | None:
-    """Return the option that says that a row is a ranking, a choice, or a part of one; refuse two of them."""
-    named = [name for name in _SEVERAL if getattr(options, name) is not None]
-    others = [name for name in ("left", "right", "loser", *_ANSWERS) if getattr(options, name) is not None]
-    if len(named) > 1 or (named and others):
-        listed = " and ".join(f"--{name.replace('_', '-')}" for name in [*others, *named])
-        raise DataError(
-            "one of --ranking, --item-ranks, --item-ratings, --contest and --offered says what a row holds; got "
-            f"{listed}"
-        )
-    layout = named[0] if named else None
-    if layout not in {"offered", "contest"} and (options.chosen or options.worst):
-        name = "--chosen" if options.chosen else "--worst"
-        one = "--contest COLUMN, if a row is one of the items offered"
-        raise DataError(f"{name} needs --offered A,B,...: the columns of the items offered; or {one}")
+def _layout_option(options: Data) -> str | None:
+    """Return the option that says what a row holds; refuse options of another layout."""
+    names = [*filter(None, _LAYOUTS), "left", "right", *_NEEDS]
+    named = [name for name in names if getattr(options, name) is not None]
+    layout = next((name for name in _LAYOUTS if name in named), None)
+    others = [name for name in named if name not in {layout, *_LAYOUTS[layout]}]
+    for name in others:
+        if name in _NEEDS and layout not in {"offered", "contest"}:
+            raise DataError(f"{flag_of(name)} needs {_NEEDS[name]}")
+    if others and layout is not None:
+        raise DataError(f"{flag_of(layout)} says what a row holds; leave {' and '.join(map(flag_of, others))} out")
     if options.rank is not None and (options.chosen or options.worst):
         raise DataError("--rank is of rankings, and --chosen and --worst are of choices; leave one of them out")
-    if layout != "contest" and (options.rank or options.item):
-        name = "--rank" if options.rank else "--item"
-        raise DataError(f"{name} needs --contest COLUMN, which tells rankings of one item in a row apart")
     return layout
 
 
 def _has_losers(sheet: Columns, options: Data) -> bool:
-    """Tell whether rows are (winner, loser)."""
-    others = "left", "right", "label", "score", "counts"
-    named = [f"--{name}" for name in others if getattr(options, name) is not None]
-    if options.loser is not None and named:
-        raise DataError(f"--loser is for rows of winner and loser; leave {' and '.join(named)} out")
-    if options.loser is not None or named:
-        return options.loser is not None
+    """Tell whether rows are (winner, loser) by the usual names of columns."""
     has_sides = _has(sheet, "left", "right", "model_a", "model_b") or "label" in sheet.values
-    return not has_sides and (options.winner is not None or _has(sheet, "winner", "loser"))
+    named = options.left is not None or options.right is not None
+    return not (has_sides or named) and (options.winner is not None or _has(sheet, "winner", "loser"))
 
 
 def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     """Refuse a column that is named for two different things."""
     if roles.groups and roles.covariates:
         raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
-    items = {"left", "right", "winner", "loser", "chosen", "worst", "rank", "scores", "counts", "ranking", "item_ranks"}
-    answers = {name for role in (*items, "offered", "task") for name in _names(getattr(roles, role))}
-    answers |= {*roles.item_ratings} | {*(roles.item if roles.item != roles.once else ())}
-    own = {"--user": _names(roles.user) - {*roles.task}, "--groups": _names(roles.groups)}
-    own |= {"--weight": _names(roles.weight), "--covariates": _names(roles.covariates)}
-    for option, names in own.items():
-        others = answers.union(*(some for other, some in own.items() if other not in {option, "--covariates"}))
-        others -= _names(roles.weight) if option == "--covariates" else set()
-        for name in sorted(names & others, key=str):
-            raise sheet.fault(f"this column has another meaning; {option} must name another", None, name)
     if len({*roles.groups}) < len(roles.groups):
         raise sheet.fault("--groups names a column twice")
-
-
-def _names(columns: Any) -> set[Any]:
-    """Return the names of columns, of which a pair is a difference."""
-    listed = columns if isinstance(columns, tuple | dict) else () if columns is None else (columns,)
-    return {part for name in listed for part in (name if isinstance(name, tuple) else (name,))}
+    item = () if roles.item == roles.once else roles.item
+    taken = {*replace(roles, item=item, user=None, weight=None, covariates=(), groups=(), once=()).columns()}
+    terms = {part for term in roles.covariates for part in (term if isinstance(term, tuple) else (term,))}
+    own = {"--user": {roles.user} - {None, *roles.task}, "--groups": {*roles.groups}, "--covariates": terms}
+    own |= {"--weight": {roles.weight} - {None, *terms}}
+    for option, names in own.items():
+        for name in sorted(names & taken):
+            raise sheet.fault(f"this column has another meaning; {option} must name another", None, name)
+        taken |= names
 
 
 def covariate(sheet: Columns, name: str) -> str | tuple[str, str]:

@@ -15,7 +15,7 @@ from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import Tune
 from skpref.cli.rankings import annotators_text, factor_strengths
-from skpref.cli.tasks.comparisons import Comparisons, read_comparisons
+from skpref.cli.tasks.comparisons import Comparisons, make_task, read_comparisons
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -73,7 +73,7 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
         r"Hold-out \(\d+ comparisons, \d+ to learn from; each user also has comparisons to learn from\)",
         r"tuned +[01]\.\d{3} +\d\.\d{4} +0\.\d{3}",
         r"coin flip +[01]\.\d{3} +0\.6931",
-        r"predicted +observed +comparisons",
+        r"predicted +observed +rows",
         r"Ranking by the consensus \(8\)",
         r"1  i[67] +\+\d\.\d{3} ± \d\.\d{3}",
         r"factors of personal taste, [1-9]\d? of 12 in use: \d\.\d{3}",
@@ -321,7 +321,7 @@ def test_users_are_the_first_column(folder: Path) -> None:
     assert (data.n_users, data.n_items) == (12, 8)
     assert data.users is not None
     assert data.users.feature_names == ("age",)
-    facts = data.describe()
+    facts = make_task(data).facts
     assert (facts["data.n_users"], facts["data.n_user_features"]) == (12, 1)
     write(folder / "users.csv", users_text("id"))
     again = read(folder, users=folder / "users.csv")
@@ -341,7 +341,7 @@ def test_without_a_crowd_there_are_no_users(folder: Path) -> None:
     data = read_comparisons(Tune(folder / "votes.csv"))
     assert data.rows.X.shape[1] == 2
     assert data.n_users == 0
-    assert "data.n_users" not in data.describe()
+    assert "data.n_users" not in make_task(data).facts
 
 
 def test_users_in_parquet(folder: Path) -> None:

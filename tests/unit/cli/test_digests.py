@@ -29,9 +29,9 @@ KINDS = {
     "fm": (labels.read, STARS, {"model": "fm", "weight": "weight"}),
     "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal", "weight": "weight"}),
     "fm-classifier": (labels.read, STARS, {"model": "fm-classifier", "weight": "weight"}),
-    "ordinal": (features.read_ordinal, ROWS, {"model": "ordinal", **FEATURES}),
-    "svgp": (features.read_sparse, ROWS, {"model": "svgp", **FEATURES}),
-    "svgp-classifier": (features.read_sparse, ROWS, {"model": "svgp-classifier", **FEATURES}),
+    "ordinal": (features.read, ROWS, {"model": "ordinal", **FEATURES}),
+    "svgp": (features.read, ROWS, {"model": "svgp", **FEATURES}),
+    "svgp-classifier": (features.read, ROWS, {"model": "svgp-classifier", **FEATURES}),
 }
 UNREAD = {"gppl": {"user", "note"}, "crowd": {"match", "group", "note"}}
 OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "user": "u9", "item": "i9", "group": 7}

@@ -40,8 +40,8 @@ def pairs(*more: str, n: int = 12) -> list[str]:
         (ratings.read, "m3f", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
         (ratings.read, "m3f", "user,Q1,Q2,{}", "u{k},{h},{m},{w}"),
         (labels.read, "fm", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
-        (features.read_sparse, "svgp", "label,size,{}", "{h},{k},{w}"),
-        (features.read_ordinal, "ordinal", "label,size,{}", "{h},{k},{w}"),
+        (features.read, "svgp", "label,size,{}", "{h},{k},{w}"),
+        (features.read, "ordinal", "label,size,{}", "{h},{k},{w}"),
     ],
 )
 def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: str) -> None:
@@ -60,9 +60,9 @@ def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: 
 def test_a_feature_is_no_weight() -> None:
     rows = [f"{k % 2},{k},{1 + k}" for k in range(12)]
     file = write("label,size,Weight", *rows)
-    task = features.read_sparse(parse(["fit", file, "--model", "svgp", "--features", "size,Weight"]))
+    task = features.read(parse(["fit", file, "--model", "svgp", "--features", "size,Weight"]))
     assert task.rows.weight.tolist() == [1.0] * 12
-    assert task.data.columns == ("size", "Weight")
+    assert task.names == ("size", "Weight")
 
 
 # ---------------------------------------------------------------------------------------------------------------- users

@@ -150,9 +150,9 @@ def test_candidates_of_a_file(models: Path, capsys: Any, monkeypatch: Any, tmp_p
     assert run([models / "pairs", "--candidates", tmp_path / "p.csv", "--json"], "1\n", monkeypatch) == 0
     assert len(json.loads(capsys.readouterr().out)["answers"]) == 1
     for name, file, message in [
-        ("words", "item\nDule\n", "line 2, column 'item': unknown item 'Dule'; did you mean 'Duel'?"),
+        ("words", "item\nDule\n", "line 2, column 'item': the model knows no item 'Dule'; did you mean 'Duel'?"),
         ("words", "film\nDuel\n", "there is no column 'item'"),
-        ("pairs", "left,right\n0,99\n", "unknown item '99'"),
+        ("pairs", "left,right\n0,99\n", "the model knows no item '99'"),
         ("pairs", "item\n0\n", "there is no column 'left'"),
         ("words", "", "the file is empty"),
     ]:

@@ -191,8 +191,8 @@ def test_a_feature_called_weight_is_a_feature() -> None:
     Path("cars.csv").write_text(
         "mpg,power,weight\n" + "".join(f"{k},{90 - k},{1500 + k}\n" for k in range(12)), "utf-8"
     )
-    task = features.read_sparse(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
-    assert task.data.columns == ("power", "weight")
+    task = features.read(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
+    assert task.names == ("power", "weight")
     assert task.rows.weight.tolist() == [1.0] * 12
     assert task.facts["data.read"] == "label = mpg, features = power, weight, weights = none"
 

@@ -124,7 +124,7 @@ def test_if_all_fail_the_first_error_is_shown_in_a_line(
 
 
 def test_an_infinite_loss_is_a_failure(tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.cli.tasks.base.cross_entropy", lambda *_: math.inf)
+    monkeypatch.setattr("skpref.cli.tasks.figures.cross_entropy", lambda *_: math.inf)
     result, _ = searched(tmp_path, builds, trials=1)
     assert [trial.state for trial in result.trials] == ["failed"]
     assert "the score of a fold must be finite; got -inf" in result.trials[0].error
@@ -281,8 +281,7 @@ def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Bu
 def test_the_trace_of_a_trial_is_that_of_its_first_fold() -> None:
     search = Search.__new__(Search)
     search._tracking = SimpleNamespace(open_trial=lambda _: None)  # type: ignore[assignment]
-    metric = SimpleNamespace(loss=lambda *_: 2.5)
-    search.task = SimpleNamespace(trace=lambda model: (model,), metric=metric)  # type: ignore[assignment]
+    search.task = SimpleNamespace(trace=lambda model: (model,), loss=lambda *_: 2.5)  # type: ignore[assignment]
     search._number, search._trace = 0, ()
     for step, model in ((0, 1.0), (PARTS - 1, 2.0), (PARTS, 3.0), (2 * PARTS, 4.0)):
         search._step = step

@@ -14,8 +14,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
-from skpref.cli.tasks.base import ABSOLUTE_ERROR, LOG_LOSS, SQUARED_ERROR, Rows
-from skpref.cli.tasks.features import Labelled, _features_share_scales, ordinal_task
+from skpref.cli.tasks.base import Rows, make_folds
+from skpref.cli.tasks.features import _features_share_scales
+from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
 from skpref.gp.default_kernels import linear, stationary
 from skpref.kernels import Linear
 
@@ -182,7 +183,7 @@ def test_levels_of_machines_may_be_words(
     asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "n_sweeps=10"]
     asked += ["--set", "burn_in=2", "--out", "m.skpref"]
     assert main(asked) == 2
-    assert "expected a number (or name all levels by --levels), got 'bad'" in capsys.readouterr().err
+    assert "expected a number (or name all levels, low to high, by --levels), got 'bad'" in capsys.readouterr().err
     assert main([*asked, "--levels", "bad,fair,good"]) == 0
     assert load(folder / "m.skpref").classes_.tolist() == ["bad", "fair", "good"]
     monkeypatch.setattr("sys.stdin", io.StringIO("good\nbad\nq\n"))
@@ -203,11 +204,15 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "words": (
         grades_text(words=WORDS),
         ("--group", "person"),
-        "the order of high, low, middle is not known; use --class-order",
+        "expected a number \\(or name all levels, low to high, by --class-order\\), got '",
     ),
-    "a word": (grades_text(words=WORDS), ("--group", "person", "--class-order", "low,high"), "'middle' is not in --cl"),
+    "a word": (
+        grades_text(words=WORDS),
+        ("--group", "person", "--class-order", "low,high"),
+        "'middle' is none of the levels low, high \\(--class-order\\)",
+    ),
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
-    "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label is missing"),
+    "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a number is missing"),
     "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
     "no weight": (
         "x,label,weight\n" + "1,1,0\n2,2,0\n",
@@ -244,18 +249,18 @@ class Constant:
 
 def test_losses_by_hand() -> None:
     X, weight = np.zeros((3, 1)), np.array([1.0, 1.0, 2.0])
-    assert ABSOLUTE_ERROR.loss(Constant(1), Rows(X, np.array([0, 1, 3]), weight)) == pytest.approx((1 + 0 + 2 * 2) / 4)
-    assert SQUARED_ERROR.loss(Constant(1), Rows(X, np.array([0.0, 1.0, 3.0]), weight)) == pytest.approx(
-        np.sqrt((1 + 0 + 2 * 4) / 4)
-    )
-    assert LOG_LOSS.loss(Constant(0.8), Rows(X, np.array([0, 1, 1]), weight)) == pytest.approx(
-        -(np.log(0.2) + 3 * np.log(0.8)) / 4
-    )
+    levels, numbers, classes = np.array([0, 1, 3]), np.array([0.0, 1.0, 3.0]), np.array([0, 1, 1])
+    for report, value, y, loss in (
+        (LevelReport(np.arange(4)), 1, levels, (1 + 0 + 2 * 2) / 4),
+        (Report(), 1, numbers, np.sqrt((1 + 0 + 2 * 4) / 4)),
+        (ChanceReport(), 0.8, classes, -(np.log(0.2) + 3 * np.log(0.8)) / 4),
+    ):
+        figures = report.figures(Constant(value), Rows(X, y, weight))
+        assert figures.values[report.metric] == pytest.approx(loss)
 
 
 def folds_of(rows: Rows) -> list[Any]:
-    data = Labelled(rows, ("x",), np.arange(rows.y.max() + 1), "here")
-    return ordinal_task(data).folds(rows, 4, 0)
+    return make_folds(rows, 4, 0, are_levels=True)
 
 
 def test_folds_of_levels_have_them_in_proportion() -> None:

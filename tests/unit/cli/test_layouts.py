@@ -332,7 +332,7 @@ def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) != predicted
     for groups, message in {
-        "category=coed": "unknown group 'coed' of 'category'; did you mean 'code'?",
+        "category=coed": "unknown group of 'category': 'coed'; did you mean 'code'?",
         "topic=code": "--groups wants category=GROUP; got 'topic=code'",
         "category=code,category=chat": "--groups wants category=GROUP, each once; got 'category=chat'",
         "code": "--groups wants category=GROUP; got 'code'",
@@ -393,14 +393,26 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "two answers": (
         ARENA,
         ("--winner", "winner", "--score", "turn"),
-        "one of --label, --winner, --score and --counts says who",
+        "--score says what a row holds; leave --winner out",
     ),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
-    "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "got --winner and --ranking"),
+    "two layouts": (
+        ARENA,
+        ("--ranking", "model_a,model_b", "--winner", "winner"),
+        "--ranking says what a row holds; leave --winner out",
+    ),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
     "no contest of items": (ARENA, ("--item", "turn"), "--item needs --contest COLUMN, which tells rankings"),
-    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "got --winner and --contest"),
-    "contest and offer": (ARENA, ("--contest", "turn", "--offered", "a,b"), "got --contest and --offered"),
+    "contest and winner": (
+        ARENA,
+        ("--contest", "turn", "--winner", "winner"),
+        "--contest says what a row holds; leave --winner out",
+    ),
+    "contest and offer": (
+        ARENA,
+        ("--contest", "turn", "--offered", "a,b"),
+        "--contest says what a row holds; leave --offered out",
+    ),
     "no rank": (
         "race,item,rank\n1,a,\n",
         ("--contest", "race"),
@@ -521,7 +533,7 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
     assert fit(text, "--item-ranks", ",".join(MODELS)).rank().id.tolist() == ranked
     assert fit(text, "--item-ranks", ",".join(MODELS), "--model", "crowd").user_ids_.size == 3
     assert main(["fit", "votes.csv", "--item-ranks", "gpt,user,llama", "--ranking", "a,b"]) == 2
-    assert "one of --ranking, --item-ranks, --item-ratings, --contest and --offered" in capsys.readouterr().err
+    assert "--ranking says what a row holds; leave --item-ranks out" in capsys.readouterr().err
     sets = [("gpt", "llama", "gemma", "a", "gemma"), ("claude", "gpt", "llama", "claude", "c")] * 4 + [(*"xyz", "", "")]
     options = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
     model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")

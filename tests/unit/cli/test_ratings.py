@@ -6,13 +6,16 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from skpref import GibbsIPM3F, GibbsM3F, load
 from skpref.cli import main
-from skpref.cli.tasks.ratings import RatingFigures, _medians
+from skpref.cli.tasks.base import Rows
+from skpref.cli.tasks.figures import score_levels
+from skpref.cli.tasks.ratings import _medians
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -136,16 +139,15 @@ def test_ratings_are_tracked_without_themselves(folder: Path, monkeypatch: pytes
 def test_ctrl_c_keeps_the_finished_trials(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scored = []
-    score = GibbsM3F.score
+    scored: list[int] = []
 
-    def interrupted(self: GibbsM3F, *arguments: object) -> float:
-        if len(scored) == 3:  # in the second trial: each is scored inside its fit and after it
+    def interrupted(*arguments: Any) -> Any:
+        scored.append(0)
+        if len(scored) == 4:  # in the second trial: each is scored inside its fit and after it
             raise KeyboardInterrupt
-        scored.append(score(self, *arguments))
-        return scored[-1]
+        return score_levels(*arguments)
 
-    monkeypatch.setattr(GibbsM3F, "score", interrupted)
+    monkeypatch.setattr("skpref.cli.tasks.figures.score_levels", interrupted)
     assert main(["tune", "stars.csv", *QUICK]) == 0
     out, _ = capsys.readouterr()
     assert "Search (stopped by the user): 1 trial in" in out
@@ -171,12 +173,16 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
     "rating missing": (GOOD + "u99,i1,\n", (), "line 314, column 'rating': a number is missing"),
     "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
-    "not a level": (GOOD + "u99,i1,6\n", ("--levels", "1,2,3,4,5"), "line 314, column 'rating': 6 is none of the lev"),
+    "not a level": (
+        GOOD + "u99,i1,6\n",
+        ("--levels", "1,2,3,4,5"),
+        "line 314, column 'rating': '6' is none of the lev",
+    ),
     "not a word": (GOOD, ("--levels", "a,b"), "line 2, column 'rating': '[1-5]' is none of the levels a, b"),
     "differently": (
         GOOD + OTHER + "\n",
         (),
-        r"line 314: user 'u0' rated item .* before \(on line 2\), and differently",
+        r"stars\.csv: duplicate ratings that differ: user 'u0' rated item .* 2 times: .*, or --duplicates mean or ",
     ),
     "negative weight": (
         "user,item,rating,weight\nu,i,1,-1\nu,j,2,1\n",
@@ -224,10 +230,11 @@ def test_a_rating_given_again_is_no_new_one(folder: Path, capsys: pytest.Capture
 
 # ---------------------------------------------------------------------------------------------------------------- parts
 def test_figures_by_hand() -> None:
-    figures = RatingFigures(np.array([0, 4, 2]), np.array([0, 2, 3]), np.array([1.0, 1.0, 2.0]), 5)
-    assert figures.mae == pytest.approx((0 + 2 + 2 * 1) / 4)
-    assert figures.nmae == pytest.approx(1.0 / 1.6)  # 1.6 levels apart are two of five drawn at random
-    assert figures.accuracy == pytest.approx(0.25)
+    rows = Rows(np.zeros((3, 2)), np.array([0, 4, 2]), np.array([1.0, 1.0, 2.0]))
+    figures = score_levels(rows, np.array([0, 2, 3]), 5).values
+    assert figures["mae"] == pytest.approx((0 + 2 + 2 * 1) / 4)
+    assert figures["nmae"] == pytest.approx(1.0 / 1.6)  # 1.6 levels apart are two of five drawn at random
+    assert figures["accuracy"] == pytest.approx(0.25)
 
 
 def test_medians_of_owners() -> None:

@@ -105,10 +105,10 @@ def replaced(old: str, new: str) -> str:
         (replaced("trials = 2", "trials = 0"), r"\[search\] trials: 0 is less than 1"),
         (replaced("trials = 2", "trials = true"), r"\[search\] trials: 'True' is not a whole number"),
         (replaced("trials = 2", "trials = [2]"), r"\[search\] trials must be one value; got \[2\]"),
-        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout: -1 is not a positive number"),
-        (replaced("0.25", "1.5"), r"\[search\] holdout: 1.5 is not between 0.05 and 0.5"),
+        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout: -1 is less than 0"),
+        (replaced("0.25", "1.5"), r"\[search\] holdout: 1.5 is more than 0.5"),
         (replaced("0.25", "'one'"), r"\[search\] holdout one is for ratings"),
-        (replaced("trials = 2", "timeout = inf"), r"\[search\] timeout: inf is not a positive number"),
+        (replaced("trials = 2", "timeout = inf"), r"\[search\] timeout: inf is more than 1.79"),
         (replaced("trials = 2", "storage = ''"), r"\[search\] storage: is empty"),
         (
             replaced("trials = 2", "storage = 'postgresql://me:word@host/name'"),

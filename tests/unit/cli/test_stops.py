@@ -60,7 +60,7 @@ for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
             code = main(command)
     print(json.dumps([name, code, out.getvalue(), err.getvalue()]), flush=True)
 """
-LOSS = "skpref.cli.tasks.base.cross_entropy"  # of a fold
+LOSS = "skpref.cli.tasks.figures.cross_entropy"  # of a fold
 AFTER = "skpref.cli.progress:Bar.trial"  # a trial ended
 REFIT = "skpref.cli.job:Job._evaluate"
 FINAL = "skpref.cli.tasks.base:Task.final"
@@ -164,7 +164,7 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
     monkeypatch.chdir(tmp_path)
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
     (tmp_path / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
-    monkeypatch.setattr("skpref.cli.tasks.base.cross_entropy", swallows)
+    monkeypatch.setattr("skpref.cli.tasks.figures.cross_entropy", swallows)
     monkeypatch.setattr("skpref.cli.tasks.comparisons.plots", lambda *_: {})
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -43,10 +43,10 @@ def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[s
     long = [(row[0], name, y) for row in GRID for name, y in zip(NAMES.split(",")[3:], row[3:], strict=True)
             if y not in {"", "NA"}]  # fmt: skip
     assert triples("--user", "person", *ITEMS) == long
-    err = capsys.readouterr().err
-    assert (
-        "4 columns are items: Q3_tea, Q3_milk, Q3_cola, Q3_water; users from 'person'; 3 of 60 cells have no rating"
-        in err
+    assert "survey.csv: 3 of 60 cells have no rating" in capsys.readouterr().err
+    grid = labels.read(parse(["fit", "survey.csv", "--model", "fm", *ITEMS]))
+    assert grid.reading == (
+        "user = person, items = Q3_tea, Q3_milk, Q3_cola, Q3_water, weights = none, not used: age, sex"
     )
     assert triples(*ITEMS) == long  # `person` is a usual name
     assert triples("--item-ratings", "Q3_tea,Q3_m*") == [row for row in long if row[1] in {"Q3_tea", "Q3_milk"}]
@@ -54,18 +54,18 @@ def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[s
     tasks = [ratings.read(parse(["fit", *words, "--model", "m3f"]))
              for words in (["survey.csv", *ITEMS], ["long.csv", "--user", "person"])]  # fmt: skip
     assert tasks[0].facts["data.sha256"] == tasks[1].facts["data.sha256"]
-    assert tasks[0].columns == {"user": "person", "item": "item"}
+    assert tasks[0].columns == {"user": "person"}
 
 
-def test_people_without_ids_are_numbered_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_without_ids_are_numbered_by_rows() -> None:
     grid = [row[3:] for row in GRID]
     grid[1] = ("NA", "", "", "")
     write("tea,milk,cola,water", grid)
     rows = triples("--item-ratings", "*")
     assert [user for user, item, _ in rows if item == "cola"][:2] == ["3", "4"]
-    err = capsys.readouterr().err
-    assert "users are numbered by rows" in err
-    assert "1 row has no rating and is left out" in err
+    task = labels.read(parse(["fit", "survey.csv", "--model", "fm", "--item-ratings", "*"]))
+    assert task.reading.startswith("user = number of the row, items = tea, ")
+    assert task.reading.endswith("; 1 row left out: 1 without a rating")
 
 
 def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
@@ -75,7 +75,7 @@ def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
     assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
     assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
     assert task.rows.y.tolist() == [1, 0, 1, 1, 0]
-    assert task.columns == {"user": "item", "item": "item_"}
+    assert task.columns == {"user": "item"}
 
 
 def test_a_model_of_a_grid_ranks_predicts_and_asks(
@@ -119,18 +119,18 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "words": (
         [row[1:] for row in GRID],
         ("--model", "m3f", "--columns", "age,sex,a,b,c,d", "--item-ratings", "s*,a,b", "--levels", "1,2,3,4,5"),
-        "line 1, column 'sex': expected a number (one of the levels 1, 2, 3, 4, 5), got 'f'; --item-ratings takes this",
+        "line 1, column 'sex': expected a number (one of the levels 1, 2, 3, 4, 5), got 'f'",
     ),
     "a word": (changed(2, 4, "great"), (*ORDINAL, *ITEMS), "survey.csv, line 4, column 'Q3_milk': expected a number"),
     "no level": (
         changed(2, 4, 7),
         (*ORDINAL, *ITEMS, "--levels", "1,2,3,4,5"),
-        "line 4, column 'Q3_milk': 7 is none of the levels 1, 2, 3, 4, 5; --item-ratings takes this column for an item",
+        "line 4, column 'Q3_milk': '7' is none of the levels 1, 2, 3, 4, 5",
     ),
     "a code": (
         changed(2, 4, 99),
         ("--model", "ipm3f", *ITEMS),
-        "line 4, column 'Q3_milk': 99 is far from other ratings, 1 to 5 (1 such cells); if it stands for no answer",
+        "line 4, column 'Q3_milk': 99 is far from the other ratings, 1 to 5 (1 such cells); if it stands for no answer",
     ),
     "not binary": (GRID, ("--model", "fm-classifier", *ITEMS), "line 2, column 'Q3_tea': 5 is outside the range 0 to"),
     "typo": (GRID, (*ORDINAL, "--item-ratings", "Q3_tea,Q3_milc"), "no column 'Q3_milc'; did you mean 'Q3_milk'?"),
@@ -151,7 +151,7 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "other model": (GRID, ("--model", "ordinal", *ITEMS), "--item-ratings is for --model gppl, crowd, m3f"),
     "empty": ([(*row[:3], "", "", "", "") for row in GRID], (*ORDINAL, *ITEMS), "no rating is in the columns of --it"),
     "crowd": (changed(2, 4, "?"), ("--model", "crowd", "--user", "person", *ITEMS), "line 4, column 'Q3_milk': expect"),
-    "two layouts": (GRID, (*ITEMS, "--label", "age"), "says what a row holds; got --label and --item-ratings"),
+    "two layouts": (GRID, (*ITEMS, "--label", "age"), "--item-ratings says what a row holds; leave --label out"),
 }
 
 
@@ -170,7 +170,7 @@ def test_bad_grids_are_refused_by_column(case: str, capsys: pytest.CaptureFixtur
 def test_numbers_of_any_size_are_ratings_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     write(NAMES, changed(2, 4, 99))
     assert ("cleo", "Q3_milk", 99.0) in triples(*ITEMS)
-    assert "note: survey.csv, line 4, column 'Q3_milk': 99 is far from other ratings" in capsys.readouterr().err
+    assert "note: survey.csv, line 4, column 'Q3_milk': 99 is far from the other ratings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("code", "noted"), [(9, True), (-1, True), (6, False)])

@@ -39,16 +39,16 @@ def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, li
     task = read(parse(["tune", "league.csv", "--model", model]))
     fitted = task.estimator.set_params(likelihood=likelihood, order_effect=False).fit(task.rows.X, task.rows.y)
     p = fitted.predict_proba(task.rows.X)[:, 1]
-    figures = task.report.figures(fitted, task.rows)
+    figures = task.report.figures(fitted, task.rows).values
     if likelihood == "logit":
-        assert figures.answers is None
+        assert "answers_log_loss" not in figures
     else:
         answers = fitted.predict_proba(task.rows.X, ties=True)
-        assert figures.answers == pytest.approx(answers_log_loss(task.rows.y, answers))
+        assert figures["answers_log_loss"] == pytest.approx(answers_log_loss(task.rows.y, answers))
         conditional, p = p, answers[:, 0] + answers[:, 1] / 2
         assert cross_entropy(task.rows.y, p) < cross_entropy(task.rows.y, conditional) - 0.001
-    assert task.metric.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
-    assert figures.log_loss == task.metric.loss(fitted, task.rows)
+    assert task.loss(fitted, task.rows) == pytest.approx(cross_entropy(task.rows.y, p))
+    assert figures["log_loss"] == task.loss(fitted, task.rows)
 
 
 @pytest.mark.parametrize("likelihood", ["logit-ties", "logit"])

@@ -20,14 +20,15 @@ import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref._text import nearest
 from skpref.cli import main
-from skpref.cli.files import counted, read_ids, read_sheet, read_table
+from skpref.cli.files import counted, read_sheet
+from skpref.cli.ids import read_table
 from skpref.cli.job import Job, Tracking
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
-from skpref.cli.tasks import base
+from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read, read_comparisons, read_travellers
+from skpref.cli.tasks.comparisons import Comparisons, make_task, read, read_comparisons, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -83,7 +84,7 @@ def test_tune_with_features_then_rank(folder: Path, capsys: pytest.CaptureFixtur
         r"Hold-out \(12 comparisons, 48 to learn from\)",
         r"tuned +[01]\.\d{3} +\d\.\d{4} +0\.\d{3}",
         r"coin flip +[01]\.\d{3} +0\.6931",
-        r"predicted +observed +comparisons",
+        r"predicted +observed +rows",
         r"Ranking, top 10 of 12",
         r"1  i1[01] +\+\d\.\d{3} ± \d\.\d{3}",
         r"skpref rank out.model.skpref ITEMS.csv",
@@ -133,7 +134,7 @@ def test_winners_without_features_by_person(folder: Path, capsys: pytest.Capture
     assert out.index("i11") < out.index("i3 ")
     write(folder / "two.csv", "id\ni3\nother\n")
     assert main(["rank", "skpref-out/model.skpref", "two.csv"]) == 2
-    assert "unknown item 'other'" in capsys.readouterr().err
+    assert "the model knows no item 'other'" in capsys.readouterr().err
 
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,16 +176,16 @@ def test_the_demo_leaves_out_what_gives_the_answer_away() -> None:
 def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scored: list[float] = []
-    cross_entropy = base.cross_entropy
+    scored: list[int] = []
+    cross_entropy = scores.cross_entropy
 
     def interrupted(*arguments: Any) -> float:
-        if len(scored) == 5:  # the first fold of the third trial
+        scored.append(0)
+        if len(scored) == 6:  # the first fold of the third trial
             raise KeyboardInterrupt
-        scored.append(cross_entropy(*arguments))
-        return scored[-1]
+        return cross_entropy(*arguments)
 
-    monkeypatch.setattr(base, "cross_entropy", interrupted)
+    monkeypatch.setattr(scores, "cross_entropy", interrupted)
     arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow", "--seed", "2"]
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
@@ -199,7 +200,7 @@ def test_ctrl_c_before_a_result(
     def interrupted(*_: Any) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "cross_entropy", interrupted)
+    monkeypatch.setattr(scores, "cross_entropy", interrupted)
     assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
     assert "skpref: stopped before the first trial" in capsys.readouterr().err
 
@@ -211,7 +212,7 @@ def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.Monke
         signal.raise_signal(signal.SIGTERM)
         return 0.0
 
-    monkeypatch.setattr(base, "cross_entropy", terminated)
+    monkeypatch.setattr(scores, "cross_entropy", terminated)
     monkeypatch.setattr(Tracking, "end", lambda _, status: ended.append(status))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
@@ -481,7 +482,7 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     frame.loc[2, "size"] = np.nan
     frame.to_parquet(folder / "items.parquet")
     with pytest.raises(DataError, match=r"items\.parquet, row 3, column 'size': a number is missing"):
-        read_table(read_sheet(folder / "items.parquet"), "id", "", "item")
+        read_table(read_sheet(folder / "items.parquet"), "id", "item")
     (folder / "broken.parquet").write_bytes(b"PAR1 and nothing more")
     with pytest.raises(DataError, match=r"broken\.parquet: cannot be read as Parquet"):
         read_sheet(folder / "broken.parquet")
@@ -491,7 +492,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     pd.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
-    assert read_ids(read_sheet(tmp_path / "a.parquet"), "id").tolist() == ["1", "2"]
+    assert read_sheet(tmp_path / "a.parquet").ids("id").tolist() == ["1", "2"]
 
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,13 +532,14 @@ def test_a_split_is_stratified_where_that_makes_sense(y: np.ndarray) -> None:
 
 
 def test_the_coin_flip() -> None:
-    figures = PairFigures.of(Rows(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
-    assert figures.metrics("x.") == {"x.accuracy": 0.5, "x.log_loss": pytest.approx(np.log(2)), "x.ece": 0.0}
+    rows = Rows(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4))
+    figures = scores.score_chances(rows, np.full(4, 0.5))
+    assert figures.values == {"accuracy": 0.5, "log_loss": pytest.approx(np.log(2)), "ece": 0.0}
 
 
 def test_accuracy_of_ties_is_undefined_and_no_error() -> None:
-    figures = PairFigures.of(Rows(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
-    assert np.isnan(figures.accuracy)
+    figures = scores.score_chances(Rows(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
+    assert np.isnan(figures.values["accuracy"])
 
 
 def test_one_has_no_plural() -> None:
@@ -555,7 +557,7 @@ def test_share_of_left_wins_is_a_baseline_where_sides_mean_something(
     assert holdout["share of left wins"]["log_loss"] == pytest.approx(-0.8 * np.log(0.8) - 0.2 * np.log(0.2), abs=0.01)
     task = read(parse(["tune", "home.csv"]))
     sure = replace(task.rows, y=np.ones(100))
-    assert np.isfinite(task.report.baselines(sure, task.rows)["share of left wins"].log_loss)
+    assert np.isfinite(task.report.baselines(sure, task.rows)["share of left wins"].values["log_loss"])
     write(folder / "home.csv", comparisons_text(40, "winner,loser"))
     task = read(parse(["tune", "home.csv"]))
     assert list(task.report.baselines(task.rows, task.rows)) == ["coin flip"]
@@ -571,7 +573,7 @@ def test_tables_stay_narrow() -> None:
 
 def test_comparisons_count_their_items() -> None:
     rows = Rows(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
-    facts = Comparisons(rows, None, "here").describe()
+    facts = make_task(Comparisons(rows, None, "here")).facts
     assert facts["data.n_items"] == 3
     assert facts["data.n_features"] == facts["data.n_groups"] == 0
     assert len(facts["data.sha256"]) == 64

@@ -1,0 +1,90 @@
+"""Ids in files and options, as models and tables of items or users have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref._text import nearest
+from skpref.data import Table
+from skpref.data.columns import as_text
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from skpref.data.columns import Columns
+
+
+def by_text(ids: NDArray[Any]) -> dict[str, Any]:
+    """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
+    return {text(own): own for text in (str, as_text) for own in ids.tolist()}
+
+
+def known_id(text: str, ids: NDArray[Any], what: str, more: str = "") -> Any:
+    """Return the id with this text; refuse a text that no id has, with `what` in front and `more` behind."""
+    texts = by_text(ids)
+    if text not in texts:
+        raise DataError(f"{what} {text[:80]!r}{nearest(text, list(texts)) or ('.' if more else '')}{more}")
+    return texts[text]
+
+
+def unknown_id(
+    sheet: Columns,
+    cells: NDArray[Any],
+    known: Iterable[str],
+    noun: str,
+    column: str | None = None,
+    rows: Any = None,
+    where: str = "",
+) -> DataError | None:
+    """Return the error of the first id that the model, or `where`, does not know; `rows` are the rows of the ids."""
+    texts = dict.fromkeys(known)
+    unknown = [place for place, cell in enumerate(cells.tolist()) if cell not in texts]
+    if not unknown:
+        return None
+    cell, row = cells[unknown[0]], unknown[0] if rows is None else int(rows[unknown[0]])
+    more = f" ({len(unknown)} such cells)" if len(unknown) > 1 else ""
+    what = (
+        f"{'unknown' if where else 'the model knows no'} {noun} {cell[:80]!r}{where}{nearest(cell, list(texts))}{more}"
+    )
+    return sheet.fault(what, row, column)
+
+
+def read_ids(sheet: Columns, name: str, ids: NDArray[Any], noun: str = "item", *, strict: bool = False) -> NDArray[Any]:
+    """Return a column of ids as the model has them, shape (n,); unseen ones are refused, or predicted with a note."""
+    cells, texts = sheet.ids(name, noun), by_text(ids)
+    problem = unknown_id(sheet, cells, texts, noun, name)
+    if problem is not None and strict:
+        raise problem
+    if problem is not None:
+        sheet.notes.append(f"{problem}; the prediction is that for an unseen {noun}")
+    own = np.empty(cells.size, dtype=object)
+    own[:] = [texts.get(cell, cell) for cell in cells.tolist()]
+    return own
+
+
+def refuse_repeated(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+    """Refuse an id that occurs twice."""
+    first: dict[str, int] = {}
+    for row, name in enumerate(ids.tolist()):
+        if first.setdefault(name, row) != row:
+            line = f"{sheet.unit} {sheet.lines[first[name]]}"
+            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
+
+
+def read_table(
+    sheet: Columns, column: str, noun: str, names: tuple[str, ...] | None = None, purpose: str = ""
+) -> Table:
+    """Return ids and features of a file of items or users."""
+    usual = f"A file of items has the column {column} (or another one, named by --id) and numeric features"
+    sheet.require((column, *(names or ())), purpose or usual)
+    wanted = names or tuple(name for name in sheet.names if name != column)
+    if not wanted:
+        raise sheet.fault(f"there are no features, only {column!r}; without features, leave --{noun}s out")
+    ids = sheet.ids(column, noun)
+    refuse_repeated(sheet, ids, column, noun)
+    return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
