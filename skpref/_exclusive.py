@@ -1,4 +1,4 @@
-"""One fit of an object at a time: a second thread that fits the same object is refused."""
+"""One fit of an object at a time: a second thread is refused, and Ctrl-C is KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _FITTING: dict[int, int] = {}
 
 @contextmanager
 def one_fit_at_a_time(estimator: object) -> Iterator[None]:
-    """Raise RuntimeError while another thread fits the estimator; fits of the same thread may be nested."""
+    """Raise RuntimeError while another thread fits the estimator; fits of the same thread may be nested.
+
+    An interrupt that arrives while numba makes the results of a compiled function leaves it as SystemError, which
+    searches take for a failed fit.
+    """
     this = threading.get_ident()
     nested = _FITTING.get(id(estimator)) == this
     if _FITTING.setdefault(id(estimator), this) != this:  # one atomic step
@@ -25,6 +29,17 @@ def one_fit_at_a_time(estimator: object) -> Iterator[None]:
         )
     try:
         yield
+    except SystemError as error:
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         if not nested:
             del _FITTING[id(estimator)]
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error or one of its causes is KeyboardInterrupt."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

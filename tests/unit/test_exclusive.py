@@ -50,3 +50,12 @@ def test_the_mark_goes_with_a_failure() -> None:
     with pytest.raises(KeyboardInterrupt), one_fit_at_a_time(model):
         raise KeyboardInterrupt
     assert not _FITTING
+
+
+def test_an_interrupt_inside_compiled_code_is_one() -> None:
+    failure = SystemError("CPUDispatcher(<function>) returned a result with an exception set")
+    with pytest.raises(SystemError), one_fit_at_a_time(object()):
+        raise failure
+    failure.__cause__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), one_fit_at_a_time(object()):
+        raise failure

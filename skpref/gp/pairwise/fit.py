@@ -223,15 +223,15 @@ def start_kernel(X: Features, kernel: Kernel | str | None, config: PairConfig, r
     if isinstance(kernel, Kernel):
         return clone(kernel)
     cls, nu = NAMED_KERNELS[kernel or _DEFAULT_KERNEL]
-    medians, wide = kernels.median_length_scales(X, rng), _width(cls, X.shape[1])
+    medians, wide = kernels.median_length_scales(X, rng), np.sqrt(_square_width(cls, X.shape[1]))
     factor = wide if config.length_scale_factor in {None, "auto"} else float(config.length_scale_factor)
     low, high = _FACTOR_BOUNDS
     return cls(factor * medians, np.column_stack([low * medians, high * wide * medians]), nu=nu)
 
 
-def _width(cls: type[Kernel], d: int) -> float:
-    """Return the usual length-scale in medians: a product of many features must be wide, or nothing is alike."""
-    return float(np.sqrt(d)) if issubclass(cls, kernels.ProductMatern) else 1.0
+def _square_width(cls: type[Kernel], d: int) -> float:
+    """Return the square of the usual length-scale in medians: a product of many features is wide, or nothing is alike."""
+    return float(d) if issubclass(cls, kernels.ProductMatern) else 1.0
 
 
 def pair_model(
@@ -273,7 +273,9 @@ def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
     """Maximise the posterior density over one factor on all length-scales, then over each of them."""
     d, bounds = kernel.theta.size, kernel.bounds
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
-    priors = length_scale_priors(bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + np.log(_width(type(kernel), d)), d)
+    priors = length_scale_priors(
+        bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(_square_width(type(kernel), d)), d
+    )
 
     def density(theta: Array) -> tuple[float, Array]:
         if sum(small.passes) >= _SEARCH_PASSES:

@@ -1,0 +1,77 @@
+"""Ctrl-C at any moment of a fit is KeyboardInterrupt, and searches stop."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+from skpref import CrowdGPPL, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, SVGPRegressor, VariationalFM
+from skpref.datasets import make_crowd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Fits of a second that are interrupted eight times each.
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")]
+RNG = np.random.default_rng(0)
+CROWD = make_crowd(random_state=0)
+PAIRS = RNG.permuted(np.tile(np.arange(40), (20_000, 1)), axis=1)[:, :2]
+X = RNG.normal(size=(600, 4))
+RATINGS = np.column_stack([RNG.integers(0, 60, 2_000), RNG.integers(0, 40, 2_000)])
+FITS: dict[str, tuple[Any, Any, Any]] = {
+    "crowd": (CrowdGPPL(random_state=0), CROWD.comparisons[:600], CROWD.y[:600]),
+    "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, None),
+    "levels": (GPOrdinalRegressor(), X[:200], np.digitize(X[:200, 0], [-0.5, 0.5])),
+    "rows": (SVGPRegressor(n_inducing=50, random_state=0), X, X[:, 0] ** 2),
+    "ratings": (
+        GibbsM3F(n_sweeps=20, burn_in=5, duplicates="last", random_state=0),
+        RATINGS,
+        RNG.integers(1, 6, 2_000),
+    ),
+    "machine": (VariationalFM(n_epochs=50, tol=0.0, random_state=0), X, X[:, 0] * X[:, 1]),
+}
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Raise KeyboardInterrupt, as Ctrl-C does, once some time has passed."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+@pytest.mark.parametrize("name", FITS)
+def test_an_interrupt_at_any_moment_is_one(name: str) -> None:
+    model, rows, y = FITS[name]
+    model.fit(rows, y)
+    began = time.perf_counter()
+    model.fit(rows, y)
+    whole = time.perf_counter() - began
+    n_interrupted = 0
+    for share in np.linspace(0.02, 0.9, 8):
+        try:
+            with interrupted_after(share * whole):
+                model.fit(rows, y)
+        except KeyboardInterrupt:
+            n_interrupted += 1
+    assert n_interrupted >= 4  # the others had ended
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_a_search_stops() -> None:
+    model, rows, y = FITS["crowd"]
+    search = GridSearchCV(model, {"tol": [1e-2, 1e-3, 1e-4]}, cv=2)
+    for seconds in (0.2, 0.5, 0.9):
+        with pytest.raises(KeyboardInterrupt), interrupted_after(seconds):
+            search.fit(rows, y)
