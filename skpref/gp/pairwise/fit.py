@@ -230,7 +230,7 @@ def start_kernel(X: Features, kernel: Kernel | str | None, config: PairConfig, r
 
 
 def _square_width(cls: type[Kernel], d: int) -> float:
-    """Return the square of the usual length-scale in medians: a product of many features is wide, or nothing is alike."""
+    """Return the square of the usual length-scale in medians: wide for a product, of which many factors are small."""
     return float(d) if issubclass(cls, kernels.ProductMatern) else 1.0
 
 
