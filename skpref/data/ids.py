@@ -364,7 +364,7 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
             f"{layout.advice}"
         )
     if (frame := as_frame(X)) is not None:
-        _check_shape(frame.shape, name, layout)
+        _check_shape(frame.shape, name, layout, columns=frame.columns)
         return [column.to_native() for column in frame.iter_columns()]
     if isinstance(X, list | tuple) and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, X))):
         widths = list(map(len, X)) or [len(layout.roles)]
@@ -376,7 +376,9 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
     return [rows[:, column] for column in range(rows.shape[1])]
 
 
-def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str = "") -> None:
+def _check_shape(
+    shape: tuple[int, ...], name: str, layout: _Layout, where: str = "", columns: Sequence[str] = ()
+) -> None:
     wanted = f"{layout.shape}: {', '.join(layout.roles)}"
     if len(shape) < 2:
         got = f"{len(shape)}D" if shape else "scalar"
@@ -394,7 +396,11 @@ def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str 
             f"at least 1 {layout.entry} is required"
         )
     if shape[1] != len(layout.roles):
-        raise DataError(f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {wanted}")
+        advice = ""
+        if len(columns) > len(layout.roles):
+            listed, named = ", ".join(map(str, columns[:10])), ", ".join(f"{role}=" for role in layout.roles)
+            advice = f"; of its columns ({listed}), pass those of the ids alone, or name them by {named}"
+        raise DataError(f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {wanted}{advice}")
 
 
 # --------------------------------------------------------------------------

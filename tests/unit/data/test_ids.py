@@ -435,6 +435,13 @@ def test_row_28_triple_shape(X, shape):
         read_triples(X)
 
 
+def test_a_table_with_more_columns_is_told_how_to_name_them():
+    pandas = pytest.importorskip("pandas")
+    battles = pandas.DataFrame({"model_a": ["x"], "model_b": ["y"], "winner": ["x"]})
+    with pytest.raises(DataError, match=r"of its columns \(model_a, model_b, winner\), pass .* by left=, right=$"):
+        read_pairs(battles)
+
+
 @pytest.mark.parametrize("X", [np.empty((0, 3)), []])
 def test_rows_3_and_30_no_triples(X):
     with pytest.raises(DataError, match=r"Found array with 0 sample\(s\).*at least 1 comparison is required"):
