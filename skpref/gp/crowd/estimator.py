@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
 
 
@@ -154,6 +155,8 @@ class CrowdGPPL(ShardedCrowd):
         Shape of the Gamma prior of the inverse variances of t, of the offsets and of the position biases.
     rate_s0 : float, default=2.0
         Rate of that prior.
+    scale_prior : Fixed or None, default=None
+        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
     shape_sd0 : float, default=2.0
         Shape of the Gamma prior of the inverse variance s_d of each item factor. This and the next three are for the
         factorised posterior only. With the default mean of 10, factors that the data do not support shrink to a
@@ -328,6 +331,7 @@ class CrowdGPPL(ShardedCrowd):
         forgetting_rate: float = 0.9,
         shape_s0: float = 2.0,
         rate_s0: float = 2.0,
+        scale_prior: Fixed | None = None,
         shape_sd0: float = 2.0,
         rate_sd0: float = 0.2,
         shape_sw0: float = 2.0,
@@ -371,6 +375,7 @@ class CrowdGPPL(ShardedCrowd):
         self.forgetting_rate = forgetting_rate
         self.shape_s0 = shape_s0
         self.rate_s0 = rate_s0
+        self.scale_prior = scale_prior
         self.shape_sd0 = shape_sd0
         self.rate_sd0 = rate_sd0
         self.shape_sw0 = shape_sw0

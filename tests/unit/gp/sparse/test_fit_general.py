@@ -19,7 +19,7 @@ from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import Fixed
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, Poisson, StudentT
 
@@ -128,7 +128,7 @@ def test_rows_made_on_demand_are_the_same_term():
     ):
         assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
     results = [
-        svi.fit(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}), svi.Schedule(), np.random.default_rng(0))
+        svi.fit(problem, svi.initial_state(problem, {"f": Fixed(1.0)}), svi.Schedule(), np.random.default_rng(0))
         for problem in (svi.Problem({"f": term}, Poisson(2.0), COUNTS, w) for term in (on_demand, rows))
     ]
     assert_allclose(results[0].bounds, results[1].bounds, rtol=1e-9)
@@ -146,7 +146,7 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
     def fitted(theta, points):
         basis = InducingBasis.at(kernel.clone_with_theta(theta), points)
         problem = svi.Problem({"f": row_term(basis, few, "f")}, likelihood, y[:40], weight, learns=False)
-        start = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        start = svi.initial_state(problem, {"f": Fixed(1.0)})
         result = svi.fit(problem, start, svi.Schedule(500, 1e-13), np.random.default_rng(0))
         return basis, problem, result
 
@@ -318,7 +318,7 @@ def test_an_inference_starts_at_the_better_of_two_states(y):
         basis = InducingBasis.at(kernel, X[:12])
         problem = svi.Problem({"f": row_term(basis, X, "f")}, PairwiseProbit(), data.y, data.weight)
         start, before = optimal_bound._start(problem), optimal_bound.state
-        prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        prior = svi.initial_state(problem, {"f": Fixed(1.0)})
         best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
         first = svi.evaluate(problem, start).bound
         assert first >= svi.evaluate(problem, prior if before is None else before).bound
