@@ -325,15 +325,14 @@ def _infer(
     if inference == "auto":
         inference = "vb" if rows_fit else "svi"
     inference = "svi" if adam else inference
-    in_batches = inference == "svi"
+    # One batch of all rows is full-data inference.
+    in_batches = adam or (inference == "svi" and (config.schedule.batch_size or data.n) < data.n)
     term = row_term(basis, data.X, "f") if rows_fit and not in_batches else InducingTerm(basis, data.X)
     learns = config.sparse.optimizer is not None
     problem = data.problem(term, likelihood, learns=learns)
     state = _initial_state(problem) if state is None else svi.State(state.blocks, state.scales)
     full_passes = replace(config.schedule, batch_size=None)
     schedule = config.schedule if in_batches else full_passes
-    if schedule.batch_size is not None:
-        schedule = replace(schedule, batch_size=min(schedule.batch_size, max(1, data.n - 1)))
     if adam:
         tuner = _AdamTuner(data, basis, config)
         tuned = svi.fit(problem, state, tuner.schedule(schedule), rng)

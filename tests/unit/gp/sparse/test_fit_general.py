@@ -30,6 +30,7 @@ Y = F + 0.2 * RNG.standard_normal(200)
 COUNTS = RNG.poisson(20.0 * np.exp(F)).astype(float)
 KERNEL = ConstantKernel(1.0) * RBF([1.2, 50.0])
 SIDE = np.where(F + 0.2 * RNG.standard_normal(200) > 0.0, "up", "down")
+W = np.where(X[:, 1] > 0.0, 1.0, 0.5)
 THIRDS = np.digitize(X[:, 0], [-1.0, 1.0])
 
 
@@ -63,6 +64,29 @@ def test_mini_batches_come_near_it():
     steps = regressor(inference="svi", batch_size=40, tol=1e-4, **options).fit(X, Y)
     assert np.max(np.abs(steps.predict(X) - collapsed.predict(X))) < 0.1
     assert steps.n_iter_ == len(steps.lower_bounds_) > 1
+
+
+@pytest.mark.parametrize("batch_size", [200, 1000])
+@pytest.mark.parametrize(
+    ("model", "target", "options"),
+    [
+        (regressor, Y, {"noise": 0.2}),
+        (regressor, COUNTS, {"likelihood": "poisson"}),
+        (regressor, Y, {"likelihood": "student-t"}),
+        (classifier, SIDE, {}),
+    ],
+)
+def test_one_batch_of_all_rows_is_full_data_inference(model, target, options, batch_size):
+    options |= {"optimizer": None, "tol": 1e-6}
+    passes, batch = (
+        model(inference=name, batch_size=batch_size, **options).fit(X, target, W) for name in ("vb", "svi")
+    )
+    assert (passes.inference_, batch.inference_) == ("vb", "svi")
+    assert passes.lower_bounds_ == batch.lower_bounds_
+    predictions = [
+        m.predict_proba(X) if model is classifier else m.predict(X, return_std=True) for m in (passes, batch)
+    ]
+    assert np.array_equal(*predictions)
 
 
 def test_adam_learns_kernel_noise_and_points():
