@@ -123,7 +123,9 @@ class CrowdGPPL(ShardedCrowd):
 
         - "ep": expectation propagation in a hierarchy. Users are integrated out one by one, and the covariance of their
           tastes over the items is learnt, with a regularisation chosen on held-out comparisons.
-        - "laplace": the same with Laplace's approximation.
+        - "laplace": the same with Laplace's approximation, for comparison. It is not faster, and its intervals are too
+          narrow where users gave few answers: in simulations without features, 90 % intervals held 58 to 86 % of the
+          true utilities of the consensus and 51 to 81 % of the personal ones, those of "ep" 86 to 94 % and 81 to 90 %.
         - "vb": the factorised posterior of [SG20], by variational Bayes with full passes, each of which raises the
           bound. It drops tastes that few answers support.
         - "svi": the same with mini-batches. If users have no features, a batch has all comparisons of its users.

@@ -77,7 +77,7 @@ def test_mini_batches_come_near_it():
     ],
 )
 def test_one_batch_of_all_rows_is_full_data_inference(model, target, options, batch_size):
-    options |= {"optimizer": None, "tol": 1e-6}
+    options = options | {"optimizer": None, "tol": 1e-6}
     passes, batch = (
         model(inference=name, batch_size=batch_size, **options).fit(X, target, W) for name in ("vb", "svi")
     )
