@@ -341,14 +341,14 @@ def our_step(split: Split, n_inducing: int) -> float:
     from skpref.inference import svi
     from skpref.inference.basis import InducingBasis
     from skpref.inference.gaussian import Epoch
-    from skpref.inference.scale import FixedScale
+    from skpref.inference.scale import Fixed
     from skpref.inference.terms.inducing import InducingTerm
     from skpref.likelihoods import Gaussian
 
     d = split.X.shape[1]
     basis = InducingBasis.at(ConstantKernel(1.0) * RBF(np.full(d, d**0.5)), split.X[:n_inducing])
     problem = svi.Problem({"f": InducingTerm(basis, split.X)}, Gaussian(10.0), split.y, np.ones(len(split.y)))
-    state, index = svi.initial_state(problem, {"f": FixedScale(1.0)}), np.arange(BATCH)
+    state, index = svi.initial_state(problem, {"f": Fixed(1.0)}), np.arange(BATCH)
 
     epoch = Epoch(problem)
 

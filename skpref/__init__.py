@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
+    from skpref.inference.scale import Fixed
     from skpref.persistence import load, save
 
 __all__ = [
     "BayesianGPLVM",
     "CrowdGPPL",
+    "Fixed",
     "GPOrdinalRegressor",
     "GPPLClassifier",
     "GPPLRegressor",
@@ -49,6 +51,7 @@ __all__ = [
 _HOMES = {
     "BayesianGPLVM": "skpref.gp.latent",
     "CrowdGPPL": "skpref.gp.crowd",
+    "Fixed": "skpref.inference.scale",
     "GPOrdinalRegressor": "skpref.gp.ordinal",
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",

@@ -118,7 +118,7 @@ _RECORDS = _named(
         "skpref.inference.collapsed": "Moments",
         "skpref.inference.gibbs": "Chain",
         "skpref.inference.problem": "State",
-        "skpref.inference.scale": "FixedScale GammaScale",
+        "skpref.inference.scale": "Fixed GammaScale",
         "skpref.inference.terms.base": "Segment",
         "skpref.likelihoods.counts": "NegativeBinomial Poisson",
         "skpref.likelihoods.gaussian": "Gaussian",

@@ -101,7 +101,7 @@ def row_moments(rows: Compressed, mean: Array, variance: Array, S: NDArray[Any] 
     return mu, v
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _feature_sums(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, full):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Sum the gradient of sum_i E_i in feature k's means, and its curvature (upper triangle; or diagonal)."""
     d = S.shape[2]
@@ -127,7 +127,7 @@ def _feature_sums(k, start, index, value, mean, variance, S, pull, weight, h, gr
                     P[1 + f, 1 + b] += wxx * h[f] * h[b]
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Solve P x = b in place by Cholesky, from the upper triangle of P, which is overwritten."""
     n = b.shape[0]
@@ -149,7 +149,7 @@ def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _apply_step(k, start, index, value, mean, variance, S, pull, weight, step, new_variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Set feature k to its new means and variances, and update the sums of its rows."""
     d = S.shape[2]

@@ -201,7 +201,7 @@ def drawn_evidence(
     return A, B
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _solve(U, x, old, noise, relaxation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Replace the linear term x by a draw, correlated with the old one, of a normal distribution of precision U'U."""
     for a in range(x.shape[0]):

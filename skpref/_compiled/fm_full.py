@@ -51,7 +51,7 @@ class FeaturePosterior(NamedTuple):
     covariance: Array  # (K, 1 + d, 1 + d)
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Join x times a set with mean `other` and covariance D to one with mean z and covariance C."""
     width = z.shape[0]
@@ -78,7 +78,7 @@ def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
             C[a, b] += xx * D[a, b]
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Undo `_join`, except for the variance of l."""
     width = z.shape[0]
@@ -97,7 +97,7 @@ def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
         C[a, 0] = C[0, a]
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _pack(z, C, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write `second` and `spread` of a pattern."""
     width, e = z.shape[0], 0
@@ -110,7 +110,7 @@ def _pack(z, C, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001
             e += 1
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _unpack(level, second, spread, z, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width, e = z.shape[0], 0
     for a in range(width):
@@ -145,7 +145,7 @@ def compute_patterns(patterns: Compressed, q: FeaturePosterior, moments: Pattern
     in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Join the patterns of row i except that of field f, and return their level."""
     z[:] = 0.0
@@ -237,7 +237,7 @@ def _sum_two_fields(first, last, f, offset, start, rows, codes, weight, target, 
     return True
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _add_row(w, residual, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add w E (1, h)(1, h)' and E (1, h)(target - w l) of a row's other patterns; residual = target - w E l."""
     for e in range(M.shape[0]):
@@ -247,7 +247,7 @@ def _add_row(w, residual, M, S, total, c):  # type: ignore[no-untyped-def]  # no
         c[a] += residual * M[a] - 0.5 * w * S[a]
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _store(total, c, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width, e = c.shape[0], 0
     for a in range(width):
@@ -295,7 +295,7 @@ def pattern_evidence(
     return A, B
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def factor_upper(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the transpose of the Cholesky factor into the upper triangle; return whether P is positive definite."""
     n = P.shape[0]
@@ -312,7 +312,7 @@ def factor_upper(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the inverse of a factor in the upper triangle into the lower triangle."""
     for i in range(P.shape[0]):
@@ -328,7 +328,7 @@ def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         P[i, i] = g
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the inverse of P, which is overwritten, into C; return whether P is positive definite."""
     n = P.shape[0]
@@ -347,7 +347,7 @@ def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def add_evidence(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add a pattern's evidence to a feature's precision P and to `gain`.
 
@@ -373,7 +373,7 @@ def add_evidence(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noq
         P[a, 0] += cross
 
 
-@njit(nogil=True, fastmath=FAST)
+@njit(nogil=True, fastmath=FAST, forceinline=True)
 def _apply_step(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Move N(m, C) a step rho towards the optimum, given precision P and linear term `gain` of the evidence."""
     width = m.shape[0]

@@ -81,7 +81,7 @@ def feature_lists(Z: NDArray[np.uint8]) -> FeatureLists:
 # items
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _many_ratings(column, first, n, held, position, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of the raters' features into P, and the linear term into the row after it."""
     held_start, feature, linear = held[0], held[1], P[P.shape[1]]
@@ -101,7 +101,7 @@ def _many_ratings(column, first, n, held, position, n_active, weight, pull, prec
         P[a, a] += precision
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _few_ratings(column, first, n, held, weight, pull, variance, noise, residual, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Do the same as `m3f._few_ratings`; inner products are numbers of common features."""
     held_start, feature, bits = held
@@ -128,7 +128,7 @@ def _few_ratings(column, first, n, held, weight, pull, variance, noise, residual
         P[P.shape[1], a] = (pull[a] / root if root > 0.0 else 0.0) - residual[a] - root * total
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _draw_many(rows, row, held, precision, work, position, n_active, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     P_flat, weight, pull, noise, _, solved = work
@@ -146,7 +146,7 @@ def _draw_many(rows, row, held, precision, work, position, n_active, items):  # 
     return True
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     held_start, feature = held[0], held[1]
@@ -171,7 +171,7 @@ def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyp
     return True
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _item_scores(rows, row, held, items, x, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the scores of an item's ratings into x, number its raters' features (others -1), and return how many."""
     start, column = rows[0], rows[1]
@@ -243,7 +243,7 @@ def draw_items(
 # users
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _block_sums(column, first, n, items, begin, end, weight, gain, a, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put sum v gain of a row's ratings into a, and sum weight v^2 into b; four at once are ten times as fast."""
     a[begin:end] = 0.0
@@ -264,7 +264,7 @@ def _block_sums(column, first, n, items, begin, end, weight, gain, a, b):  # typ
             b[k] += v[k] * v[k] * w
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _correct(column, first, n, items, begin, end, change, a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Subtract sum v change of a row's ratings from a."""
     whole = n - n % 4
@@ -280,7 +280,7 @@ def _correct(column, first, n, items, begin, end, change, a):  # type: ignore[no
             a[k] -= v[k] * c
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _draw_held(rows, row, table, counted, total, counter, step, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw, one after the other, whether a row holds each feature that other rows hold.
 
@@ -317,7 +317,7 @@ def _draw_held(rows, row, table, counted, total, counter, step, work):  # type: 
     return counter
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _drop_singletons(rows, row, table, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Drop the features that only this row holds."""
     start, column = rows[0], rows[1]
@@ -332,7 +332,7 @@ def _drop_singletons(rows, row, table, work):  # type: ignore[no-untyped-def]  #
                 gain[e] += weight[e] * v
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the unnormalised log probabilities of the number of features that only this row holds into log_p.
 
@@ -355,7 +355,7 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
         log_p[k] = prior + 0.5 * (total - np.log(product))
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _categorical(log_p, u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     highest, mass, k = log_p.max(), 0.0, 0
     for i in range(log_p.shape[0]):
@@ -368,7 +368,7 @@ def _categorical(log_p, u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
     return k
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _add_features(rows, row, columns, table, born, sigma, counter, step, ziggurat, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add new features of a row in free columns, and draw their item factors.
 
@@ -401,7 +401,7 @@ def _add_features(rows, row, columns, table, born, sigma, counter, step, ziggura
     return counter
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _user_scores(rows, row, table, held, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     Z, items, n_held = table[0], table[1], 0

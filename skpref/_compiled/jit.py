@@ -26,6 +26,10 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
 
     Division by zero gives inf or NaN instead of an exception: numba's test for zero keeps loops out of SIMD lanes.
 
+    A function whose sums may be added in any order (fastmath "reassoc") and that compiled functions call needs
+    ``forceinline=True``. Otherwise the process that compiles them calls its machine code, and processes that load the
+    caller from the cache call a copy that was optimised once more with the caller: they round differently.
+
     Numba raises at import when neither the package's folder nor the user's cache folder can be written (a read-only
     installation run by a user without a home): compiling anew in every process is then the only way.
     """

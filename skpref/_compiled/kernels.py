@@ -286,7 +286,7 @@ def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: igno
     sums[first + 3] += s3
 
 
-@njit(fastmath=_REDUCE)
+@njit(fastmath=_REDUCE, forceinline=True)
 def _product_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for f in range(0, x.shape[0], _UNROLL):
         if kind == HALF:
@@ -299,7 +299,7 @@ def _product_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[
             _add_slopes(x, z, c, f, start, width, SQUARED, weight, sums)
 
 
-@njit(fastmath=_REDUCE)
+@njit(fastmath=_REDUCE, forceinline=True)
 def _sum_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for f in range(x.shape[0]):
         column = z[f, start : start + width]

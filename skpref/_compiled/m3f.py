@@ -95,7 +95,7 @@ def portions(start: IntArray, width: int) -> Portions:
     return Portions(order.astype(np.int64), cut.astype(np.int64))
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _row_scores(rows, row, U, V, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the scores of a row's ratings into x."""
     start, column = rows[0], rows[1]
@@ -108,7 +108,7 @@ def _row_scores(rows, row, U, V, x):  # type: ignore[no-untyped-def]  # noqa: AN
         x[e] = total
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weight, pull, normals):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw 1/lambda of a row's ratings, and sum the precision and linear term of each score.
 
@@ -144,7 +144,7 @@ def augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weig
     return counter
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _many_ratings(A, P, column, first, n, weight, pull, V, precision, mean):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of a row with many ratings into P, and the linear term into the row after it.
 
@@ -175,7 +175,7 @@ def _many_ratings(A, P, column, first, n, weight, pull, V, precision, mean):  # 
         P[linear_row, a] += precision * mean[a]
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _few_ratings(B, P, column, first, n, weight, pull, V, sigma, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put I + B B^T of a row with few ratings into P, and the right-hand side into the row after it.
 
@@ -195,7 +195,7 @@ def _few_ratings(B, P, column, first, n, weight, pull, V, sigma, noise, residual
     add_gram(P[: P.shape[1]], B, V.shape[1])
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _draw_many(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     precision, mean = prior
@@ -213,7 +213,7 @@ def _draw_many(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  #
     return True
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def _draw_few(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     precision, mean = prior
@@ -238,7 +238,7 @@ def _draw_few(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # 
     return True
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, forceinline=True)
 def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Store the new scores of a row's ratings, and sum the conditional of its thresholds."""
     start, _, level, cost = rows[:4]

@@ -47,7 +47,7 @@ def _laplacian_parallel(indptr, pair, neighbour, weight, rows, out):  # type: ig
         _laplacian_rows(indptr, pair, neighbour, weight, rows, t * _ROWS, min((t + 1) * _ROWS, n), out)
 
 
-@njit(fastmath={"reassoc", "contract", "nsz"})
+@njit(fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
 def _squared_rows(rows, left, right, shift, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for p in range(first, last):
         a = left[p]

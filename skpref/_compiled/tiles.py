@@ -21,7 +21,7 @@ def padded(n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return -(-n // 3) * 3
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=_FAST, forceinline=True)
 def _add_products(P, i, j, A, n, sign):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """P[i : i + 3, j : j + 3] += sign A[i : i + 3, :n] A[j : j + 3, :n]^T."""
     x0, x1, x2, y0, y1, y2 = A[i, :n], A[i + 1, :n], A[i + 2, :n], A[j, :n], A[j + 1, :n], A[j + 2, :n]
@@ -44,7 +44,7 @@ def _add_products(P, i, j, A, n, sign):  # type: ignore[no-untyped-def]  # noqa:
     row[0], row[1], row[2] = row[0] + sign * c0, row[1] + sign * c1, row[2] + sign * c2
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=_FAST, forceinline=True)
 def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add the inner products of some rows to the lower triangle of P."""
     for j in range(0, P.shape[1], 3):
@@ -52,7 +52,7 @@ def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
             _add_products(P, i, j, A, n, 1.0)
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=_FAST, forceinline=True)
 def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put L with L L^T = P into the lower triangle of P, and B L^-T into the rows B behind it."""
     rows, width = P.shape
@@ -81,7 +81,7 @@ def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=_FAST, forceinline=True)
 def solve_factored(L, n, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Solve L^T x = b in place."""
     for p in range(n - 1, -1, -1):

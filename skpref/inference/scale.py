@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,36 +16,69 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FixedScale:
-    """A fixed inverse scale."""
+class Fixed:
+    """An inverse variance that is known: a prior from which data learn nothing.
 
-    mean: float  # the value of s
+    As `scale_prior` of `GPPLClassifier`, `GPPLRegressor` or `CrowdGPPL`, it takes the place of their Gamma prior.
+
+    Parameters
+    ----------
+    value : float
+        The inverse variance, in inverse variances of the answer noise.
+
+    Raises
+    ------
+    ValueError
+        If the value is not a positive number.
+
+    Examples
+    --------
+    Utilities are standard normal before the first answer, and their variance is not learnt:
+
+    >>> from skpref import Fixed, GPPLClassifier
+    >>> model = GPPLClassifier(scale_prior=Fixed(1.0)).fit([["tea", "milk"], ["tea", "water"]], [1, 1])
+    >>> model.scale_
+    Fixed(value=1.0)
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        """Raise DataError unless the value is positive."""
+        self.validate()
 
     def validate(self) -> None:
         """Raise DataError unless the value is positive."""
-        check_positive(self, "mean")
+        number = isinstance(self.value, Real) and not isinstance(self.value, bool)
+        sound = number and 0.0 < self.value < np.inf
+        require(sound, self, "value", f"must be a positive number, the inverse variance; got {self.value!r}")
+
+    @property
+    def mean(self) -> float:
+        """The value."""
+        return float(self.value)
 
     @property
     def mean_log(self) -> float:
         """Log of the value."""
-        return float(np.log(self.mean))
+        return float(np.log(self.value))
 
     @property
     def kl(self) -> float:
         """No uncertainty, no divergence."""
         return 0.0
 
-    def updated(self, size: float, second_moment: float, pull: float = 0.0) -> FixedScale:
+    def updated(self, size: float, second_moment: float, pull: float = 0.0) -> Fixed:
         """Return itself."""
         del size, second_moment, pull
         return self
 
-    def moved(self, shift: float) -> FixedScale:
+    def moved(self, shift: float) -> Fixed:
         """Return itself."""
         del shift
         return self
 
-    def mixed(self, target: Scale, rho: float) -> FixedScale:
+    def mixed(self, target: Scale, rho: float) -> Fixed:
         """Return itself."""
         del target, rho
         return self
@@ -105,7 +139,7 @@ class GammaScale:
         return replace(self, shape=shape, rate=(1.0 - rho) * self.rate + rho * target.rate)
 
 
-Scale = FixedScale | GammaScale
+Scale = Fixed | GammaScale
 
 
 def check_scales(record: object, name: str, scales: Mapping[str, Scale], needed: Iterable[str] = ()) -> None:

@@ -149,11 +149,9 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    space = {
-        "likelihood": ["probit", "logit"],
-        "shape_s0": stats.loguniform(0.5, 20.0),
-        "rate_s0": stats.loguniform(0.2, 50.0),
-    }
+    space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
+    if estimator.scale_prior is None:
+        space |= {"shape_s0": stats.loguniform(0.5, 20.0), "rate_s0": stats.loguniform(0.2, 50.0)}
     items = getattr(estimator, "items", None)
     if items is None:
         return space

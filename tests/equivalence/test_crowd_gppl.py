@@ -23,7 +23,7 @@ from skpref.gp.pairwise.fit import PairConfig
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.scale import Fixed, GammaScale
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
@@ -63,7 +63,7 @@ class Reference:
         scales = dict(zip(names[0], self.config("s_d"), strict=True)) | dict.fromkeys(names[1], 1.0)
         scales = {"f": self.config("sigma_t"), **scales}
         diagonal = {"users"} if phi is None else set()
-        start = svi.initial_state(problem, {name: FixedScale(s) for name, s in scales.items()}, diagonal=diagonal)
+        start = svi.initial_state(problem, {name: Fixed(s) for name, s in scales.items()}, diagonal=diagonal)
         return problem, start
 
     def asked(self, problem):
@@ -376,7 +376,7 @@ def test_silent_factors_are_gppl(items, users, monkeypatch):
     _, problem, _ = somewhere(3, items=items, users=users)
     names = problem.products[0].first.scales + problem.products[0].second.scales
     prior = GammaScale.prior(2.0, 2.0)
-    silent = {name: FixedScale(1e24 if name[0] == "w" else 1.0) for name in names}
+    silent = {name: Fixed(1e24 if name[0] == "w" else 1.0) for name in names}
     t = problem.terms["f"].segments[0].scale
     diagonal = {name for name, layout in (("items", items), ("users", users)) if layout == "ids"}
     start = svi.initial_state(problem, {t: prior, **silent}, diagonal=diagonal)

@@ -21,7 +21,7 @@ from skpref.gp.posterior import ExactLatent
 from skpref.inference import svi
 from skpref.inference.ep import cavities, expectation_propagation
 from skpref.inference.laplace import laplace
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import Fixed
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
@@ -131,7 +131,7 @@ def test_two_levels_are_gppl(seed) -> None:
     rows = np.vstack([basis.rows(X), np.zeros(12)])
     term = PairTerm(rows, np.arange(12), np.full(12, 12), 13)
     problem = svi.Problem({"f": term}, PairwiseProbit(), y.astype(float), np.ones(12))
-    start = svi.initial_state(problem, {"f": FixedScale(1.0)})
+    start = svi.initial_state(problem, {"f": Fixed(1.0)})
     gppl = svi.fit(problem, start, svi.Schedule(**TIGHT), np.random.default_rng(0))
     new = rng.normal(size=(7, 2))
     mean, std = model.predict_latent(new, return_std=True)

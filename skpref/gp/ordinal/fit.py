@@ -31,7 +31,7 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.ep import cavities, variational_bound
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import Fixed
 from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def _infer_sparse(
     basis = InducingBasis.at(family.kernel, points)
     evidence = _sparse_evidence(data, points, family.kernel, config)
     problem = evidence.problem(basis, family.likelihood, learns=config.optimizer is not None)
-    start = svi.initial_state(problem, {"f": FixedScale(1.0)})
+    start = svi.initial_state(problem, {"f": Fixed(1.0)})
     if state is not None:
         start = svi.State(state.blocks, start.scales)
     schedule = config.schedule if config.inference == "svi" else replace(config.schedule, batch_size=None)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
@@ -41,7 +41,7 @@ from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
 from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.problem import State
-from skpref.inference.scale import check_scales
+from skpref.inference.scale import Fixed, check_scales
 from skpref.inference.svi import Schedule
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import (
@@ -84,6 +84,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
     "shape_s0": [GAMMA_PARAMETER],
     "rate_s0": [GAMMA_PARAMETER],
+    "scale_prior": [Fixed, None],
     "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 1e-6, 1e6, closed="both")],
     "optimizer": [StrOptions({"l-bfgs-b"}), None],
     "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
@@ -117,6 +118,11 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             on_iteration=on_iteration(self),
             checkpoint=self._checkpoint(),
         )
+        if self.scale_prior is not None and self.scale_prior.value not in GAMMA_PARAMETER:
+            raise InvalidParameterError(
+                f"scale_prior={self.scale_prior!r}: its value must be {GAMMA_PARAMETER}; Fixed(1.0) gives "
+                "utilities the variance of the noise of an answer."
+            )
         return PairConfig(
             likelihood=as_likelihood(self.likelihood),
             inference=self.inference,
@@ -130,6 +136,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             length_scale_factor=None if isinstance(self.kernel, Kernel) else self.length_scale_factor,
             optimizer=self.optimizer,
             n_restarts=self.n_restarts_optimizer,
+            scale_prior=self.scale_prior,
         )
 
     def _checkpoint(self) -> Checkpoint | None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
 
 
@@ -118,6 +119,8 @@ class GPPLClassifier(ShardedClassifier):
         broader: it has an eighth of this shape and rate, so that offsets vanish if the features explain everything.
     rate_s0 : float, default=1.0
         Rate of that prior.
+    scale_prior : Fixed or None, default=None
+        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
         Number by which the median length-scales of the default kernel, or of a named one, are multiplied. "auto": a
         length-scale for each feature is learnt, under a weak prior about the medians (with more than 256 features, one
@@ -168,7 +171,7 @@ class GPPLClassifier(ShardedClassifier):
         Inducing points.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
-    scale_ : GammaScale
+    scale_ : GammaScale or Fixed
         Posterior of the inverse variance of f, or of the offsets without features.
     lower_bound_ : float
         Bound on the log evidence, in nats.
@@ -239,6 +242,7 @@ class GPPLClassifier(ShardedClassifier):
         forgetting_rate: float = 0.9,
         shape_s0: float = 1.0,
         rate_s0: float = 1.0,
+        scale_prior: Fixed | None = None,
         length_scale_factor: float | str = "auto",
         optimizer: str | None = None,
         n_restarts_optimizer: int = 0,
@@ -268,6 +272,7 @@ class GPPLClassifier(ShardedClassifier):
         self.forgetting_rate = forgetting_rate
         self.shape_s0 = shape_s0
         self.rate_s0 = rate_s0
+        self.scale_prior = scale_prior
         self.length_scale_factor = length_scale_factor
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer

@@ -24,7 +24,7 @@ from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import FixedScale, GammaScale, Scale
+from skpref.inference.scale import Fixed, GammaScale, Scale
 from skpref.inference.shards import ShardedProblem, content_of
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
@@ -91,6 +91,11 @@ class PairConfig:
     length_scale_factor: float | str | None  # on the median heuristic; None when the caller passed a kernel
     optimizer: str | None  # whether all hyperparameters are learnt
     n_restarts: int  # additional starts of the optimizer
+    scale_prior: Fixed | None = None  # in place of the Gamma prior
+
+    def prior_of_scale(self, strength: float = 1.0) -> Scale:
+        """Return the prior of an inverse variance, a Gamma prior with this share of its weight."""
+        return self.scale_prior or GammaScale.prior(strength * self.shape_s0, strength * self.rate_s0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +154,12 @@ class PairModel:
         """Return the prior of each inverse variance, by name."""
         config = self.config
         names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
-        scales: dict[str, Scale] = {name: GammaScale.prior(config.shape_s0, config.rate_s0) for name in names}
+        scales = {name: config.prior_of_scale() for name in names}
         if len(names) > 1:
-            scales["offset"] = GammaScale.prior(_OFFSET_STRENGTH * config.shape_s0, _OFFSET_STRENGTH * config.rate_s0)
+            scales["offset"] = config.prior_of_scale(_OFFSET_STRENGTH)
         if self.data.comparisons.covariates is not None:
-            scales["covariate"] = GammaScale.prior(
-                *(_COVARIATE_STRENGTH * x for x in (config.shape_s0, config.rate_s0))
-            )
-        return scales | ({"order": FixedScale(1.0)} if config.order else {})
+            scales["covariate"] = config.prior_of_scale(_COVARIATE_STRENGTH)
+        return scales | ({"order": Fixed(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
         """Return the basis of the inducing points with a kernel; None without features."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, MatrixLike, RandomState, Stored
+    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
 
 
@@ -83,6 +84,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         prior has mean 1 and the weight of two variables.
     rate_s0 : float, default=1.0
         Rate of that prior.
+    scale_prior : Fixed or None, default=None
+        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
         Number by which the median length-scales of the default kernel are multiplied. "auto": a length-scale for each
         feature is learnt, under a weak prior about the medians (with more than 256 features, one factor). Ignored if
@@ -112,7 +115,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         Inducing points.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
-    scale_ : GammaScale
+    scale_ : GammaScale or Fixed
         Posterior of the inverse variance of the utilities.
     lower_bound_ : float
         Bound on the log evidence, in nats.
@@ -177,6 +180,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         forgetting_rate: float = 0.9,
         shape_s0: float = 1.0,
         rate_s0: float = 1.0,
+        scale_prior: Fixed | None = None,
         length_scale_factor: float | str = "auto",
         optimizer: str | None = None,
         n_restarts_optimizer: int = 0,
@@ -197,6 +201,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         self.forgetting_rate = forgetting_rate
         self.shape_s0 = shape_s0
         self.rate_s0 = rate_s0
+        self.scale_prior = scale_prior
         self.length_scale_factor = length_scale_factor
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer

@@ -110,7 +110,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         "adam": a step after every mini-batch of "svi", which it implies. None: kernel and points are not changed. The
         kernel of the softmax model is chosen on 3,000 rows, by the log-loss on held-out ones.
     batch_size : int, default=1000
-        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
+        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows. As many as there are, or more, give full
+        passes, as "vb" does.
     learning_rate : float, default=0.01
         Step of "adam", in logs of hyper-parameters and in length-scales.
     delay : float, default=1.0

@@ -36,6 +36,8 @@ from skpref.inference.collapsed import collapse
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
@@ -69,7 +71,6 @@ _FINAL_ITERATIONS: Final = 10  # of that search: it begins near its end, where t
 # Where searches start
 _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
 _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
-_PURE_NOISE: Final = 0.95  # above which a search has explained nothing, so that another start is worth its time
 _MIN_NOISE: Final = 0.01  # at which the second stage starts: a subset can be explained without any noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
 # When inducing points are moved
@@ -134,8 +135,10 @@ def _search_subset(
     start = _initial_hyperparameters(kernel, subset.X, config)
     search, objective = SparseSearch(config, start, priors=priors), evidence_objective(subset)
     search.ascend(objective)
-    if kernel is None or search.parameters.noise > _PURE_NOISE:  # the default kernel's length-scales are a guess
-        search.compare([with_shorter_scales(start)], objective)
+    # From length-scales far from those of the data a search ends where the function explains the noise, or nothing.
+    usual = start if kernel is None else with_usual_scales(start)
+    others = usual, with_shorter_scales(usual)
+    search.compare([o for o in others if not np.array_equal(o.kernel.theta, start.kernel.theta)], objective)
     return search
 
 
@@ -238,11 +241,25 @@ def resumed_parameters(
 
 def with_shorter_scales(start: SparseParameters) -> SparseParameters:
     """Return the start with shorter length-scales, within their bounds."""
-    kernel = start.kernel
-    names = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
-    shift = np.array([np.log(_SHORTER) if name.endswith("length_scale") else 0.0 for name in names])
-    bounds = np.reshape(kernel.bounds, (-1, 2))
-    return replace(start, kernel=kernel.clone_with_theta(np.clip(kernel.theta + shift, bounds[:, 0], bounds[:, 1])))
+    return _with_scales(start, lambda log_scale: log_scale + np.log(_SHORTER))
+
+
+def with_usual_scales(start: SparseParameters) -> SparseParameters:
+    """Return the start with the length-scales of the default kernel for its points, within their bounds."""
+    usual = _initial_kernel(None, start.points, np.inf).theta[1:]
+    return _with_scales(start, lambda log_scale: usual if log_scale.size == usual.size else usual.mean())
+
+
+def _with_scales(start: SparseParameters, moved: Callable[[Array], Array]) -> SparseParameters:
+    """Return the start with other logs of length-scales, within their bounds."""
+    kernel, at = start.kernel, 0
+    theta, bounds = kernel.theta.copy(), np.reshape(kernel.bounds, (-1, 2))
+    for h in kernel.hyperparameters:
+        place = slice(at, at + (0 if h.fixed else h.n_elements))
+        if h.name.endswith("length_scale"):
+            theta[place] = moved(theta[place])
+        at = place.stop
+    return replace(start, kernel=kernel.clone_with_theta(np.clip(theta, bounds[:, 0], bounds[:, 1])))
 
 
 # ------------------------------------------------------------------------------------------------------ inducing points

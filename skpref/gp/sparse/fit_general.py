@@ -25,7 +25,7 @@ from skpref.inference import svi
 from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import Fixed
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.summed import SummedProblem, empty_problem
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
@@ -202,7 +202,7 @@ class _OptimalBound:
 
 def _initial_state(problem: svi.Problem) -> svi.State:
     """Return the prior as the first q."""
-    return svi.initial_state(problem, {"f": FixedScale(1.0)})
+    return svi.initial_state(problem, {"f": Fixed(1.0)})
 
 
 def _conjugate(problem: svi.Problem, state: svi.State, sites: Sites, mu: Array) -> svi.State:
@@ -325,15 +325,14 @@ def _infer(
     if inference == "auto":
         inference = "vb" if rows_fit else "svi"
     inference = "svi" if adam else inference
-    in_batches = inference == "svi"
+    # One batch of all rows is full-data inference.
+    in_batches = adam or (inference == "svi" and (config.schedule.batch_size or data.n) < data.n)
     term = row_term(basis, data.X, "f") if rows_fit and not in_batches else InducingTerm(basis, data.X)
     learns = config.sparse.optimizer is not None
     problem = data.problem(term, likelihood, learns=learns)
     state = _initial_state(problem) if state is None else svi.State(state.blocks, state.scales)
     full_passes = replace(config.schedule, batch_size=None)
     schedule = config.schedule if in_batches else full_passes
-    if schedule.batch_size is not None:
-        schedule = replace(schedule, batch_size=min(schedule.batch_size, max(1, data.n - 1)))
     if adam:
         tuner = _AdamTuner(data, basis, config)
         tuned = svi.fit(problem, state, tuner.schedule(schedule), rng)

@@ -135,7 +135,7 @@ FREE = {
 ANY_TYPE = {"Factors.items", "Factors.thresholds", "Factors.users", "RatingVocabularies.levels"}
 POSITIVE = {
     *("Bias.variance", "Calibration.temperature", "Covariates.spread", "DenseBlock.precision", "ExactLatent.chol"),
-    *("FMPosterior.scale", "FactorPosterior.half", "FactorPosterior.inverse_scale", "FixedScale.mean"),
+    *("FMPosterior.scale", "FactorPosterior.half", "FactorPosterior.inverse_scale", "Fixed.value"),
     *("GammaScale.rate", "GammaScale.rate0", "GammaScale.shape", "GammaScale.shape0", "IPM3FPosterior.alpha"),
     *("IPM3FPosterior.margin", "IPM3FPosterior.sigma", "InducingBasis.chol", "M3FPosterior.margin"),
     *("M3FPosterior.sigma", "Machine.variance", "OrdinalMember.weight", "PairPosterior.covariate_scale"),

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.data import Comparisons
+from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import leaderboards
 
@@ -513,6 +514,16 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], inference=inference, batch_size=150).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
+
+
+def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
+    data = make_crowd(60, 12, 240, n_features=0, n_user_features=0, n_factors=2, factor_scale=2.0, random_state=0)
+    truth, held = data.utilities - data.utilities.mean(axis=1, keepdims=True), {}
+    for inference in ("ep", "laplace"):
+        crowd = CrowdGPPL(inference=inference, random_state=0).fit(data.comparisons, data.y)
+        mean, std = crowd.utility(np.arange(12), users=np.arange(60), return_std=True)
+        held[inference] = np.mean(np.abs(truth - mean) < 1.645 * std)
+    assert held["laplace"] < 0.7 < held["ep"]
 
 
 @pytest.mark.parametrize("inference", ["vb", "linearised"])

@@ -14,7 +14,7 @@ from skpref._events import Iteration
 from skpref.data import Comparisons
 from skpref.gp.crowd import fit
 from skpref.gp.crowd.model import negligible_factors
-from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.scale import Fixed, GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 from skpref.likelihoods import PairwiseProbit
@@ -54,7 +54,7 @@ def test_priors_of_an_earlier_fit_are_kept_where_it_kept_factors() -> None:
     for scales, wanted in (
         ({"v3": v, "w3": w, "order": GammaScale.prior(9.0, 9.0)}, Config((5.0, 6.0), (7.0, 8.0))),
         ({"f": v, "offset": w}, Config()),
-        ({"v0": v, "w0": FixedScale(2.0)}, Config((5.0, 6.0))),
+        ({"v0": v, "w0": Fixed(2.0)}, Config((5.0, 6.0))),
     ):
         assert fit._with_priors_of(SimpleNamespace(scales=scales), Config()) == wanted
 

@@ -79,23 +79,43 @@ class Recorder:
         self.others += others
 
 
-@pytest.mark.parametrize(("noise", "kernel", "n_others"), [(0.9, KERNEL, 0), (0.99, KERNEL, 1), (0.9, None, 1)])
-def test_a_start_with_shorter_scales_is_tried_where_the_first_explains_nothing_or_is_a_guess(
-    monkeypatch: pytest.MonkeyPatch, noise: float, kernel: Any, n_others: int
+@pytest.mark.parametrize(("kernel", "n_others"), [(None, 1), (KERNEL, 2), (ConstantKernel(2.0) * RBF(1.0, "fixed"), 0)])
+def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, n_others: int
 ) -> None:
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
-    monkeypatch.setattr(Recorder, "end_noise", noise)
     priors = regression_priors(X)
     search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
     assert search.ascents == [{}]
     assert search.priors is priors
     assert search.start.points is ROWS.X
     assert search.start.noise == 0.1
-    assert len(search.others) == n_others
-    if n_others:
-        shorter = fit.with_shorter_scales(search.start).kernel.theta
-        assert (shorter < search.start.kernel.theta).any()
-        np.testing.assert_array_equal(search.others[0].kernel.theta, shorter)
+    usual = search.start if kernel is None else fit.with_usual_scales(search.start)
+    starts = [usual, fit.with_shorter_scales(usual)]
+    assert [o.kernel for o in search.others] == [start.kernel for start in starts[2 - n_others :]]
+
+
+def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds() -> None:
+    default = fit._initial_kernel(None, X, np.inf).k2.length_scale
+    each = SparseParameters(ConstantKernel(2.0) * RBF([1.0, 1.0], (1e-9, 1e9)), 0.2, X)
+    one = SparseParameters(RBF(1.0, (1e-9, 1e9)) ** 2, 0.2, X)
+    np.testing.assert_allclose(np.exp(fit.with_usual_scales(each).kernel.theta), [2.0, *default])
+    np.testing.assert_allclose(np.exp(fit.with_usual_scales(one).kernel.theta), [np.sqrt(np.prod(default))])
+    narrow = SparseParameters(RBF(1.0, (0.9, 1.1)), 0.2, 1e3 * X)
+    np.testing.assert_allclose(np.exp(fit.with_usual_scales(narrow).kernel.theta), [1.1])
+    assert fit.with_usual_scales(narrow).points is narrow.points
+
+
+@pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", [RBF() ** 2, RBF() * RBF(), (ConstantKernel() * RBF()) ** 2, RBF() ** 0.5], ids=str)
+def test_a_kernel_of_the_users_finds_the_function_in_any_unit(kernel: Any, unit: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-3.0, 3.0, (60, 1))
+    y = np.sin(2.0 * rows[:, 0]) + 0.3 * rng.standard_normal(60)
+    model = SVGPRegressor(kernel, random_state=0).fit(unit * rows, y)
+    best = SVGPRegressor(RBF(0.7 * unit, (1e-5, 1e5)), random_state=0).fit(unit * rows, y)
+    assert model.lower_bound_ > best.lower_bound_ - 0.1
+    assert model.noise_ == pytest.approx(0.3, rel=0.3)
 
 
 def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay() -> None:

@@ -19,7 +19,7 @@ from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import Fixed
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, Poisson, StudentT
 
@@ -30,6 +30,7 @@ Y = F + 0.2 * RNG.standard_normal(200)
 COUNTS = RNG.poisson(20.0 * np.exp(F)).astype(float)
 KERNEL = ConstantKernel(1.0) * RBF([1.2, 50.0])
 SIDE = np.where(F + 0.2 * RNG.standard_normal(200) > 0.0, "up", "down")
+W = np.where(X[:, 1] > 0.0, 1.0, 0.5)
 THIRDS = np.digitize(X[:, 0], [-1.0, 1.0])
 
 
@@ -63,6 +64,29 @@ def test_mini_batches_come_near_it():
     steps = regressor(inference="svi", batch_size=40, tol=1e-4, **options).fit(X, Y)
     assert np.max(np.abs(steps.predict(X) - collapsed.predict(X))) < 0.1
     assert steps.n_iter_ == len(steps.lower_bounds_) > 1
+
+
+@pytest.mark.parametrize("batch_size", [200, 1000])
+@pytest.mark.parametrize(
+    ("model", "target", "options"),
+    [
+        (regressor, Y, {"noise": 0.2}),
+        (regressor, COUNTS, {"likelihood": "poisson"}),
+        (regressor, Y, {"likelihood": "student-t"}),
+        (classifier, SIDE, {}),
+    ],
+)
+def test_one_batch_of_all_rows_is_full_data_inference(model, target, options, batch_size):
+    options = options | {"optimizer": None, "tol": 1e-6}
+    passes, batch = (
+        model(inference=name, batch_size=batch_size, **options).fit(X, target, W) for name in ("vb", "svi")
+    )
+    assert (passes.inference_, batch.inference_) == ("vb", "svi")
+    assert passes.lower_bounds_ == batch.lower_bounds_
+    predictions = [
+        m.predict_proba(X) if model is classifier else m.predict(X, return_std=True) for m in (passes, batch)
+    ]
+    assert np.array_equal(*predictions)
 
 
 def test_adam_learns_kernel_noise_and_points():
@@ -128,7 +152,7 @@ def test_rows_made_on_demand_are_the_same_term():
     ):
         assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
     results = [
-        svi.fit(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}), svi.Schedule(), np.random.default_rng(0))
+        svi.fit(problem, svi.initial_state(problem, {"f": Fixed(1.0)}), svi.Schedule(), np.random.default_rng(0))
         for problem in (svi.Problem({"f": term}, Poisson(2.0), COUNTS, w) for term in (on_demand, rows))
     ]
     assert_allclose(results[0].bounds, results[1].bounds, rtol=1e-9)
@@ -146,7 +170,7 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
     def fitted(theta, points):
         basis = InducingBasis.at(kernel.clone_with_theta(theta), points)
         problem = svi.Problem({"f": row_term(basis, few, "f")}, likelihood, y[:40], weight, learns=False)
-        start = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        start = svi.initial_state(problem, {"f": Fixed(1.0)})
         result = svi.fit(problem, start, svi.Schedule(500, 1e-13), np.random.default_rng(0))
         return basis, problem, result
 
@@ -318,7 +342,7 @@ def test_an_inference_starts_at_the_better_of_two_states(y):
         basis = InducingBasis.at(kernel, X[:12])
         problem = svi.Problem({"f": row_term(basis, X, "f")}, PairwiseProbit(), data.y, data.weight)
         start, before = optimal_bound._start(problem), optimal_bound.state
-        prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        prior = svi.initial_state(problem, {"f": Fixed(1.0)})
         best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
         first = svi.evaluate(problem, start).bound
         assert first >= svi.evaluate(problem, prior if before is None else before).bound
