@@ -402,11 +402,8 @@ class CrowdGPPL(ShardedCrowd):
         X : array-like of shape (n, 3) or (n, n_columns), str, Path, Dataset or collection
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
             triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates` or `groups`:
-            rows of a table that has these columns; other columns are ignored. Or a Parquet file, a folder of them, or a
-            dataset with columns user, left, right and y, unless parameters name others. With up to 500 items, each pass
-            then reads the comparisons of some users at a time.
-            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
+            rows of a table that has these columns; other columns are ignored. Or a Parquet file, a folder of them, a
+            dataset, or a frame of Dask with columns user, left, right and y, unless parameters name others.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are

@@ -107,8 +107,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         None: the kernel is not changed, and the noise is 0.3 standard deviations of the targets unless `noise` is a
         number.
     batch_size : int, default=1000
-        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows. As many as there are, or more, give full
-        passes, as "vb" does.
+        Rows of a mini-batch of "svi"; all rows give full passes, as "vb". With "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
         Step of "adam", in logs of hyper-parameters and in length-scales.
     delay : float, default=1.0

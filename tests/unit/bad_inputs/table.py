@@ -65,6 +65,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("n_restarts_optimizer burn_in n_samples", [-1]),
         ("tol delay checkpoint_seconds max_new", [-1.0]),
         ("shape_s0 rate_s0 shape_sd0 rate_sd0 shape_sw0", [0.0, -2.0, 1e-12, 1e300]),
+        ("scale_prior", [1.0, "fixed"]),
         ("learning_rate noise C alpha", [-1.0]),
         ("length_scale_factor", [-1.0, 5e-324, 1e300]),
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),

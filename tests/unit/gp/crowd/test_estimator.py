@@ -523,7 +523,7 @@ def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
         crowd = CrowdGPPL(inference=inference, random_state=0).fit(data.comparisons, data.y)
         mean, std = crowd.utility(np.arange(12), users=np.arange(60), return_std=True)
         held[inference] = np.mean(np.abs(truth - mean) < 1.645 * std)
-    assert held["laplace"] < 0.7 < held["ep"]
+    assert held["laplace"] + 0.05 < held["ep"]
 
 
 @pytest.mark.parametrize("inference", ["vb", "linearised"])
