@@ -69,17 +69,52 @@ class Fixed:
         return 0.0
 
     def updated(self, size: float, second_moment: float, pull: float = 0.0) -> Fixed:
-        """Return itself."""
+        """Return itself, since data teach nothing.
+
+        Parameters
+        ----------
+        size, second_moment, pull : float
+            What a Gamma posterior would learn from.
+
+        Returns
+        -------
+        Fixed
+            Itself.
+        """
         del size, second_moment, pull
         return self
 
     def moved(self, shift: float) -> Fixed:
-        """Return itself."""
+        """Return itself, since it does not move.
+
+        Parameters
+        ----------
+        shift : float
+            Change of the logarithm that a Gamma posterior would make.
+
+        Returns
+        -------
+        Fixed
+            Itself.
+        """
         del shift
         return self
 
     def mixed(self, target: Scale, rho: float) -> Fixed:
-        """Return itself."""
+        """Return itself, since there is nothing to mix.
+
+        Parameters
+        ----------
+        target : Fixed or GammaScale
+            Where a step leads.
+        rho : float
+            Length of the step, in [0, 1].
+
+        Returns
+        -------
+        Fixed
+            Itself.
+        """
         del target, rho
         return self
 
