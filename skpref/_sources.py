@@ -182,13 +182,13 @@ def on_part(X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any
 def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str] | int]:
     """Return rows of features, targets and weights, and the features: their names, or how many there are."""
     y = target_column(source)
-    if source.names is None:
-        return source.rows((), None, None), source.width
-    check_names(source.names, {"y": y, "sample_weight": source.weight})
-    names = [name for name in source.names if name not in {y, source.weight}]
-    if not set(names) - set(others):
-        raise DataError(f"X has no columns of features, only the named ones: {', '.join(source.names[:20])}")
-    rows = source.rows(names, y, source.weight, *others)
+    names: list[str] | int = source.width
+    if source.names is not None:
+        check_names(source.names, {"y": y, "sample_weight": source.weight})
+        names = [name for name in source.names if name not in {y, source.weight}]
+        if not set(names) - set(others):
+            raise DataError(f"X has no columns of features, only the named ones: {', '.join(source.names[:20])}")
+    rows = source.rows([] if isinstance(names, int) else names, y, source.weight, *others)
     if not rows.n_rows:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
     return rows, names
@@ -196,10 +196,10 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
 
 def target_column(source: Source) -> str | None:
     """Return the name of the column of targets; None where `fit` was given them apart."""
+    if source.names is None and (source.weight is not None or not source.are_apart[0]):
+        raise DataError("y and sample_weight must be collections of Dask where X is an array without column names")
     if source.are_apart[0]:
         return None
-    if source.names is None:
-        raise DataError("y and sample_weight must be collections of Dask where X is an array without column names")
     return "y" if source.y is None else source.y
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import uuid
 from functools import partial
@@ -198,13 +199,14 @@ def answered_lazily(model: Any, method: str, X: Any, *args: Any, **options: Any)
     """Return what a method of a fitted model answers for the partitions of a collection, as an array of Dask."""
     import dask
 
-    if any(options.get(name) for name in ("return_std", "return_cov")) or any(value is True for value in args):
+    asked = inspect.signature(getattr(model, method)).bind(X, *args, **options).arguments
+    if asked.get("return_std") or asked.get("return_cov"):
         raise DataError(
             "return_std and return_cov need X in memory; got a collection of Dask. Use "
             "X.map_partitions(lambda part: model.predict(part, return_std=True)[1])"
         )
     classes = getattr(model, "classes_", np.empty(0))  # numbers have none
-    width = (classes.size + bool(options.get("ties")),) if method == "predict_proba" else ()
+    width = (classes.size + bool(asked.get("ties")),) if method == "predict_proba" else ()
     empty = np.empty((0, *width), dtype=classes.dtype if method == "predict" else np.float64)
     parts = _partitions(X, "X")
     rows = getattr(X, "chunks", ((np.nan,) * len(parts),))[0]

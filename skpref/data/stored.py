@@ -62,15 +62,6 @@ def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
             )
 
 
-def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # checked here
-    """Return the names of the columns other than those of targets and weights."""
-    check_names(names, {"y": y, "sample_weight": weight})
-    features = [name for name in names if name not in {y, weight}]
-    if not features:
-        raise DataError(f"X has no columns of features, only the named ones: {', '.join(map(str, names[:20]))}")
-    return features
-
-
 def stored_names(dataset: Any) -> list[str]:  # of pyarrow
     """Return the names of the columns of a dataset, without the index that pandas has stored."""
     index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])

@@ -12,7 +12,7 @@ import numpy as np
 
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.problem import divergence
-from skpref.inference.scale import GammaScale
+from skpref.inference.scale import GammaScale, moved_scale
 from skpref.inference.terms.base import Projection
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def balance(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Sta
             old = projections[block_name]
             projections[block_name] = Projection(old.mean * by[:, None], old.spread * by[:, None] ** 2)
             for name, factor in zip(side.scales, by, strict=True):
-                scales[name] = scales[name].moved(-2.0 * float(np.log(factor)))
+                scales[name] = moved_scale(scales[name], -2.0 * float(np.log(factor)))
     state = replace(state, scales=scales, blocks=blocks)
     bound = float(np.sum(evaluation.sites.value)) - divergence(problem, state)
     return state, replace(evaluation, projections=projections, bound=bound, objective=bound)

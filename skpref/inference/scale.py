@@ -68,56 +68,6 @@ class Fixed:
         """No uncertainty, no divergence."""
         return 0.0
 
-    def updated(self, size: float, second_moment: float, pull: float = 0.0) -> Fixed:
-        """Return itself, since data teach nothing.
-
-        Parameters
-        ----------
-        size, second_moment, pull : float
-            What a Gamma posterior would learn from.
-
-        Returns
-        -------
-        Fixed
-            Itself.
-        """
-        del size, second_moment, pull
-        return self
-
-    def moved(self, shift: float) -> Fixed:
-        """Return itself, since it does not move.
-
-        Parameters
-        ----------
-        shift : float
-            Change of the logarithm that a Gamma posterior would make.
-
-        Returns
-        -------
-        Fixed
-            Itself.
-        """
-        del shift
-        return self
-
-    def mixed(self, target: Scale, rho: float) -> Fixed:
-        """Return itself, since there is nothing to mix.
-
-        Parameters
-        ----------
-        target : Fixed or GammaScale
-            Where a step leads.
-        rho : float
-            Length of the step, in [0, 1].
-
-        Returns
-        -------
-        Fixed
-            Itself.
-        """
-        del target, rho
-        return self
-
 
 @dataclass(frozen=True)
 class GammaScale:
@@ -154,27 +104,34 @@ class GammaScale:
         gain = (a - a0) * self.mean_log + (b0 - b) * self.mean
         return float(gain + a * np.log(b) - a0 * np.log(b0) - gammaln(a) + gammaln(a0))
 
-    def updated(self, size: float, second_moment: float, pull: float = 0.0) -> GammaScale:
-        """Return the q(s) that is stationary given q(v) (docs/maths section 4)."""
-        alpha = self.shape0 + 0.5 * size
-        beta = self.rate0 + 0.5 * second_moment
-        g = pull / alpha
-        root = float(np.sqrt(alpha**2 + 4.0 * g * alpha * beta))
-        return replace(self, shape=alpha, rate=float(2.0 * alpha * beta / (alpha + root)))
-
-    def moved(self, shift: float) -> GammaScale:
-        """Shift log E[s], the relative uncertainty kept."""
-        return replace(self, rate=self.rate * float(np.exp(-shift)))
-
-    def mixed(self, target: Scale, rho: float) -> GammaScale:
-        """Move a fraction rho towards `target` in natural parameters."""
-        if not isinstance(target, GammaScale):
-            raise TypeError(f"target must be a GammaScale like the scale; got {type(target).__name__}")
-        shape = (1.0 - rho) * self.shape + rho * target.shape
-        return replace(self, shape=shape, rate=(1.0 - rho) * self.rate + rho * target.rate)
-
 
 Scale = Fixed | GammaScale
+
+
+def learnt_scale(scale: Scale, size: float, second_moment: float, pull: float = 0.0) -> Scale:
+    """Return the q(s) that is stationary given q(v) (docs/maths section 4); a fixed scale as it is."""
+    if isinstance(scale, Fixed):
+        return scale
+    alpha = scale.shape0 + 0.5 * size
+    beta = scale.rate0 + 0.5 * second_moment
+    g = pull / alpha
+    root = float(np.sqrt(alpha**2 + 4.0 * g * alpha * beta))
+    return replace(scale, shape=alpha, rate=float(2.0 * alpha * beta / (alpha + root)))
+
+
+def moved_scale(scale: Scale, shift: float) -> Scale:
+    """Shift log E[s], the relative uncertainty kept; a fixed scale as it is."""
+    return scale if isinstance(scale, Fixed) else replace(scale, rate=scale.rate * float(np.exp(-shift)))
+
+
+def mixed_scale(scale: Scale, target: Scale, rho: float) -> Scale:
+    """Move a fraction rho towards `target` in natural parameters; a fixed scale as it is."""
+    if isinstance(scale, Fixed):
+        return scale
+    if isinstance(target, Fixed):
+        raise TypeError("target must be a GammaScale like the scale; got Fixed")
+    shape = (1.0 - rho) * scale.shape + rho * target.shape
+    return replace(scale, shape=shape, rate=(1.0 - rho) * scale.rate + rho * target.rate)
 
 
 def check_scales(record: object, name: str, scales: Mapping[str, Scale], needed: Iterable[str] = ()) -> None:

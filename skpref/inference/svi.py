@@ -40,7 +40,7 @@ from skpref.inference.problem import (
     second_moments,
 )
 from skpref.inference.rescaling import balance
-from skpref.inference.scale import GammaScale
+from skpref.inference.scale import GammaScale, learnt_scale, mixed_scale, moved_scale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms.base import precision_of
 
@@ -228,7 +228,7 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     moved = {block_name for block_name, _ in closed_form.values()}
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        scales = {name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()}
+        scales = {name: mixed_scale(scale, targets[name], rho) for name, scale in state.scales.items()}
         candidate = _with_rescaled_blocks(state, replace(state, scales=scales), closed_form)
         after = reevaluate(problem, candidate, evaluation, moved)
         if not comparable or _no_fall(evaluation, after):
@@ -290,7 +290,7 @@ def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> 
     pull = problem.pulls(evaluation, state.expected) if problem.rule.integrates else {}
     scales = dict(state.scales)
     for name, (size, square, trace) in second_moments(problem, state).items():
-        scales[name] = scales[name].updated(size, square + trace, pull.get(name, 0.0))
+        scales[name] = learnt_scale(scales[name], size, square + trace, pull.get(name, 0.0))
     return scales
 
 
@@ -312,7 +312,7 @@ def minibatch_step(batch: MiniBatch, state: State, rho: float) -> tuple[State, E
         targets = conjugate_blocks(batch, moved, current, group)
         moved = moved.with_blocks({name: moved.blocks[name].mixed(target, rho) for name, target in targets.items()})
     scale_targets = conjugate_scales(batch, moved, evaluation)
-    scales = {name: scale.mixed(scale_targets[name], rho) for name, scale in moved.scales.items()}
+    scales = {name: mixed_scale(scale, scale_targets[name], rho) for name, scale in moved.scales.items()}
     return replace(batch.expand(moved, state), scales=scales, step=state.step + 1), evaluation
 
 
@@ -429,7 +429,7 @@ def _accelerated_step(
         ratio = np.clip(np.divide(second, first, out=np.zeros_like(first), where=first != 0.0), 0.0, _MAX_RATIO)
         shift = np.clip(second * ratio / (1.0 - ratio), -_MAX_JUMP, _MAX_JUMP)
         if np.any(np.abs(shift) > _WORTH_A_JUMP):
-            scales = {name: scale.moved(d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
+            scales = {name: moved_scale(scale, d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)
             next_state, after = full_step(problem, far, reevaluate(problem, far, evaluation))
             if after.objective > evaluation.objective:

@@ -30,7 +30,7 @@ from skpref.inference.passes import (
     with_arrays_of_likelihood,
     with_arrays_of_scales,
 )
-from skpref.inference.scale import GammaScale
+from skpref.inference.scale import GammaScale, learnt_scale
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -541,7 +541,7 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
         part = slice(start, start + size)
         scale = scales[name]
         determined = size - scale.mean * float(np.sum(consensus.half[:, part] ** 2))
-        scales[name] = scale.updated(max(determined, 0.0), float(np.sum(consensus.mean[part] ** 2)))
+        scales[name] = learnt_scale(scale, max(determined, 0.0), float(np.sum(consensus.mean[part] ** 2)))
         start += size
     return scales
 

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import randomized_svd
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.scale import GammaScale, Scale
+from skpref.inference.scale import GammaScale, Scale, moved_scale
 from skpref.inference.sites import LINEARISED, VARIATIONAL
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
@@ -238,7 +238,7 @@ def add_factors(
         block = block.with_mean(_START_MEAN * mean.reshape(-1))
         blocks[name] = _concatenate(state.blocks[name], block) if name in state.blocks else block
     # Their scales start at 1. With the means of the priors they would be dropped before they fit the data.
-    unit = {name: prior.scales[name].moved(-prior.log_mean(name)) for d in new for name in names[d]}
+    unit = {name: moved_scale(prior.scales[name], -prior.log_mean(name)) for d in new for name in names[d]}
     return replace(state, blocks=blocks, scales={**state.scales, **unit})
 
 
@@ -260,7 +260,9 @@ def extend_state(
         else prior.blocks[name]
         for name, side in problem.sides.items()
     }
-    scales = {name: scale.moved(start.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()}
+    scales = {
+        name: moved_scale(scale, start.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()
+    }
     return svi.State(blocks, scales)
 
 

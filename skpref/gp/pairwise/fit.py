@@ -24,7 +24,7 @@ from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed, GammaScale, Scale
+from skpref.inference.scale import Fixed, GammaScale, Scale, moved_scale
 from skpref.inference.shards import ShardedProblem, content_of
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
@@ -392,7 +392,9 @@ def resumed_state(start: svi.State, earlier: svi.State | None) -> svi.State:
     if earlier is None or block_sizes(earlier) != block_sizes(start) or earlier.scales.keys() != start.scales.keys():
         return start
     # Mini-batch steps restart, since the comparisons may differ.
-    scales = {name: scale.moved(earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()}
+    scales = {
+        name: moved_scale(scale, earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()
+    }
     return svi.State(earlier.blocks, scales)
 
 

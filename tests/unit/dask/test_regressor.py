@@ -103,6 +103,9 @@ def test_what_a_cluster_cannot_do_is_said() -> None:
         (lambda: SVGPRegressor().fit(rows, None), "there is no column 'y' in X"),
         (lambda: SVGPRegressor(optimizer="adam").fit(rows, "price"), "optimizer='adam' needs all rows"),
         (lambda: SVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
+        (lambda: SVGPRegressor().fit(array.ones((9, 2)), array.ones(9), "b"), "must be collections of Dask where X is"),
+        (lambda: SVGPRegressor().fit(array.ones((0, 2)), array.ones(0)), r"Found array with 0 sample\(s\)"),
+        (lambda: SVGPRegressor().fit(X, TABLE.price).predict(rows, True), "return_cov need X in memory"),
     ):
         with pytest.raises(DataError, match=message):
             fit()

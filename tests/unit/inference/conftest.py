@@ -11,7 +11,7 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import Fixed, GammaScale, moved_scale
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
@@ -112,7 +112,7 @@ def draw_crowd(
     prior = np.exp(rng.normal(size=2))
     learnt = Fixed(float(prior[0])) if fixed else GammaScale.prior(*prior)
     used = sorted({segment.scale for side in problem.sides.values() for segment in side.segments})
-    scales = {name: Fixed(1.0) if name == "order" else learnt.moved(rng.normal()) for name in used}
+    scales = {name: Fixed(1.0) if name == "order" else moved_scale(learnt, rng.normal()) for name in used}
     state = svi.initial_state(problem, scales, diagonal=diagonal)
     state = state.with_blocks({name: draw_block(rng, block) for name, block in state.blocks.items()})
     return SimpleNamespace(rng=rng, problem=problem, state=state, n_factors=D)

@@ -17,7 +17,7 @@ from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import State, reevaluate, second_moments
 from skpref.inference.rescaling import balance
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import Fixed, GammaScale, mixed_scale, moved_scale
 from skpref.inference.sites import LINEARISED
 from skpref.inference.terms.products import FactorTerm
 from tests.examples import examples
@@ -189,7 +189,7 @@ def test_the_loop_rises_and_ends_where_the_bound_is_stationary(crowd, items, use
             assert svi.evaluate(case.problem, fit.state.with_blocks({k: shift})).bound <= best + slack
     for name, scale in fit.state.scales.items():
         for by in (-size, size):
-            aside = replace(fit.state, scales={**fit.state.scales, name: scale.moved(by)})
+            aside = replace(fit.state, scales={**fit.state.scales, name: moved_scale(scale, by)})
             assert svi.evaluate(case.problem, aside).bound <= best + slack
 
 
@@ -266,7 +266,7 @@ def one_by_one(problem, state, rho):
         targets = svi.conjugate_blocks(problem, state, seen, group)
         state = state.with_blocks({k: state.blocks[k].mixed(target, rho) for k, target in targets.items()})
     targets = svi.conjugate_scales(problem, state, first)
-    return replace(state, scales={name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()})
+    return replace(state, scales={name: mixed_scale(scale, targets[name], rho) for name, scale in state.scales.items()})
 
 
 @pytest.mark.parametrize(("items", "users"), LAYOUTS, ids=map("-".join, LAYOUTS))

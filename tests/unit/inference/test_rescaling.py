@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from skpref.inference import svi
 from skpref.inference.rescaling import balance
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import Fixed, moved_scale
 from skpref.inference.sites import LAPLACE
 from tests.examples import examples
 
@@ -30,7 +30,7 @@ def along(case, state, c):
     for k, side, by in (("items", product.first, c), ("users", product.second, 1.0 / c)):
         blocks[k] = blocks[k].stretched(by)
         for name, factor in zip(side.scales, by, strict=True):
-            scales[name] = scales[name].moved(-2.0 * np.log(factor))
+            scales[name] = moved_scale(scales[name], -2.0 * np.log(factor))
     return replace(state, blocks=blocks, scales=scales)
 
 

@@ -19,7 +19,7 @@ from skpref.gp.crowd import hierarchy
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import Fixed, GammaScale, moved_scale
 from skpref.likelihoods import PairwiseProbit
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: 
         return replace(state, S=S, effect_variance=state.effect_variance * share)
 
     rng = np.random.default_rng(0)
-    in_scale = slope(lambda h: replace(state, scales={"offset": state.scales["offset"].moved(h)}))
+    in_scale = slope(lambda h: replace(state, scales={"offset": moved_scale(state.scales["offset"], h)}))
     assert in_scale == pytest.approx(0.0, abs=1e-3)
     D = rng.standard_normal((n, 2))
     assert slope(lambda h: effects(state.effects + h * D)) == pytest.approx(0.0, abs=2e-3)
