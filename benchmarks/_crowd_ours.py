@@ -58,7 +58,7 @@ def fit(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL
     params = dict(params)
     if params.pop("kernels", "default") == "by kind":
         chosen = gppl_by_kind(task, split.train)
-        params = {"kernel": chosen.kernel_, "n_inducing": chosen.n_inducing} | params
+        params = {"kernel": chosen.kernel_, "inducing": chosen.n_inducing} | params
     model = estimator(task, split, params)
     with warnings.catch_warnings():
         # Topics are never compared with each other: the features join them, as they are to.
@@ -155,7 +155,7 @@ def fold_case(params: dict[str, Any]) -> None:
     """One fold of ukpconvarg-unseen with 5 factors and M = 100 (the authors' code: 36 s CPU, 6.9 GB)."""
     task = load("ukpconvarg-unseen", [0])
     split = task.splits[0]
-    model = estimator(task, split, {"n_factors": 5, "n_inducing": 100} | params)
+    model = estimator(task, split, {"n_factors": 5, "inducing": 100} | params)
     cost = timed_fit(model, split.train.triples, split.train.y)
     said = CrowdPrediction(
         consensus_probability(model, split),

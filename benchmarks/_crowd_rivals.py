@@ -86,7 +86,7 @@ def gppl_by_kind(task: CrowdTask, train: Answers, **params: Any) -> GPPLClassifi
     kinds = _ours.kinds_of_columns(task)
     if kinds is None:
         raise NotApplicableError("the features are not of two kinds")
-    settings = {"n_inducing": _ours.N_INDUCING} | params
+    settings = {"inducing": _ours.N_INDUCING} | params
     several = [gppl(task, train, kernel=_ours.kernel_by_kind(*kinds, r), **settings) for r in _ours.RATIOS]
     return max(several, key=lambda model: model.lower_bound_)
 

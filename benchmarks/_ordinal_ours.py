@@ -18,7 +18,7 @@ from _ordinal_data import OrdinalPrediction, OrdinalSplit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 
 if TYPE_CHECKING:
     from _data import FloatArray
@@ -69,7 +69,7 @@ def fit_predict(split: OrdinalSplit, params: dict[str, Any]) -> OrdinalPredictio
 def fit_predict_ep(split: OrdinalSplit, params: dict[str, Any]) -> OrdinalPrediction:
     """The paper's model by EP."""
     kernel = RBF(np.sqrt(split.train_X.shape[1]))
-    return fit_predict(split, {"kernel": kernel, "inference": "ep", "n_restarts_optimizer": 0} | params)
+    return fit_predict(split, {"kernel": kernel, "inference": "ep", "optimizer": LBFGS(0)} | params)
 
 
 def fit_predict_map(split: OrdinalSplit, params: dict[str, Any]) -> OrdinalPrediction:
@@ -85,5 +85,5 @@ def warm() -> None:
     for inference in ("ep", "laplace", "vb", "svi"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = GPOrdinalRegressor(kernel=RBF(), inference=inference, n_restarts_optimizer=0, random_state=0)
+            model = GPOrdinalRegressor(kernel=RBF(), inference=inference, optimizer=LBFGS(0), random_state=0)
             model.fit(X, y).predict_proba(X)

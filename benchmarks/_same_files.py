@@ -150,9 +150,9 @@ FM = {"n_factors": 2, "n_epochs": 8}
 KINDS = {
     "GPPLClassifier": Kind(judgements, of_pairs, {}),
     "CrowdGPPL": Kind(judgements, of_crowd, {"n_factors": 2, "tol": 1.0}),
-    "GPPLRegressor": Kind(grades, of_groups, {"n_inducing": 12, "length_scale_factor": 1.0, "tol": 1e-2}),
-    "SVGPRegressor": Kind(grades, of_features, {"n_inducing": 12, "max_iter": 40}),
-    "SVGPClassifier": Kind(grades, of_features, {"n_inducing": 8, "tol": 1e-2, "learn_inducing": False}),
+    "GPPLRegressor": Kind(grades, of_groups, {"inducing": 12, "optimizer": None, "tol": 1e-2}),
+    "SVGPRegressor": Kind(grades, of_features, {"inducing": 12, "max_iter": 40}),
+    "SVGPClassifier": Kind(grades, of_features, {"inducing": 8, "tol": 1e-2, "learn_inducing": False}),
     "GibbsM3F": Kind(sales, of_ratings, {"n_factors": 3, "C": 0.5, "n_sweeps": 6, "burn_in": 2}),
     "VariationalFM": Kind(sales, of_machine, FM),
     "VariationalFMClassifier": Kind(sales, of_machine, FM),
@@ -274,7 +274,7 @@ def tables() -> dict[str, dict[str, Any]]:
     of_users = skpref.Table(features(12, 2, seed=24), ids=USERS)
     other = {"left": "one", "right": "two"}
     return {
-        "pairs": {"items": of_items, "n_inducing": 5},
+        "pairs": {"items": of_items, "inducing": 5},
         "crowd of items": {"items": of_items},
         "crowd of users": {"users": of_users},
         "named pairs": {"names": other} | other,

@@ -133,13 +133,13 @@ def _fitted(model: ClassifierMixin, split: Split) -> Said:
 def ours(split: Split, n_inducing: int | str, n_jobs: int) -> Said:
     from skpref import SVGPClassifier
 
-    return _fitted(SVGPClassifier(n_inducing=n_inducing, random_state=0, n_jobs=n_jobs), split)
+    return _fitted(SVGPClassifier(inducing=n_inducing, random_state=0, n_jobs=n_jobs), split)
 
 
 def one_vs_rest(split: Split, n_inducing: int | str, n_jobs: int) -> Said:
     from skpref import SVGPClassifier
 
-    model = SVGPClassifier(multi_class="one_vs_rest", n_inducing=n_inducing, random_state=0, n_jobs=n_jobs)
+    model = SVGPClassifier(multi_class="one_vs_rest", inducing=n_inducing, random_state=0, n_jobs=n_jobs)
     return _fitted(model, split)
 
 
@@ -196,7 +196,7 @@ def run(
     folder: Path | None = None,
 ) -> None:
     """Fit and score what the rows have not got."""
-    key = {"set": name, "split": number, "model": model, "n_inducing": sizes[0]}
+    key = {"set": name, "split": number, "model": model, "inducing": sizes[0]}
     if any(key.items() <= row.items() for row in rows):
         return
     split = load(name, number, folder)

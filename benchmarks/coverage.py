@@ -40,6 +40,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import (
     CrowdGPPL,
+    Gamma,
     GibbsIPM3F,
     GibbsM3F,
     GPOrdinalRegressor,
@@ -405,7 +406,7 @@ def ratings(model: Callable[[], Any], *, noise: float = 1.0, n_ratings: int = 40
 
 def rows() -> list[Row]:
     """Return every row of the table."""
-    kernel, known = ProductMatern([1.5, 1.5]), {"shape_s0": KNOWN, "rate_s0": KNOWN}
+    kernel, known = ProductMatern([1.5, 1.5]), {"scale_prior": Gamma(KNOWN, KNOWN)}
     variational = {"inference": "variational"}
     return [
         Row("GPPLClassifier, kernel and scale known", "utility",
@@ -415,7 +416,7 @@ def rows() -> list[Row]:
         Row("GPPLClassifier", "utility", gppl("utility")),
         Row("GPPLClassifier", "answer", gppl("answer")),
         Row("GPPLClassifier, svi, 15 inducing points", "utility",
-            gppl("utility", item_effects=False, inference="svi", n_inducing=15)),
+            gppl("utility", item_effects=False, inference="svi", inducing=15)),
         Row("GPPLClassifier, laplace", "utility", gppl("utility", item_effects=False, inference="laplace")),
         Row("GPPLClassifier, linearised", "utility", gppl("utility", item_effects=False, inference="linearised")),
         Row("GPPLClassifier of ids", "utility", gppl_ids(50, 400)),
@@ -460,8 +461,8 @@ def rows() -> list[Row]:
         Row("SVGPRegressor, poisson", "log rate", counts(), 30),
         Row("SVGPRegressor, negative-binomial", "log rate", counts(dispersion=0.5), 30),
         Row("SVGPRegressor, negative-binomial", "y", counts(dispersion=0.5, quantity="y"), 30),
-        Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 30),
-        Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
+        Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", inducing=40), 30),
+        Row("SVGPRegressor, 40 inducing points", "f", regression("f", inducing=40), 30),
         Row("SVGPClassifier", "class", classes(), 30),
         Row("VariationalFM", "y(x), known users", machine("known"), 30),
         Row("VariationalFM", "y(x), new users", machine("new"), 30),

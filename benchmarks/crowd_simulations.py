@@ -52,9 +52,9 @@ N_TRUE = (1, 3, 10, 20)
 N_LABELS = (40, 80, 160, 320, 640, 1280, 2560)
 
 MODELS: dict[str, tuple[CrowdFitPredict, dict[str, Any]]] = {
-    "CrowdGPPL": (_crowd_ours.fit_predict, {"n_inducing": 50}),
-    "pooled GPPL": (RIVALS["pooled"], {"n_inducing": 50}),
-    "GPPL per user": (RIVALS["per-user"], {"least": 1, "n_inducing": 50}),
+    "CrowdGPPL": (_crowd_ours.fit_predict, {"inducing": 50}),
+    "pooled GPPL": (RIVALS["pooled"], {"inducing": 50}),
+    "GPPL per user": (RIVALS["per-user"], {"least": 1, "inducing": 50}),
 }
 
 Row = dict[str, Any]
@@ -172,7 +172,7 @@ def recovered(n_true: int, n_labels: int, repeat: int) -> Row:
     """Correlations of one fit with the truth on the items and users that it saw."""
     scales = {"n_factors": n_true, "scale": 1.0, "factor_scale": 0.2}
     task, data = simulate(n_labels, 10_000 * n_true + repeat, **scales)
-    model = _crowd_ours.fit(task, task.splits[0], {"n_inducing": 50, "n_factors": 20})
+    model = _crowd_ours.fit(task, task.splits[0], {"inducing": 50, "n_factors": 20})
     v, w = data.item_factors[model.item_ids_], data.user_factors[model.user_ids_]
     return {
         "simulation": "factors",

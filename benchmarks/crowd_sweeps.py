@@ -35,16 +35,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref import CrowdGPPL, GPPLClassifier
+from skpref import SVI, CrowdGPPL, GPPLClassifier, Inducing
 from skpref.datasets import make_crowd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 N_USERS, N_ITEMS, N_TRAIN = 20, 60, 2000
-DEFAULT: dict[str, Any] = {"inference": "svi", "n_inducing": 30, "batch_size": 200, "inducing": "kmeans++"}
+DEFAULT: dict[str, Any] = {"inference": SVI(200), "inducing": Inducing(30, "kmeans++")}
 SWEEPS: dict[str, list[dict[str, Any]]] = {
-    "inducing points": [{"n_inducing": m} for m in (3, 6, 12, 30, 60)],
+    "inducing points": [{"inducing": m} for m in (3, 6, 12, 30, 60)],
     "comparisons of a batch": [*({"batch_size": b} for b in (25, 50, 100, 200, 500)), {"inference": "vb"}],
     "inducing points chosen by": [{"inducing": way} for way in ("kmeans++", "kmeans", "random", "variance")],
     "inference": [{"inference": way} for way in ("svi", "vb", "laplace", "linearised", "ep")],

@@ -46,7 +46,7 @@ if __name__ == "__main__":
     )
     for seed in map(int, args.seeds.split(",")):
         start, work = time.perf_counter(), time.process_time()
-        model = BayesianGPLVM(10, n_inducing=args.inducing, max_iter=args.max_iter, random_state=seed).fit(X)
+        model = BayesianGPLVM(10, inducing=args.inducing, max_iter=args.max_iter, random_state=seed).fit(X)
         seconds, work = time.perf_counter() - start, time.process_time() - work
         found = [errors(model.embedding_[:, :q], label) for q in (1, 2, 3)]
         scaled = errors(model.embedding_ / model.length_scale_, label)

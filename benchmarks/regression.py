@@ -143,7 +143,7 @@ def ours(split: Split, n_inducing: int | str, learn_inducing: bool | str = "auto
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = SVGPRegressor(n_inducing=n_inducing, learn_inducing=learn_inducing, random_state=0)
+        model = SVGPRegressor(inducing=n_inducing, learn_inducing=learn_inducing, random_state=0)
         model.fit(split.X, split.y)
     cpu_seconds = time.process_time() - start
     mean, std = model.predict(split.X_test, return_std=True)
@@ -237,7 +237,7 @@ def ask_gpytorch(split: Split, n_inducing: int, n_steps: int, *, classes: bool =
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         given = {"X": split.X, "y": split.y, "X_test": split.X_test}
-        sizes = {"n_inducing": min(n_inducing, len(split.y)), "batch_size": BATCH, "n_steps": n_steps}
+        sizes = {"inducing": min(n_inducing, len(split.y)), "batch_size": BATCH, "n_steps": n_steps}
         np.savez(source, **given, **sizes, classes=classes)
         script = Path(__file__).with_name("_gpytorch.py")
         subprocess.run([str(GPYTORCH_PYTHON), str(script), str(source), str(target)], check=True)
@@ -278,7 +278,7 @@ def coverage(said: Said, y: Array) -> tuple[float, ...]:
 
 def run(rows: list[dict[str, Any]], name: str, number: int, model: str, options: argparse.Namespace) -> None:
     """Fit and score what the rows have not got."""
-    key = {"set": name, "split": number, "model": model, "n_inducing": options.inducing}
+    key = {"set": name, "split": number, "model": model, "inducing": options.inducing}
     key |= {} if options.rows is None else {"rows": options.rows}
     if any(key.items() <= row.items() and row.get("rows") == options.rows for row in rows):
         return
@@ -341,14 +341,14 @@ def our_step(split: Split, n_inducing: int) -> float:
     from skpref.inference import svi
     from skpref.inference.basis import InducingBasis
     from skpref.inference.gaussian import Epoch
-    from skpref.inference.scale import Fixed
+    from skpref.inference.scale import FixedScale
     from skpref.inference.terms.inducing import InducingTerm
     from skpref.likelihoods import Gaussian
 
     d = split.X.shape[1]
     basis = InducingBasis.at(ConstantKernel(1.0) * RBF(np.full(d, d**0.5)), split.X[:n_inducing])
     problem = svi.Problem({"f": InducingTerm(basis, split.X)}, Gaussian(10.0), split.y, np.ones(len(split.y)))
-    state, index = svi.initial_state(problem, {"f": Fixed(1.0)}), np.arange(BATCH)
+    state, index = svi.initial_state(problem, {"f": FixedScale(1.0)}), np.arange(BATCH)
 
     epoch = Epoch(problem)
 

@@ -56,7 +56,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.pipeline import make_pipeline
 
 import skpref
-from skpref import elicitation, kernels
+from skpref import LBFGS, SVI, Inducing, elicitation, kernels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,7 +152,7 @@ def ordinal(again: bool = False, weights: bool = False, **options: Any) -> Numbe
     y = np.digitize(truth(X) + 0.4 * np.random.default_rng(6).normal(size=120), [-1.0, 0.0, 1.0])
     if options.get("kernel") == "precomputed":
         X, X_new = RBF(1.5)(X), RBF(1.5)(X_new, X)
-    model = skpref.GPOrdinalRegressor(random_state=0, **{"n_restarts_optimizer": 1} | options)
+    model = skpref.GPOrdinalRegressor(random_state=0, **{"optimizer": LBFGS(1)} | options)
     if again:
         model.partial_fit(X[:80], y[:80], classes=range(4)).partial_fit(X[80:], y[80:])
     else:
@@ -204,7 +204,7 @@ def classes(n_classes: int = 2, parts: int = 1, again: bool = False, **options: 
     X, X_new = features(240, seed=7), features(25, seed=9)
     f = truth(X) + 0.5 * np.random.default_rng(8).normal(size=240)
     y = np.array(["low", "middle", "high"])[np.digitize(f, [-0.7, 0.7])] if n_classes == 3 else f > 0
-    model = skpref.SVGPClassifier(random_state=0, **{"n_inducing": 25, "max_iter": 40} | options)
+    model = skpref.SVGPClassifier(random_state=0, **{"inducing": 25, "max_iter": 40} | options)
     for rows in np.array_split(np.arange(240), parts) if parts > 1 else ():
         model.partial_fit(X[rows], y[rows], classes=np.unique(y))
     if parts == 1:
@@ -223,7 +223,7 @@ def latent(again: bool = False, **options: Any) -> Numbers:
     rng, t = np.random.default_rng(10), features(80, 2, seed=10)
     X = np.column_stack([np.sin(t[:, 0]), t[:, 0], np.cos(2 * t[:, 0]), t[:, 1], t.sum(axis=1)])
     X += 0.1 * rng.normal(size=X.shape)
-    model = skpref.BayesianGPLVM(random_state=0, **{"n_inducing": 15, "max_iter": 80} | options).fit(X[:70])
+    model = skpref.BayesianGPLVM(random_state=0, **{"inducing": 15, "max_iter": 80} | options).fit(X[:70])
     if again:
         model.set_params(warm_start=True).fit(X[:70])
     place = model.transform(X[70:])
@@ -355,9 +355,9 @@ def comparison_cases() -> dict[str, Case]:
     matern, mixed = kernels.ProductMatern([1.0, 2.0, 3.0]), kernels.AdditiveMatern(2.0, nu=2.5)
     columns = kernels.Columns(mixed, [0]) + ConstantKernel(0.5) * kernels.Columns(kernels.Linear(0.5), slice(1, 3))
     compared, ranked = {"how": "comparisons"}, {"how": "scores"}
-    fast = {"length_scale_factor": 1.0}
-    mini = {"inference": "svi", "batch_size": 64, "max_iter": 20}
-    large = {"inference": "svi", "batch_size": 200, "max_iter": 20}
+    fast = {"optimizer": None}
+    mini = {"inference": SVI(64), "max_iter": 20}
+    large = {"inference": SVI(200), "max_iter": 20}
     features_of_both = {"items": True, "users": True}
     return (
         variants(
@@ -367,8 +367,8 @@ def comparison_cases() -> dict[str, Case]:
             scores=ranked,
             logit=compared | {"likelihood": "logit"},
             ard=compared | {"kernel": matern, "optimizer": "l-bfgs-b"},
-            columns=ranked | {"kernel": columns, "optimizer": "l-bfgs-b", "n_restarts_optimizer": 1},
-            few_inducing=ranked | fast | {"n_inducing": 12, "inducing": "kmeans", "pairs_per_item": 3},
+            columns=ranked | {"kernel": columns, "optimizer": LBFGS(1)},
+            few_inducing=ranked | fast | {"inducing": Inducing(12, "kmeans"), "pairs_per_item": 3},
             svi=compared | fast | mini,
             laplace=compared | fast | {"inference": "laplace"},
             linearised=compared | fast | {"inference": "linearised"},
@@ -388,8 +388,8 @@ def comparison_cases() -> dict[str, Case]:
             svi_no_table=mini | {"table": False},
             laplace=fast | {"inference": "laplace", "order_effect": True},
             linearised=fast | {"inference": "linearised"},
-            ard={"kernel": matern, "optimizer": "l-bfgs-b", "n_inducing": 20},
-            many_items=fast | {"n_items": 1600, "n_inducing": 60, "max_iter": 15},
+            ard={"kernel": matern, "optimizer": "l-bfgs-b", "inducing": 20},
+            many_items=fast | {"n_items": 1600, "inducing": 60, "max_iter": 15},
             many_items_no_table={"table": False, "n_items": 1600, "max_iter": 15},
             soft_and_weighted=fast | {"soft": True},
             warm=fast | {"again": True, "max_iter": 4},
@@ -406,7 +406,7 @@ def comparison_cases() -> dict[str, Case]:
             no_consensus={"consensus": False},
             ties={"likelihood": "probit-ties"},
             svi=large,
-            svi_features=features_of_both | fast | large | {"n_inducing": 15, "n_inducing_users": 8},
+            svi_features=features_of_both | fast | large | {"inducing": 15},
             linearised={"inference": "linearised"},
             optimizer=features_of_both | {"kernel": matern, "optimizer": "l-bfgs-b", "n_factors": 2, "max_iter": 30},
             partial_fit={"parts": True},
@@ -417,8 +417,8 @@ def comparison_cases() -> dict[str, Case]:
 
 def row_cases() -> dict[str, Case]:
     noisy = ConstantKernel(1.0) * RBF(1.0) + kernels.Linear(0.5)
-    adam = {"optimizer": "adam", "batch_size": 60, "max_iter": 15, "n_inducing": 20}
-    svi = {"inference": "svi", "optimizer": None, "batch_size": 60, "max_iter": 15, "n_inducing": 20}
+    adam = {"optimizer": "adam", "inference": SVI(60), "max_iter": 15, "inducing": 20}
+    svi = {"inference": SVI(60), "optimizer": None, "max_iter": 15, "inducing": 20}
     return (
         variants(
             ordinal,
@@ -431,30 +431,30 @@ def row_cases() -> dict[str, Case]:
             bound={"evidence": "bound"},
             laplace={"inference": "laplace"},
             laplace_weighted={"inference": "laplace", "weights": True},
-            sparse={"inference": "vb", "n_inducing": 20, "n_restarts_optimizer": 0},
-            svi={"inference": "svi", "n_inducing": 20, "batch_size": 40, "max_iter": 20, "optimizer": None},
+            sparse={"inference": "vb", "inducing": 20, "optimizer": LBFGS(0)},
+            svi={"inference": SVI(40), "inducing": 20, "max_iter": 20, "optimizer": None},
             no_search={"optimizer": None, "class_order": range(4)},
-            partial_fit={"again": True, "n_inducing": 20, "n_restarts_optimizer": 0},
+            partial_fit={"again": True, "inducing": 20, "optimizer": LBFGS(0)},
         )
         | variants(
             regression,
             "SVGPRegressor",
             default={},
-            many_rows={"n": 12000, "n_inducing": 30, "max_iter": 15},
-            few_inducing={"n_inducing": 20},
-            still_inducing={"n_inducing": 20, "learn_inducing": False, "inducing": "variance"},
-            sum_of_kernels={"kernel": noisy, "n_inducing": 30},
-            known_noise={"noise": 0.3, "n_inducing": 30},
-            csr={"csr": True, "n_inducing": 30},
+            many_rows={"n": 12000, "inducing": 30, "max_iter": 15},
+            few_inducing={"inducing": 20},
+            still_inducing={"inducing": Inducing(20, "variance"), "learn_inducing": False},
+            sum_of_kernels={"kernel": noisy, "inducing": 30},
+            known_noise={"noise": 0.3, "inducing": 30},
+            csr={"csr": True, "inducing": 30},
             adam=adam,
             svi=svi,
-            student_t={"likelihood": "student-t", "target": "outliers", "n_inducing": 25, "max_iter": 30},
-            poisson={"likelihood": "poisson", "target": "count", "n_inducing": 25, "max_iter": 30},
+            student_t={"likelihood": "student-t", "target": "outliers", "inducing": 25, "max_iter": 30},
+            poisson={"likelihood": "poisson", "target": "count", "inducing": 25, "max_iter": 30},
             poisson_adam=adam | {"likelihood": "poisson", "target": "count"},
-            partial_fit={"parts": 3, "n_inducing": 20},
-            partial_fit_window={"parts": 3, "n_inducing": 20, "window": 150},
-            partial_fit_student_t={"parts": 2, "n_inducing": 15, "likelihood": "student-t", "max_iter": 20},
-            warm={"again": True, "n_inducing": 20, "max_iter": 5},
+            partial_fit={"parts": 3, "inducing": 20},
+            partial_fit_window={"parts": 3, "inducing": 20, "window": 150},
+            partial_fit_student_t={"parts": 2, "inducing": 15, "likelihood": "student-t", "max_iter": 20},
+            warm={"again": True, "inducing": 20, "max_iter": 5},
         )
         | variants(
             classes,

@@ -23,18 +23,18 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, ndtr
 
-from skpref import GPPLClassifier
+from skpref import Gamma, GPPLClassifier
 
 Array = npt.NDArray[Any]
 N_TEAMS, HOME, REST, TIES = 20, 0.4, 0.15, 0.5
-BROAD = {"shape_s0": 0.25, "rate_s0": 0.25}  # teams differ by less than the noise of a match
+BROAD = {"scale_prior": Gamma(0.25, 0.25)}  # teams differ by less than the noise of a match
 OURS: dict[str, dict[str, Any]] = {
     "logit-ties": {"likelihood": "logit-ties"},
     "logit-ties, broad prior": {"likelihood": "logit-ties", **BROAD},
     "probit-ties": {"likelihood": "probit-ties"},
     "probit-ties, broad prior": {"likelihood": "probit-ties", **BROAD},
     # The same prior as that of the logit in its unit, which is 1 / 1.7 of the probit's.
-    "probit-ties, its unit": {"likelihood": "probit-ties", "shape_s0": 0.25, "rate_s0": 0.25 / 1.7**2},
+    "probit-ties, its unit": {"likelihood": "probit-ties", "scale_prior": Gamma(0.25, 0.25) / 1.7**2},
 }
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 

@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-    from skpref.inference.scale import Fixed
     from skpref.persistence import load, save
+    from skpref.settings import LBFGS, SVI, Adam, Checkpoint, FactorPrior, Fixed, Gamma, Inducing
 
 __all__ = [
+    "LBFGS",
+    "SVI",
+    "Adam",
     "BayesianGPLVM",
+    "Checkpoint",
     "CrowdGPPL",
+    "FactorPrior",
     "Fixed",
     "GPOrdinalRegressor",
     "GPPLClassifier",
     "GPPLRegressor",
+    "Gamma",
     "GibbsIPM3F",
     "GibbsM3F",
+    "Inducing",
     "OneHotDesign",
     "SVGPClassifier",
     "SVGPRegressor",
@@ -49,14 +56,21 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LBFGS": "skpref.settings",
+    "SVI": "skpref.settings",
+    "Adam": "skpref.settings",
     "BayesianGPLVM": "skpref.gp.latent",
+    "Checkpoint": "skpref.settings",
     "CrowdGPPL": "skpref.gp.crowd",
-    "Fixed": "skpref.inference.scale",
+    "FactorPrior": "skpref.settings",
+    "Fixed": "skpref.settings",
     "GPOrdinalRegressor": "skpref.gp.ordinal",
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",
+    "Gamma": "skpref.settings",
     "GibbsIPM3F": "skpref.factorization.ipm3f",
     "GibbsM3F": "skpref.factorization.m3f",
+    "Inducing": "skpref.settings",
     "OneHotDesign": "skpref.data.design",
     "SVGPClassifier": "skpref.gp.sparse",
     "SVGPRegressor": "skpref.gp.sparse",

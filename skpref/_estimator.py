@@ -98,7 +98,7 @@ def precision(dtype: Any) -> np.dtype[Any]:
     raise InvalidParameterError(f"dtype must be float64 or float32; got {dtype!r}.")
 
 
-def check_memory(n_items: int, n_inducing: int, parameter: str = "n_inducing", whose: str = "items") -> None:
+def check_memory(n_items: int, n_inducing: int, parameter: str = "inducing", whose: str = "items") -> None:
     """Refuse kernel matrices that would not fit, before anything of their size is allocated."""
     for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, _half_of_memory())):
         need = 8 * int(rows) * int(n_inducing)

@@ -118,7 +118,7 @@ _RECORDS = _named(
         "skpref.inference.collapsed": "Moments",
         "skpref.inference.gibbs": "Chain",
         "skpref.inference.problem": "State",
-        "skpref.inference.scale": "Fixed GammaScale",
+        "skpref.inference.scale": "FixedScale GammaScale",
         "skpref.inference.terms.base": "Segment",
         "skpref.likelihoods.counts": "NegativeBinomial Poisson",
         "skpref.likelihoods.gaussian": "Gaussian",
@@ -134,6 +134,7 @@ _OTHERS = _named(
     {
         "skpref.data.tables": "Table",
         "skpref.data.vocabulary": "Vocabulary",
+        "skpref.settings": "LBFGS SVI Adam Checkpoint FactorPrior Fixed Gamma Inducing",
         "skpref.kernels.columns": "Columns",
         "skpref.kernels.identity": "Identity",
         "skpref.kernels.linear": "Linear",

@@ -126,7 +126,7 @@ settings = {
         ("item_effects=False", "GPPLClassifier, no offsets", "utility"),
         ('and inference="laplace"', "GPPLClassifier, laplace", "utility"),
         ('and inference="linearised"', "GPPLClassifier, linearised", "utility"),
-        ('and inference="svi", n_inducing=15', "GPPLClassifier, svi, 15 inducing points", "utility"),
+        ('and inference="svi", inducing=15', "GPPLClassifier, svi, 15 inducing points", "utility"),
         ("2,000 items without features", "GPPLClassifier of 2,000 ids", "utility"),
     ],
     "GPPLRegressor from scores: utilities": [

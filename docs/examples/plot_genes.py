@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_selection import RFE, SelectKBest, f_regression
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref.kernels import Linear
 
 N_PATIENTS, N_GENES, N_SIMULATIONS = 52, 12_600, 3
@@ -35,7 +35,7 @@ def simulate(seed):
 
 def wrong_grades(genes, X, y, X_new, y_new):
     """Share of new patients who get a wrong grade from a linear model of some genes."""
-    model = GPOrdinalRegressor(Linear(), n_restarts_optimizer=0, random_state=0).fit(
+    model = GPOrdinalRegressor(Linear(), optimizer=LBFGS(0), random_state=0).fit(
         X[:, genes], y
     )
     return np.mean(model.predict(X_new[:, genes]) != y_new)
@@ -46,7 +46,7 @@ def halve(X, y):
     genes = np.arange(N_GENES)
     while genes.size > 3:
         yield genes
-        relevance = GPOrdinalRegressor("linear-ard", n_restarts_optimizer=0, random_state=0)
+        relevance = GPOrdinalRegressor("linear-ard", optimizer=LBFGS(0), random_state=0)
         select = RFE(relevance, n_features_to_select=max(genes.size // 2, 3), step=0.5).fit(
             X[:, genes], y
         )

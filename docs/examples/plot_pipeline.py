@@ -29,7 +29,7 @@ from skpref.tracking import MLflowCallback
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
-model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=40, random_state=0))
+model = make_pipeline(StandardScaler(), SVGPRegressor(inducing=40, random_state=0))
 rivals = {
     "ridge regression": RidgeCV(),
     "gradient boosting": HistGradientBoostingRegressor(random_state=0),

@@ -28,7 +28,7 @@ QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 
 def gaussian_process(X, y, X_new):
     """Return mean and quantiles of new patients. The mean is the median, too."""
-    model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=40, random_state=0))
+    model = make_pipeline(StandardScaler(), SVGPRegressor(inducing=40, random_state=0))
     mean, std = model.fit(X, y).predict(X_new, return_std=True)
     return {
         "mean": mean,
@@ -120,8 +120,8 @@ line = np.linspace(-0.5, 11.0, 400)[:, None]
 # %%
 # First, inducing points stay where k-means++ placed them. Then their positions are learnt by the gradient of the lower
 # bound. A higher bound is better.
-fixed = SVGPRegressor(n_inducing=20, learn_inducing=False, random_state=0).fit(X, y)
-learnt = SVGPRegressor(n_inducing=20, learn_inducing=True, random_state=0).fit(X, y)
+fixed = SVGPRegressor(inducing=20, learn_inducing=False, random_state=0).fit(X, y)
+learnt = SVGPRegressor(inducing=20, learn_inducing=True, random_state=0).fit(X, y)
 print(f"bound: fixed {fixed.lower_bound_:.1f}, learnt {learnt.lower_bound_:.1f}")
 print(f"noise: {learnt.noise_:.3f} (truth 0.150)")
 
@@ -155,7 +155,7 @@ plt.show()
 # ignores them.
 y_outliers = y + 8.0 * (rng.random(2000) < 0.02)
 for likelihood in ("gaussian", "student-t"):
-    model = SVGPRegressor(likelihood=likelihood, n_inducing=20, random_state=0).fit(
+    model = SVGPRegressor(likelihood=likelihood, inducing=20, random_state=0).fit(
         X, y_outliers
     )
     error = np.sqrt(np.mean((model.predict(X) - truth(X[:, 0])) ** 2))

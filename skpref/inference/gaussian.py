@@ -15,7 +15,7 @@ from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments
 from skpref.inference.exact import inverse_spd
 from skpref.inference.problem import divergence
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms.base import precision_of
 from skpref.likelihoods import Gaussian
@@ -33,7 +33,7 @@ def has_constant_sites(problem: Problem, state: State) -> bool:
     if len(problem.sides) != 1:
         return False
     dense = all(isinstance(block, DenseBlock) for block in state.blocks.values())
-    fixed = all(isinstance(scale, Fixed) for scale in state.scales.values())
+    fixed = all(isinstance(scale, FixedScale) for scale in state.scales.values())
     return dense and fixed and problem.rule is VARIATIONAL and isinstance(problem.likelihood, Gaussian)
 
 

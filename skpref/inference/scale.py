@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,42 +15,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """An inverse variance that is known: a prior from which data learn nothing.
-
-    As `scale_prior` of `GPPLClassifier`, `GPPLRegressor` or `CrowdGPPL`, it takes the place of their Gamma prior.
-
-    Parameters
-    ----------
-    value : float
-        The inverse variance, in inverse variances of the answer noise.
-
-    Raises
-    ------
-    ValueError
-        If the value is not a positive number.
-
-    Examples
-    --------
-    Utilities are standard normal before the first answer, and their variance is not learnt:
-
-    >>> from skpref import Fixed, GPPLClassifier
-    >>> model = GPPLClassifier(scale_prior=Fixed(1.0)).fit([["tea", "milk"], ["tea", "water"]], [1, 1])
-    >>> model.scale_
-    Fixed(value=1.0)
-    """
+class FixedScale:
+    """An inverse variance that is known."""
 
     value: float
 
-    def __post_init__(self) -> None:
-        """Raise DataError unless the value is positive."""
-        self.validate()
-
     def validate(self) -> None:
         """Raise DataError unless the value is positive."""
-        number = isinstance(self.value, Real) and not isinstance(self.value, bool)
-        sound = number and 0.0 < self.value < np.inf
-        require(sound, self, "value", f"must be a positive number, the inverse variance; got {self.value!r}")
+        check_positive(self, "value")
 
     @property
     def mean(self) -> float:
@@ -105,12 +76,12 @@ class GammaScale:
         return float(gain + a * np.log(b) - a0 * np.log(b0) - gammaln(a) + gammaln(a0))
 
 
-Scale = Fixed | GammaScale
+Scale = FixedScale | GammaScale
 
 
 def learnt_scale(scale: Scale, size: float, second_moment: float, pull: float = 0.0) -> Scale:
     """Return the q(s) that is stationary given q(v) (docs/maths section 4); a fixed scale as it is."""
-    if isinstance(scale, Fixed):
+    if isinstance(scale, FixedScale):
         return scale
     alpha = scale.shape0 + 0.5 * size
     beta = scale.rate0 + 0.5 * second_moment
@@ -121,15 +92,15 @@ def learnt_scale(scale: Scale, size: float, second_moment: float, pull: float = 
 
 def moved_scale(scale: Scale, shift: float) -> Scale:
     """Shift log E[s], the relative uncertainty kept; a fixed scale as it is."""
-    return scale if isinstance(scale, Fixed) else replace(scale, rate=scale.rate * float(np.exp(-shift)))
+    return scale if isinstance(scale, FixedScale) else replace(scale, rate=scale.rate * float(np.exp(-shift)))
 
 
 def mixed_scale(scale: Scale, target: Scale, rho: float) -> Scale:
     """Move a fraction rho towards `target` in natural parameters; a fixed scale as it is."""
-    if isinstance(scale, Fixed):
+    if isinstance(scale, FixedScale):
         return scale
-    if isinstance(target, Fixed):
-        raise TypeError("target must be a GammaScale like the scale; got Fixed")
+    if isinstance(target, FixedScale):
+        raise TypeError("target must be a GammaScale like the scale; got FixedScale")
     shape = (1.0 - rho) * scale.shape + rho * target.shape
     return replace(scale, shape=shape, rate=(1.0 - rho) * scale.rate + rho * target.rate)
 

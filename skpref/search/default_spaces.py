@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from skpref.exceptions import DataError
+from skpref.settings import Fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,14 +151,14 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
-    if estimator.scale_prior is None:
-        space |= {"shape_s0": stats.loguniform(0.5, 20.0), "rate_s0": stats.loguniform(0.2, 50.0)}
+    if not isinstance(estimator.scale_prior, Fixed):
+        space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}
     items = getattr(estimator, "items", None)
     if items is None:
         return space
     space["item_effects"] = [False, True]
     if items.ids.size > _FEW_ITEMS:
-        space["n_inducing"] = LogInteger(50, min(500, items.ids.size))
+        space["inducing"] = LogInteger(50, min(500, items.ids.size))
     return space
 
 
@@ -176,20 +177,22 @@ def _items(estimator: Any) -> dict[str, Any]:
     if items is not None and estimator.kernel is None:
         space["kernel"] = list(_KERNELS)
     if items is not None and items.features.shape[1] <= _MANY_FEATURES:
-        space["optimizer"] = [None, "l-bfgs-b"]
+        space["optimizer"] = ["auto", "l-bfgs-b"]
     elif items is not None and estimator.kernel is None:
-        space["optimizer"] = [None]
+        space["optimizer"] = ["auto"]
     return space
 
 
 def _rows(estimator: Any) -> dict[str, Any]:
-    space = _pairwise(estimator) | {"n_inducing": LogInteger(50, 500)}
-    return space if estimator.kernel is None else space | {"optimizer": [None, "l-bfgs-b"]}
+    space = _pairwise(estimator) | {"inducing": LogInteger(50, 500)}
+    return space if estimator.kernel is None else space | {"optimizer": ["auto", "l-bfgs-b"]}
 
 
 def _crowd(estimator: Any) -> dict[str, Any]:
-    factors = {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
-    return _pairwise(estimator) | _answers(estimator) | factors
+    space = _pairwise(estimator) | _answers(estimator) | {"n_factors": stats.randint(0, 21)}
+    if estimator.factor_prior is None or estimator.factor_prior.item_scale is not None:
+        space["factor_prior__item_scale__rate"] = stats.loguniform(0.02, 20.0)
+    return space
 
 
 def _ordinal(_: Any) -> dict[str, Any]:
@@ -224,16 +227,16 @@ def _binary_machine(estimator: Any) -> dict[str, Any]:
 def _sparse(estimator: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"likelihood": ["gaussian", "student-t"]}
     # "auto" takes as many points as are cheap: held-out rows would only ask for more.
-    return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
+    return space | ({"inducing": LogInteger(50, 500)} if isinstance(estimator.inducing, Integral) else {})
 
 
 def _sparse_classes(estimator: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
-    return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
+    return space | ({"inducing": LogInteger(50, 500)} if isinstance(estimator.inducing, Integral) else {})
 
 
 def _latent(_: Any) -> dict[str, Any]:
-    return {"n_components": [None, 1, 2, 3, 5], "n_inducing": LogInteger(20, 100)}
+    return {"n_components": [None, 1, 2, 3, 5], "inducing": LogInteger(20, 100)}
 
 
 # An estimator is a line here. By name: a search of one family need not import the others.

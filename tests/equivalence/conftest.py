@@ -14,7 +14,7 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import PairwiseProbit
@@ -58,7 +58,7 @@ class Reference:
 
     @property
     def scale(self):
-        return Fixed(self.config("s"))
+        return FixedScale(self.config("s"))
 
     def prior(self, problem):
         return svi.initial_state(problem, {"f": self.scale})

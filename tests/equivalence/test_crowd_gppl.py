@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref import CrowdGPPL, FactorPrior, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.gp.crowd import fit as crowd_fit
@@ -23,7 +23,7 @@ from skpref.gp.pairwise.fit import PairConfig
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
@@ -63,7 +63,7 @@ class Reference:
         scales = dict(zip(names[0], self.config("s_d"), strict=True)) | dict.fromkeys(names[1], 1.0)
         scales = {"f": self.config("sigma_t"), **scales}
         diagonal = {"users"} if phi is None else set()
-        start = svi.initial_state(problem, {name: Fixed(s) for name, s in scales.items()}, diagonal=diagonal)
+        start = svi.initial_state(problem, {name: FixedScale(s) for name, s in scales.items()}, diagonal=diagonal)
         return problem, start
 
     def asked(self, problem):
@@ -231,7 +231,7 @@ def learnt(X, y, items=None, users=None, weight=None, **options):
         "inference": "vb",
         "tol": 1e-9,
         "max_iter": 2000,
-        "length_scale_factor": 1.0,
+        "optimizer": None,
         **options,
     }
     return CrowdGPPL(items, users, **wanted).fit(X, y, weight)
@@ -342,8 +342,8 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
     data = simulated(6, layout, order_effect=(0.5, 0.0))
     X = data.comparisons.copy()
     X[:, 0] = 0
-    options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
-    options |= {"shape_s0": 2.0, "rate_s0": 2.0}  # the two have priors of their own
+    options = {"optimizer": None, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
+    options |= {"scale_prior": Gamma(2.0, 2.0)}  # the two have priors of their own
     one = GPPLClassifier(data.table, order_effect=order_effect, **options).fit(X[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, n_factors=0, order_effect=order_effect, **options).fit(X, data.y)
     if not order_effect:
@@ -359,8 +359,8 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_factors_are_gppl_with_many_users(layout):
     data = simulated(7, layout)
-    options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
-    options |= {"shape_s0": 2.0, "rate_s0": 2.0}  # the two have priors of their own
+    options = {"optimizer": None, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
+    options |= {"scale_prior": Gamma(2.0, 2.0)}  # the two have priors of their own
     one = GPPLClassifier(data.table, **options).fit(data.comparisons[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, data.user_table, n_factors=0, **options).fit(data.comparisons, data.y)
     assert_allclose(crowd.lower_bound_, one.lower_bound_, rtol=1e-9)
@@ -376,7 +376,7 @@ def test_silent_factors_are_gppl(items, users, monkeypatch):
     _, problem, _ = somewhere(3, items=items, users=users)
     names = problem.products[0].first.scales + problem.products[0].second.scales
     prior = GammaScale.prior(2.0, 2.0)
-    silent = {name: Fixed(1e24 if name[0] == "w" else 1.0) for name in names}
+    silent = {name: FixedScale(1e24 if name[0] == "w" else 1.0) for name in names}
     t = problem.terms["f"].segments[0].scale
     diagonal = {name for name, layout in (("items", items), ("users", users)) if layout == "ids"}
     start = svi.initial_state(problem, {t: prior, **silent}, diagonal=diagonal)
@@ -450,15 +450,13 @@ def crowd_model(seed, layout, *, n_inducing=300, n_factors=2, **options):
         n_inducing=n_inducing,
         inducing="random",
         schedule=replace(TIGHT, tol=1e-13),
-        shape_s0=2.0,
-        rate_s0=1.0,
+        scale=GammaScale.prior(2.0, 1.0),
         offsets=wanted["offsets"],
         order=wanted["order"],
-        length_scale_factor=None,
-        optimizer=None,
-        n_restarts=0,
+        learn_length_scales=False,
+        n_restarts=None,
     )
-    config = crowd_models.CrowdConfig(pair, n_factors, wanted["consensus"], n_inducing, (2.0, 1.0), (2.0, 1.0))
+    config = crowd_models.CrowdConfig(pair, n_factors, wanted["consensus"], (2.0, 1.0), (2.0, 1.0))
     n_features, n_user_features = LAYOUTS[layout]
     X = rng.normal(size=(n, n_features)) if n_features else None
     X_users = rng.normal(size=(n_users, n_user_features)) if n_user_features else None
@@ -540,7 +538,11 @@ def test_kernel_gradients_at_the_optimum(case, monkeypatch):
 
 def test_learnt_kernels_have_a_higher_bound():
     data = simulated(8, "both", n=200)
-    options = {"kernel": ProductMatern([3.0, 3.0]), "user_kernel": ProductMatern([3.0, 3.0]), "n_factors": 1}
+    options = {
+        "kernel": ProductMatern([3.0, 3.0]),
+        "factor_prior": FactorPrior(user_kernel=ProductMatern([3.0, 3.0])),
+        "n_factors": 1,
+    }
     fixed = learnt(data.comparisons, data.y, data.table, data.user_table, tol=1e-4, **options)
     free = learnt(data.comparisons, data.y, data.table, data.user_table, tol=1e-4, optimizer="l-bfgs-b", **options)
     assert free.lower_bound_ > fixed.lower_bound_ + 0.1

@@ -20,7 +20,7 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.sites import LAPLACE
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
@@ -209,7 +209,7 @@ def test_laplace_is_the_laplace_rule_of_the_engine(likelihood, seed):
     basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X)
     term = PairTerm(basis.rows(X), left, right, n)
     problem = svi.Problem({"f": term}, likelihood, y, weight, LAPLACE)
-    start = svi.initial_state(problem, {"f": Fixed(scale)})
+    start = svi.initial_state(problem, {"f": FixedScale(scale)})
     fit = svi.fit(problem, start, replace(svi.Schedule(), tol=0.0, max_iter=60), rng)
     rows = basis.rows(X)[left] - basis.rows(X)[right]
     q = laplace(rows @ rows.T / scale, likelihood, y, weight)

@@ -19,11 +19,11 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
 
-ONE = {"f": Fixed(1.0)}
+ONE = {"f": FixedScale(1.0)}
 
 
 def rows_problem(basis, X, y, beta):

@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import pair_posterior
 from skpref.inference import svi
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED, Rule, Sites
 
 TIGHT = svi.Schedule(max_iter=2000, tol=1e-13)
@@ -100,7 +100,7 @@ def test_gradient_in_the_scale(reference, central):
     s, wanted = reference.config("s"), reference["sparse"]["elbo_at_given_q"]["dELBO_dlog_s_fixed_q"]
 
     def bound(shift):
-        scales = {"f": Fixed(s * np.exp(shift))}
+        scales = {"f": FixedScale(s * np.exp(shift))}
         return svi.evaluate(problem, svi.State(state.blocks, scales)).bound
 
     assert_allclose(central(bound), wanted, rtol=1e-7)

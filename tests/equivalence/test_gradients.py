@@ -16,6 +16,7 @@ from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.inference import svi
+from skpref.inference.scale import GammaScale
 from skpref.kernels import AdditiveMatern, Linear, ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 from tests.examples import examples
@@ -64,13 +65,11 @@ def make_model(
         n_inducing=n_inducing,
         inducing="random",
         schedule=TIGHT,
-        shape_s0=2.0,
-        rate_s0=1.0,
+        scale=GammaScale.prior(2.0, 1.0),
         offsets=offsets,
         order=order,
-        length_scale_factor=None,
-        optimizer=None,
-        n_restarts=0,
+        learn_length_scales=False,
+        n_restarts=None,
     )
     data = PairData(form(rng.normal(size=(n, 2))), comparisons)
     return replace(pair_fit.pair_model(data, RBF(1.0), config, rng, None), joint_size=joint_size)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
@@ -30,7 +30,7 @@ def make(seed, *, p=6, n=5, m=3, order=True, layout="joint", likelihood=None, sc
     y = np.where(rng.random(p) < 0.6, rng.integers(0, 2, p), rng.random(p))
     problem = svi.Problem(terms, likelihood or PairwiseProbit(), y, rng.exponential(size=p))
     names = {segment.scale for term in terms.values() for segment in term.segments}
-    scales = {name: scale or Fixed(0.7) for name in sorted(names)}
+    scales = {name: scale or FixedScale(0.7) for name in sorted(names)}
     return rng, problem, svi.initial_state(problem, scales, diagonal={"offsets"})
 
 

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.terms.base import RowTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Identity, ProductMatern
@@ -70,7 +70,7 @@ def test_preference_learning_is_classification_under_the_difference_kernel(seed)
         if step < 1e-12:
             break
     basis = InducingBasis.at(kernel, X)
-    _, result = fit(PairTerm(basis.rows(X), left, right, 5), y, {"f": Fixed(s)})
+    _, result = fit(PairTerm(basis.rows(X), left, right, 5), y, {"f": FixedScale(s)})
     seen = result.evaluation
     assert_allclose(seen.mu, mu, atol=1e-6)
     assert_allclose(seen.v, v, rtol=1e-6)
@@ -90,7 +90,7 @@ def test_pairs_through_the_laplacian_are_explicit_rows(seed, parts):
     pairs = PairTerm(rows, left, right, 5, *parts, basis.pair_residual(X, rows, left, right))
     explicit = pairs.explicit(np.arange(9))
     assert isinstance(explicit, RowTerm)
-    scales = {"f": GammaScale.prior(2.0, 2.0), "offset": GammaScale.prior(2.0, 2.0), "order": Fixed(1.0)}
+    scales = {"f": GammaScale.prior(2.0, 2.0), "offset": GammaScale.prior(2.0, 2.0), "order": FixedScale(1.0)}
     scales = {s.scale: scales[s.scale] for s in pairs.segments}
     first, second = (
         svi.fit(
@@ -111,10 +111,10 @@ def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihoo
     s, s_offset, kernel = 0.5, 2.0, RBF([1.0, 2.0])
     basis = InducingBasis.at(kernel, X)
     joint = PairTerm(basis.rows(X), left, right, 5, offsets=True)
-    _, one = fit(joint, y, {"f": Fixed(s), "offset": Fixed(s_offset)}, likelihood)
+    _, one = fit(joint, y, {"f": FixedScale(s), "offset": FixedScale(s_offset)}, likelihood)
     summed = InducingBasis.at(kernel + ConstantKernel(s / s_offset) * Identity(), X)
     alone = PairTerm(summed.rows(X), left, right, 5)
-    _, other = fit(alone, y, {"f": Fixed(s)}, likelihood)
+    _, other = fit(alone, y, {"f": FixedScale(s)}, likelihood)
     assert_allclose(one.evaluation.bound, other.evaluation.bound, rtol=1e-8)
     assert_allclose(one.evaluation.mu, other.evaluation.mu, atol=1e-6)
     assert_allclose(one.evaluation.v, other.evaluation.v, rtol=1e-6)
@@ -127,7 +127,7 @@ def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
     _, X, left, right, y = draw(seed)
     basis = InducingBasis.at(RBF([1.0, 2.0]), X[:3])
     rows = basis.rows(X)
-    scales = {"f": Fixed(0.5), "offset": Fixed(2.0)}
+    scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
     terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
     split = svi.Problem(terms, PairwiseProbit(), y, np.ones(9))
     whole = svi.Problem({"f": PairTerm(rows, left, right, 5, offsets=True)}, PairwiseProbit(), y, np.ones(9))
@@ -143,7 +143,7 @@ def test_mean_field_bound_is_below_the_joint_one():
     _, X, left, right, y = draw(5)
     basis = InducingBasis.at(RBF([1.0, 2.0]), X)
     rows = basis.rows(X)
-    scales = {"f": Fixed(0.5), "offset": Fixed(2.0)}
+    scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
     _, joint = fit(PairTerm(rows, left, right, 5, offsets=True), y, scales)
     terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
     split = svi.Problem(terms, PairwiseProbit(), y, np.ones(9))
@@ -167,7 +167,9 @@ def test_no_bound_exceeds_the_exact_evidence(seed):
         basis = InducingBasis.at(kernel, X[:m])
         rows = basis.rows(X)
         residual = basis.pair_residual(X, rows, left, right)
-        bounds.append(fit(PairTerm(rows, left, right, 4, residual=residual), y, {"f": Fixed(s)})[1].evaluation.bound)
+        bounds.append(
+            fit(PairTerm(rows, left, right, 4, residual=residual), y, {"f": FixedScale(s)})[1].evaluation.bound
+        )
     # Nested inducing points can only help.
     assert bounds[0] <= bounds[1] + 1e-8
     assert bounds[1] <= bounds[2] + 1e-8
@@ -184,7 +186,7 @@ def test_two_items_and_one_comparison_in_closed_form(seed, s):
     assume(kappa > 1e-6)
     basis = InducingBasis.at(kernel, X)
     term = PairTerm(basis.rows(X), np.array([0]), np.array([1]), 2)
-    _, result = fit(term, np.ones(1), {"f": Fixed(s)})
+    _, result = fit(term, np.ones(1), {"f": FixedScale(s)})
     assert result.evaluation.bound <= np.log(0.5) + 1e-9
 
     # Stationary: 1/v = 1/kappa + w and mu = kappa g; and the bound in one dimension.
@@ -205,7 +207,7 @@ def test_an_item_nobody_compared_changes_nothing():
     for items in (X, np.vstack([X, [[0.3, -0.4]]])):
         basis = InducingBasis.at(kernel, items)
         term = PairTerm(basis.rows(items), left, right, items.shape[0])
-        ends.append(fit(term, y, {"f": Fixed(0.5)})[1].evaluation)
+        ends.append(fit(term, y, {"f": FixedScale(0.5)})[1].evaluation)
     assert_allclose(ends[0].bound, ends[1].bound, rtol=1e-9)
     assert_allclose(ends[0].mu, ends[1].mu, atol=1e-8)
 

@@ -16,12 +16,12 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref import GPOrdinalRegressor
+from skpref import SVI, GPOrdinalRegressor
 from skpref.gp.posterior import ExactLatent
 from skpref.inference import svi
 from skpref.inference.ep import cavities, expectation_propagation
 from skpref.inference.laplace import laplace
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
@@ -131,7 +131,7 @@ def test_two_levels_are_gppl(seed) -> None:
     rows = np.vstack([basis.rows(X), np.zeros(12)])
     term = PairTerm(rows, np.arange(12), np.full(12, 12), 13)
     problem = svi.Problem({"f": term}, PairwiseProbit(), y.astype(float), np.ones(12))
-    start = svi.initial_state(problem, {"f": Fixed(1.0)})
+    start = svi.initial_state(problem, {"f": FixedScale(1.0)})
     gppl = svi.fit(problem, start, svi.Schedule(**TIGHT), np.random.default_rng(0))
     new = rng.normal(size=(7, 2))
     mean, std = model.predict_latent(new, return_std=True)
@@ -206,8 +206,8 @@ def test_mini_batches_come_near_full_passes(seed) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(120, 2))
     y = np.digitize(X[:, 0] + 0.4 * rng.normal(size=120), [-0.5, 0.5])
-    vb = fixed(RBF(1.5), inference="vb", n_inducing=20).fit(X, y)
-    batches = fixed(RBF(1.5), inference="svi", n_inducing=20, batch_size=30, tol=1e-5, max_iter=300).fit(X, y)
+    vb = fixed(RBF(1.5), inference="vb", inducing=20).fit(X, y)
+    batches = fixed(RBF(1.5), inference=SVI(30), inducing=20, tol=1e-5, max_iter=300).fit(X, y)
     assert batches.lower_bound_ == pytest.approx(vb.lower_bound_, abs=0.5)
     assert_allclose(batches.predict_proba(X), vb.predict_proba(X), atol=0.03)
 

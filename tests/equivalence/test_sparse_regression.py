@@ -20,7 +20,7 @@ from skpref.gp.sparse.fit import optimal_latent
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
 from tests.examples import examples
@@ -112,7 +112,7 @@ def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
     size = Z.shape[0]
     half = rng.standard_normal((size, size))
     block = DenseBlock(half @ half.T + np.eye(size), rng.standard_normal(size))
-    anywhere = svi.State({"f": block}, {"f": Fixed(1.0)})
+    anywhere = svi.State({"f": block}, {"f": FixedScale(1.0)})
     state, seen = svi.full_step(problem, anywhere, svi.evaluate(problem, anywhere))
     wanted = bound(rows, basis, noise)
     assert_allclose(seen.bound, wanted.value, rtol=1e-9, atol=1e-9)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref.exceptions import DataWarning
 from skpref.metrics import ordinal_mae
 
@@ -40,7 +40,7 @@ def partition(folder: Path, number: int = 0) -> tuple[np.ndarray, ...]:
 @pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")  # pyrimidines has a constant column
 def test_published_partitions(shared: Path, name: str, inference: str, error: float, distance: float) -> None:
     X, y, X_test, y_test = partition(shared / "data" / "ordinal" / name)
-    model = GPOrdinalRegressor(inference=inference, n_restarts_optimizer=0, random_state=0).fit(X, y)
+    model = GPOrdinalRegressor(inference=inference, optimizer=LBFGS(0), random_state=0).fit(X, y)
     majority = np.full(y_test.size, np.bincount(y).argmax())
     assert np.mean(model.predict(X_test) != y_test) < min(error, np.mean(majority != y_test))
     assert ordinal_mae(y_test, model.predict(X_test, loss="absolute")) < min(distance, ordinal_mae(y_test, majority))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.utils.validation import validate_data
 
-from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
+from skpref import SVI, CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
 from skpref.data import read_pairs
 from skpref.gp.pairwise.columns import PairRows
 from skpref.kernels import Linear
@@ -22,9 +22,9 @@ ESTIMATORS = {
     "logit": GPPLClassifier(likelihood="logit"),
     "laplace": GPPLClassifier(inference="laplace"),
     "linearised": GPPLClassifier(inference="linearised"),
-    "svi": GPPLClassifier(inference="svi", batch_size=1000, max_iter=300),
-    "table": GPPLClassifier(TABLE, length_scale_factor=1.0),
-    "features alone": GPPLClassifier(TABLE, length_scale_factor=1.0, item_effects=False),
+    "svi": GPPLClassifier(inference=SVI(1000), max_iter=300),
+    "table": GPPLClassifier(TABLE, optimizer=None),
+    "features alone": GPPLClassifier(TABLE, optimizer=None, item_effects=False),
     "given kernel": GPPLClassifier(TABLE, Linear(), optimizer="l-bfgs-b", max_iter=1000),
 }
 
@@ -32,7 +32,7 @@ ESTIMATORS = {
 USERS = Table(rng.standard_normal((4, 3)), ids=["u", 3, b"w", ("x",)])
 TRIPLES = IdColumns(n_columns=3, left=1, right=2, user=0)
 # Fits that are to be equal must have converged: factors turn slowly.
-TIGHT = {"n_factors": 1, "tol": 1e-7, "max_iter": 3000, "length_scale_factor": 1.0}
+TIGHT = {"n_factors": 1, "tol": 1e-7, "max_iter": 3000, "optimizer": None}
 CROWDS = {
     "ids alone": CrowdGPPL(**TIGHT),
     "tables": CrowdGPPL(TABLE, USERS, item_effects=False, **TIGHT),

@@ -34,7 +34,7 @@ X, Y = DATA.comparisons, DATA.y
 
 
 def quick(items: Any = None, users: Any = None, **options: Any) -> CrowdGPPL:
-    return CrowdGPPL(items, users, **{"n_factors": 1, "length_scale_factor": 1.0, "random_state": 0, **options})
+    return CrowdGPPL(items, users, **{"n_factors": 1, "optimizer": None, "random_state": 0, **options})
 
 
 def test_cross_validation() -> None:

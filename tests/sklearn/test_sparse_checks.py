@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpref import BayesianGPLVM, SVGPClassifier, SVGPRegressor
+from skpref import Adam, BayesianGPLVM, SVGPClassifier, SVGPRegressor
 
-MODELS = [SVGPClassifier(optimizer=None, random_state=0), BayesianGPLVM(n_inducing=5, tol=1.0, random_state=0)]
+MODELS = [SVGPClassifier(optimizer=None, random_state=0), BayesianGPLVM(inducing=5, tol=1.0, random_state=0)]
 OTHERS = [
     BayesianGPLVM(),
     SVGPRegressor(),
-    SVGPRegressor(inference="svi", optimizer="adam", learning_rate=0.05, tol=0.1),
+    SVGPRegressor(inference="svi", optimizer=Adam(0.05), tol=0.1),
     SVGPRegressor(likelihood="student-t", tol=0.1),
     SVGPClassifier(),
-    SVGPClassifier(likelihood="logit", inference="svi", optimizer="adam", learning_rate=0.05, tol=0.1),
+    SVGPClassifier(likelihood="logit", inference="svi", optimizer=Adam(0.05), tol=0.1),
 ]
 
 
@@ -26,7 +26,7 @@ def test_every_check(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
-@parametrize_with_checks([SVGPRegressor(n_inducing=10, tol=0.1, random_state=0)])
+@parametrize_with_checks([SVGPRegressor(inducing=10, tol=0.1, random_state=0)])
 def test_every_check_of_a_regressor(estimator: Any, check: Any) -> None:
     check(estimator)
 

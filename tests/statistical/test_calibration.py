@@ -13,7 +13,7 @@ from scipy import stats
 
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import ProductMatern
@@ -45,7 +45,7 @@ def standardised_errors(seed, n_simulations, n, p, s, rule=VARIATIONAL):
     rng, out = np.random.default_rng(seed), np.empty(n_simulations)
     for i in range(n_simulations):
         _, term, f, y = simulate(rng, n, p, s)
-        block = infer(term, y, Fixed(s), rule).blocks["f"]
+        block = infer(term, y, FixedScale(s), rule).blocks["f"]
         row = term.basis[0] - term.basis[1]
         out[i] = (f[0] - f[1] - row @ block.mean) / np.sqrt(row @ block.solve(row))
     return out

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from skpref import GPPLClassifier, VariationalFM, VariationalFMClassifier
+from skpref import Gamma, GPPLClassifier, VariationalFM, VariationalFMClassifier
 from skpref._compiled.ipm3f import draw_ibp_rows
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin import ipm3f_chain, m3f_chain
@@ -70,7 +70,7 @@ def errors_of_utilities(seed, n_data_sets, amplitude, n_items=8, n_pairs=30):
         left = np.concatenate([np.arange(n_items), rng.integers(0, n_items, n_pairs - n_items)])
         right = (left + rng.integers(1, n_items, n_pairs)) % n_items
         y = (f[left] - f[right] + rng.standard_normal(n_pairs) > 0.0).astype(int)
-        scale = {"shape_s0": 1e6 / amplitude**2, "rate_s0": 1e6}
+        scale = {"scale_prior": Gamma(1e6 / amplitude**2, 1e6)}
         model = GPPLClassifier(X, kernel, item_effects=False, random_state=0, **scale)
         mean, std = model.fit(np.column_stack([left, right]), y).utility([0], return_std=True)
         z.append((f[0] - f.mean() - mean[0]) / std[0])

@@ -110,7 +110,7 @@ def test_the_last_step_is_what_predicts() -> None:
 def test_matrices_that_do_not_fit_in_memory_are_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, parameter: str, method: str
 ) -> None:
-    model = clone(at.fitted(name)).set_params(n_inducing=3, **({"n_inducing_users": 3} if "users" in name else {}))
+    model = clone(at.fitted(name)).set_params(inducing=3, **({"n_inducing_users": 3} if "users" in name else {}))
     model.set_params(**{parameter: 4})
     monkeypatch.setattr("skpref._estimator._MAX_DENSE_BYTES", 8 * 4 * 4 - 1)
     with pytest.raises(DataError, match=rf"A dense kernel matrix of 4 .* by 4 inducing points.*set {parameter} to"):

@@ -28,7 +28,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "crowd": (CrowdGPPL(random_state=0), CROWD.comparisons[:600], CROWD.y[:600]),
     "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, None),
     "levels": (GPOrdinalRegressor(), X[:200], np.digitize(X[:200, 0], [-0.5, 0.5])),
-    "rows": (SVGPRegressor(n_inducing=50, random_state=0), X, X[:, 0] ** 2),
+    "rows": (SVGPRegressor(inducing=50, random_state=0), X, X[:, 0] ** 2),
     "ratings": (
         GibbsM3F(n_sweeps=20, burn_in=5, duplicates="last", random_state=0),
         RATINGS,

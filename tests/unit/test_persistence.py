@@ -27,8 +27,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import skpref
 from skpref import (
+    LBFGS,
+    SVI,
     BayesianGPLVM,
     CrowdGPPL,
+    FactorPrior,
     GibbsIPM3F,
     GibbsM3F,
     GPOrdinalRegressor,
@@ -115,7 +118,7 @@ def pairs(items: Any = None, names: Any = None, **params: Any) -> Case:
 
 def crowd(items: Any = None, users: Any = None, *, named: bool = False, y: Any = LIKED, **params: Any) -> Case:
     columns = [PEOPLE[TRIPLES[:, 0]], NAMES[TRIPLES[:, 1]], NAMES[TRIPLES[:, 2]]]
-    params = {"n_factors": 2, "random_state": 0, "max_iter": 8, "length_scale_factor": 1.0} | params
+    params = {"n_factors": 2, "random_state": 0, "max_iter": 8, "optimizer": None} | params
     return Case(CrowdGPPL(items, users, **params), np.column_stack(columns) if named else TRIPLES, y)
 
 
@@ -124,11 +127,11 @@ def ordinal(rows: Any = X, labels: Any = LEVELS, **params: Any) -> Case:
 
 
 def svgp(y: Any = Y, rows: Any = X, **params: Any) -> Case:
-    return Case(SVGPRegressor(**{"kernel": KERNEL, "n_inducing": 6, "tol": 1.0, "random_state": 0} | params), rows, y)
+    return Case(SVGPRegressor(**{"kernel": KERNEL, "inducing": 6, "tol": 1.0, "random_state": 0} | params), rows, y)
 
 
 def classes(y: Any, **params: Any) -> Case:
-    return Case(SVGPClassifier(**{"kernel": KERNEL, "n_inducing": 6, "optimizer": None, "tol": 1.0} | params), X, y)
+    return Case(SVGPClassifier(**{"kernel": KERNEL, "inducing": 6, "optimizer": None, "tol": 1.0} | params), X, y)
 
 
 def ratings(model: Any, rows: Any = RATED, y: Any = RATING) -> Case:
@@ -144,25 +147,25 @@ COLUMNS = ColumnTransformer(
         ("kind", OneHotEncoder(), [2]),
     ]
 )
-RIDGE = SVGPRegressor(kernel=kernels.Linear(), n_inducing=4, optimizer=None, tol=1.0, random_state=0)
+RIDGE = SVGPRegressor(kernel=kernels.Linear(), inducing=4, optimizer=None, tol=1.0, random_state=0)
 CASES: dict[str, Case] = {
     "pairs": pairs(),
     "pairs, text": pairs(names=NAMES),
     "pairs, mixed ids": pairs(names=MIXED),
     "pairs, table": pairs(TABLE, NAMES),
-    "pairs, few points": pairs(TABLE, NAMES, n_inducing=5),
+    "pairs, few points": pairs(TABLE, NAMES, inducing=5),
     "pairs, array": pairs(X[:12], item_effects=False, likelihood="logit"),
     "pairs, frame": pairs(Frame(X[:12])),
     "pairs, sparse": pairs(Table(CSR[:12]), likelihood=PairwiseLogit()),
     "pairs, order effect": pairs(X[:12], order_effect=True, kernel=kernels.AdditiveMatern(nu=2.5)),
     "pairs, columns": pairs(X[:12], kernel=kernels.Columns(RBF(), slice(0, 2)) + kernels.Columns(RBF(), [2])),
     "pairs, ties": pairs(likelihood="probit-ties"),
-    "pairs, svi": pairs(X[:12], inference="svi", batch_size=16),
+    "pairs, svi": pairs(X[:12], inference=SVI(16)),
     "pairs, laplace": pairs(X[:12], inference="laplace"),
     "ranks": Case(GPPLRegressor(random_state=0, max_iter=5), X, X[:, 0]),
     "ranks, sparse": Case(GPPLRegressor(kernels.ProductMatern(nu=np.inf), random_state=0, max_iter=5), CSR, X[:, 0]),
     "ranks, sums": Case(
-        GPPLRegressor(ConstantKernel(2.0) * Matern(nu=np.inf) + WhiteKernel(0.1), n_inducing=6, max_iter=5), X, X[:, 0]
+        GPPLRegressor(ConstantKernel(2.0) * Matern(nu=np.inf) + WhiteKernel(0.1), inducing=6, max_iter=5), X, X[:, 0]
     ),
     "ranks, powers": Case(GPPLRegressor(DotProduct() ** 2 + kernels.Identity(), max_iter=5), X, X[:, 0]),
     "crowd": crowd(),
@@ -172,8 +175,8 @@ CASES: dict[str, Case] = {
     "crowd, both": crowd(TABLE9, TABLE_OF_USERS, named=True, order_effect=True),
     "crowd, factorised": crowd(TABLE9, TABLE_OF_USERS, named=True, order_effect=True, inference="vb"),
     "crowd, factorised ids": crowd(inference="vb"),
-    "crowd, kernel of users": crowd(None, TABLE_OF_USERS, named=True, user_kernel=RBF(2.0)),
-    "crowd, few points": crowd(X[:9], USERS, n_inducing=4, n_inducing_users=3),
+    "crowd, kernel of users": crowd(None, TABLE_OF_USERS, named=True, factor_prior=FactorPrior(user_kernel=RBF(2.0))),
+    "crowd, few points": crowd(X[:9], USERS, inducing=4, n_inducing_users=3),
     "crowd, frames": crowd(Frame(X[:9, :2]), Frame(USERS), item_effects=False),
     "crowd, sparse": crowd(None, sparse.csr_array(np.where(np.abs(USERS) > 0.3, USERS, 0.0))),
     "crowd, order effect": crowd(order_effect=True),
@@ -181,27 +184,27 @@ CASES: dict[str, Case] = {
     "crowd, factors dropped": crowd(n_factors=6, max_iter=60),
     "crowd, no factors": crowd(X[:9], USERS, n_factors=0),
     "crowd, no consensus": crowd(consensus=False, order_effect=True),
-    "crowd, svi": crowd(inference="svi", batch_size=40),
+    "crowd, svi": crowd(inference=SVI(40)),
     "ordinal": ordinal(),
-    "ordinal, learnt": ordinal(optimizer="l-bfgs-b", n_restarts_optimizer=0),
+    "ordinal, learnt": ordinal(optimizer=LBFGS(0)),
     "ordinal, words": ordinal(labels=WORDS[LEVELS], inference="laplace", class_order=WORDS),
     "ordinal, a level missing": ordinal(labels=LEVELS + 0.0, class_order=[-1.0, 0.0, 1.0, 2.0]),
     "ordinal, given covariance": ordinal(RBF(1.3)(X), kernel="precomputed"),
     "ordinal, sparse": ordinal(CSR, kernel=kernels.Linear([1.0, 0.5, 2.0])),
-    "ordinal, vb": ordinal(inference="vb", n_inducing=5, kernel=ConstantKernel(2.0) * RBF(1.0) + kernels.Linear()),
-    "ordinal, svi": ordinal(CSR, inference="svi", batch_size=5, n_inducing=6, max_iter=4),
+    "ordinal, vb": ordinal(inference="vb", inducing=5, kernel=ConstantKernel(2.0) * RBF(1.0) + kernels.Linear()),
+    "ordinal, svi": ordinal(CSR, inference=SVI(5), inducing=6, max_iter=4),
     "ordinal, auto": ordinal(kernel="auto", optimizer="l-bfgs-b"),
     "svgp": svgp(),
     "svgp, given points": svgp(inducing=X[:4]),
     "svgp, sparse": svgp(rows=CSR, learn_inducing=False),
-    "svgp, svi": svgp(inference="svi", optimizer=None, batch_size=10),
+    "svgp, svi": svgp(inference=SVI(10), optimizer=None),
     "svgp, counts": svgp(COUNTS, likelihood="poisson", optimizer=None),
     "svgp, counts that vary more": svgp(COUNTS, likelihood="negative-binomial", optimizer=None),
     "svgp, heavy tails": svgp(likelihood="student-t", optimizer=None),
     "classes, two": classes(np.where(Y > 0, "up", "down")),
     "classes, three": classes(COUNTS % 3, likelihood="logit", multi_class="one_vs_rest"),
     "classes, softmax": classes(COUNTS % 3),
-    "latent": Case(BayesianGPLVM(2, n_inducing=6, max_iter=20, warm_start=True, random_state=0), X),
+    "latent": Case(BayesianGPLVM(2, inducing=6, max_iter=20, warm_start=True, random_state=0), X),
     "m3f": ratings(GibbsM3F(n_factors=3)),
     "m3f, words": ratings(
         GibbsM3F(n_factors=3, levels=WORDS.tolist()), PEOPLE[RATED % 7], WORDS[RATED.sum(axis=1) % 1]
@@ -372,7 +375,7 @@ def test_ids_of_a_data_frame_are_saved(kind: str, tmp_path: Path) -> None:
 
 
 UNFITTED = [
-    GPPLClassifier(Table(X[:12], NAMES), kernel=RBF(length_scale_bounds="fixed"), inducing=X[:3], n_inducing=7),
+    GPPLClassifier(Table(X[:12], NAMES), kernel=RBF(length_scale_bounds="fixed"), inducing=X[:3]),
     GPOrdinalRegressor(RBF(2.0, "fixed"), class_order=["a", "b"], inducing=X[:3], inference="vb"),
     GibbsIPM3F(alpha=2.0, threshold_means=[-1.0, 1.0]),
     OneHotDesign(items=["a"]),

@@ -126,8 +126,8 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
     if not data.has_sides:
         del space["order_effect"]
-    if "n_inducing" in space:
-        limit(space, estimator, "n_inducing", 50, min(max_inducing, data.n_items))
+    if "inducing" in space:
+        limit(space, estimator, "inducing", 50, min(max_inducing, data.n_items))
     if data.user is not None:
         most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
         space["n_factors"] = stats.randint(0, most + 1)

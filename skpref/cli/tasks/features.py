@@ -127,10 +127,10 @@ def _read_part(sheet: Columns, options: Data) -> Task:
         template, report = GPOrdinalRegressor(class_order=np.arange(labels.size)), LevelReport(labels)
         more = {"final_params": {"class_order": labels}, "are_levels": True}
     elif options.model == "svgp":
-        y, template = sheet.numbers(label), SVGPRegressor(n_inducing=int(min(500, least)))
+        y, template = sheet.numbers(label), SVGPRegressor(inducing=int(min(500, least)))
     else:
         (labels, y), report = _two_classes(sheet, label), ChanceReport()
-        template = SVGPClassifier(n_inducing=int(min(300, least)))
+        template = SVGPClassifier(inducing=int(min(300, least)))
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     named = {"label": label, "features": names, "group": options.group, "weights": options.weight or "none"}
@@ -145,7 +145,7 @@ def _read_part(sheet: Columns, options: Data) -> Task:
     template.set_params(random_state=seed)
     task = make_task(rows, names, labels, reading, options, template, RelevanceReport(report, names), **more)
     if options.model != "ordinal":
-        limit(task.space, task.estimator, "n_inducing", 50, min(template.n_inducing, rows.size))
+        limit(task.space, task.estimator, "inducing", 50, min(template.inducing, rows.size))
     return task
 
 

@@ -33,7 +33,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.thresholds import TieThresholds, left_of_sides, predict_answers
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.pairwise.base import DEFAULT_SETTINGS, ComparisonClassifier, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -42,6 +42,7 @@ from skpref.inference.scale import check_scales
 from skpref.inference.terms.base import Segment
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import Likelihood, PairwiseTies
+from skpref.settings import FactorPrior, Gamma
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.settings import Settings
 
 _DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are fewer
 
@@ -58,6 +60,11 @@ _DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are few
 class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
+    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
+        "scale_prior": Gamma(2.0, 2.0),
+        "factor_prior": FactorPrior(item_scale=Gamma(2.0, 0.2), user_scale=Gamma(2.0, 0.2)),
+    }
+    _batch_size: ClassVar[int] = 10_000  # each step factors one matrix for each factor
     _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
     users: Any
     posterior_: CrowdPosterior | PersonalPosterior
@@ -106,11 +113,17 @@ class CrowdBase(ComparisonClassifier):
         hierarchical = self._is_hierarchical(items.seen.size)
         names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups))
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical, names
-        n_points = self.n_inducing, self.n_inducing_users
-        kernels = [kernel_parameters(kernel) for kernel in (self.kernel, self.factor_kernel, self.user_kernel)]
-        search = self.length_scale_factor, self.optimizer
-        points = None if isinstance(self.inducing, str) else self.inducing
-        return digest((ids, model, n_points, kernels, search), users.seen_features, items.seen_features, points)
+        config = self._crowd_config().pair
+        kernels = [kernel_parameters(kernel) for kernel in self._given_kernels()]
+        search = config.learn_length_scales, config.n_restarts
+        points = None if isinstance(config.inducing, str) else config.inducing
+        settings = ids, model, config.n_inducing, kernels, search
+        return digest(settings, users.seen_features, items.seen_features, points)
+
+    def _given_kernels(self) -> Kernels:
+        """Return the kernels that the parameters name."""
+        prior = self._setting("factor_prior")
+        return Kernels(self.kernel, prior.item_kernel, prior.user_kernel)
 
     def _check_same_model(self) -> None:
         """Refuse partial_fit with parameters that make another model than the fitted one."""
@@ -172,22 +185,26 @@ class CrowdBase(ComparisonClassifier):
             )
         if self.inference != "auto" or with_covariates:
             return self.inference in {"ep", "laplace"}
-        return n_items <= MAX_ITEMS and self.optimizer is None and self.n_factors > 0
+        return n_items <= MAX_ITEMS and self._keeps_kernels() and self.n_factors > 0
+
+    def _keeps_kernels(self) -> bool:
+        """Tell whether no optimizer changes the hyperparameters of all kernels."""
+        return self.optimizer in {"auto", None}
 
     def _refuse_with_groups(self, *, with_covariates: bool) -> None:
         """Refuse parameters that models with groups do not have."""
         faults = {
             f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
             "covariates": with_covariates,
-            f"optimizer={self.optimizer!r}": self.optimizer is not None,
+            f"optimizer={self.optimizer!r}": not self._keeps_kernels(),
             "consensus=False": not self.consensus,
         }
         for name, is_set in faults.items():
             if is_set:
                 raise DataError(
                     f"groups={self.groups!r} cannot be combined with {name}: groups need inference='ep' or 'laplace', "
-                    "consensus=True, no covariates and optimizer=None. Change the parameter, leave out groups, or fit "
-                    "one model to the rows of each group."
+                    "consensus=True, no covariates and optimizer='auto'. Change the parameter, leave out groups, or "
+                    "fit one model to the rows of each group."
                 )
 
     def _learn(
@@ -228,12 +245,11 @@ class CrowdBase(ComparisonClassifier):
             check_memory(features.shape[0], self._max_inducing(features))
             warn_constant(features)
         if (features := users.seen_features) is not None:
-            points = min(self.n_inducing_users, features.shape[0])
-            check_memory(features.shape[0], points, "n_inducing_users", "users")
+            check_memory(features.shape[0], min(self._crowd_config().pair.n_inducing, features.shape[0]), whose="users")
             warn_constant(features, "the users who compared")
-        kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
+        kernels = self._given_kernels()
         many = compared.n_items > MAX_ITEMS or compared.covariates is not None
-        many = many and self.inference == "auto" and self.optimizer is None
+        many = many and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and small
@@ -252,19 +268,8 @@ class CrowdBase(ComparisonClassifier):
         self._set_crowd_attributes(fit)
 
     def _has_own_thresholds(self, *, hierarchical: bool) -> bool:
-        """Tell whether each user has a threshold of ties; refuse to learn them where they cannot be."""
-        has_ties = isinstance(as_likelihood(self.likelihood), PairwiseTies)
-        if self.tie_thresholds == "user" and not has_ties:
-            raise DataError(
-                "tie_thresholds='user' needs a likelihood in which a tie is an answer; got "
-                f"likelihood={self.likelihood!r}. Set likelihood='logit-ties' or 'probit-ties', or leave it out."
-            )
-        if self.tie_thresholds == "user" and not hierarchical:
-            raise DataError(
-                f"tie_thresholds='user' needs inference='ep' or 'laplace'; got inference={self.inference!r}, which is "
-                "'vb' with these parameters and this number of items. Set inference='ep', or tie_thresholds='shared'."
-            )
-        return has_ties and hierarchical and self.tie_thresholds != "shared"
+        """Tell whether each user has a threshold of ties."""
+        return hierarchical and isinstance(as_likelihood(self.likelihood), PairwiseTies)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -415,13 +420,13 @@ class CrowdBase(ComparisonClassifier):
         check_scales(self, "posterior_", posterior.scales, {f"{side}{d}" for side in "vw" for d in alive})
 
     def _crowd_config(self) -> CrowdConfig:
+        prior, default = self._setting("factor_prior").checked(), self._settings_defaults["factor_prior"]
         return CrowdConfig(
             pair=self._config(offsets=self._has_offsets(), order=self.order_effect),
             n_factors=int(self.n_factors),
             consensus=self.consensus,
-            n_inducing_users=self.n_inducing_users,
-            prior_v=(self.shape_sd0, self.rate_sd0),
-            prior_w=(self.shape_sw0, self.rate_sw0),
+            prior_v=_shape_and_rate(prior.item_scale or default.item_scale),
+            prior_w=_shape_and_rate(prior.user_scale or default.user_scale),
         )
 
     def _set_crowd_attributes(self, fit: CrowdFit | HierarchicalFit) -> None:
@@ -545,3 +550,7 @@ def nearest_entities(
     order = np.argsort(distance, kind="stable")
     order = order[order != position][:n]
     return ids[order], distance[order]
+
+
+def _shape_and_rate(prior: Gamma) -> tuple[float, float]:
+    return float(prior.checked().shape), float(prior.rate)

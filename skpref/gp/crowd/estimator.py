@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,22 +30,24 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import CHECKPOINT_CONSTRAINTS, GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.base import SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
+from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
+    from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
 class CrowdGPPL(ShardedCrowd):
@@ -71,18 +72,11 @@ class CrowdGPPL(ShardedCrowd):
     n_factors : int, default=20
         Largest number of factors, the directions in which users differ. Factors that the answers do not support are
         left out. 0: only the consensus.
+    factor_prior : FactorPrior, default=None
+        Kernels of the factors of items and users, and priors of their scales; None: those of ``FactorPrior()``.
     kernel : Kernel, default=None
-        Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. It is also that of the v_d
-        unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) with a length-scale for each
-        feature (see `length_scale_factor`).
-    factor_kernel : Kernel, default=None
-        Covariance of personal parts over the features of the items. None: the kernel of the consensus, but with
-        length-scales and a share of independent items chosen by the evidence, because tastes may depend on other
-        features than the consensus. Tastes that do not depend on the features are among the choices, so useless
-        features do no harm. Unless `kernel` is given, so are tastes that are linear in the features.
-    user_kernel : Kernel, default=None
-        Covariance of the effects of users' features. None: linear; with the factorised posterior `ProductMatern`
-        (nu = 3/2) with median length-scales times the square root of the number of features.
+        Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None: `ProductMatern` (nu =
+        3/2) with a length-scale for each feature, see `optimizer`.
     consensus : bool, default=True
         Whether the model has a consensus t. False gives a variant of [SG20] without one, for comparison.
     item_effects : bool, default=True
@@ -112,13 +106,10 @@ class CrowdGPPL(ShardedCrowd):
         leave it out.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer.
-    tie_thresholds : {"auto", "shared", "user"}, default="auto"
-        Thresholds of ties, with a likelihood that has ties: a smaller difference of utilities is answered with a tie.
-        "shared": one threshold for all users. "user": one for each user, shrunk towards that of the crowd; it is shrunk
-        more if the user gave few answers or if users differ little. It needs ``inference="ep"`` or ``"laplace"``.
-        "auto": "user" if possible, because it is much better if users differ and hardly worse if they do not.
-    inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
+        third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
+        user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
+        users differ little.
+    inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
         - "ep": expectation propagation in a hierarchy. Users are integrated out one by one, and the covariance of their
@@ -128,66 +119,40 @@ class CrowdGPPL(ShardedCrowd):
           true utilities of the consensus and 51 to 81 % of the personal ones, those of "ep" 86 to 94 % and 81 to 90 %.
         - "vb": the factorised posterior of [SG20], by variational Bayes with full passes, each of which raises the
           bound. It drops tastes that few answers support.
-        - "svi": the same with mini-batches. If users have no features, a batch has all comparisons of its users.
+        - "svi": the same with mini-batches, see `SVI`. If users have no features, a batch has all comparisons of its
+          users.
         - "linearised": the approximation of [SG20].
         - "auto": "ep" for up to 500 compared items, because it is most accurate and best calibrated. For more items,
-          with `covariates` or `optimizer`, or with weights above 1e9: "vb", or "svi" if comparisons times
-          factors exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out
-          comparisons choose between the given priors of the factors and broader ones (`rate_sd0` times 10, `rate_sw0`
-          times 100).
-    n_inducing : int, default=300
-        Largest number M of inducing points of the items.
-    n_inducing_users : int, default=300
-        Largest number of inducing points of the users.
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How the inducing points of the items are chosen, or the points themselves. The default spreads them out.
-    batch_size : int, default=10_000
-        Comparisons per step of "svi". Each step factors one matrix per factor, hence larger than in `GPPLClassifier`.
+          with `covariates`, with ``optimizer="l-bfgs-b"``, or with weights above 1e9: "vb", or "svi" if comparisons
+          times factors exceed 8 million. For more than 500 items or with `covariates`, and without "l-bfgs-b", held-out
+          comparisons choose between the given priors of the factors and broader ones (rates times 10 for items, times
+          100 for users).
+    inducing : int, Inducing or array-like of shape (M, n_features), default=300
+        Largest number M of inducing points of the items, and of the users, which are spread out; `Inducing` chooses
+        those of the items otherwise. Or the points of the items themselves.
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-3
         Stop when a full pass changes the bound by less than ``tol / 100`` of its size; with "ep" and "laplace" two
         passes in a row. For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger
         than in `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
-    delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
-    forgetting_rate : float, default=0.9
-        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
-    shape_s0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variances of t, of the offsets and of the position biases.
-    rate_s0 : float, default=2.0
-        Rate of that prior.
-    scale_prior : Fixed or None, default=None
-        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
-    shape_sd0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variance s_d of each item factor. This and the next three are for the
-        factorised posterior only. With the default mean of 10, factors that the data do not support shrink to a
-        hundredth of the variance of the answer noise; the data of a dozen items outweigh the prior.
-    rate_sd0 : float, default=0.2
-        Rate of that prior.
-    shape_sw0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variance of each user factor.
-    rate_sw0 : float, default=0.2
-        Rate of that prior.
-    length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel of the items are multiplied. "auto": a
-        length-scale for each feature is learnt from the consensus, under a weak prior about the medians (with more than
-        256 features, one factor).
-    optimizer : {"l-bfgs-b"} or None, default=None
-        Whether to learn the hyperparameters of all kernels by maximising the bound.
-    n_restarts_optimizer : int, default=0
-        Additional random starts of the optimizer, within the bounds of the kernel.
+    scale_prior : Gamma or Fixed, default=None
+        Prior of the inverse variances of t, of the offsets and of the position biases. None: ``Gamma(2.0, 2.0)``.
+        `Fixed`: these variances are known.
+    optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
+        How hyperparameters of kernels are learnt. "auto": a length-scale for each feature of the items from the
+        consensus, under a weak prior about their median distances (with more than 256 features, one factor on the
+        medians); a `Kernel` does not change. "l-bfgs-b": the hyperparameters of all kernels maximise the bound; `LBFGS`
+        has further starts. None: nothing is learnt.
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernels. It needs the same items, users and model;
         otherwise it is a cold start.
-    checkpoint : str or path-like, default=None
-        File to which `fit` saves its passes, for "ep" and "laplace". If it exists and is of the same data and
-        parameters, `fit` resumes from it, to the same bits as without the interruption; `max_iter` and `tol` may
-        change. A file that is damaged or of another fit raises `CheckpointError`; one that cannot be written costs a
-        `CheckpointWarning`. A finished fit deletes it. It needs an integer `random_state`, since the kernel and the
-        like are chosen again.
-    checkpoint_seconds : float, default=30.0
-        Time between two saves, in seconds.
+    checkpoint : str, path-like or Checkpoint, default=None
+        File to which `fit` saves its passes, for "ep" and "laplace", every 30 seconds or as `Checkpoint` says. If it
+        exists and is of the same data and parameters, `fit` resumes from it, to the same bits as without the
+        interruption; `max_iter` and `tol` may change. A file that is damaged or of another fit raises
+        `CheckpointError`; one that cannot be written costs a `CheckpointWarning`. A finished fit deletes it. It needs
+        an integer `random_state`, since the kernel and the like are chosen again.
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -278,8 +243,7 @@ class CrowdGPPL(ShardedCrowd):
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
-        "factor_kernel": [Kernel, None],
-        "user_kernel": [Kernel, None],
+        "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
@@ -289,15 +253,9 @@ class CrowdGPPL(ShardedCrowd):
         "left": [str, Integral, None],
         "right": [str, Integral, None],
         "weight": [str, Integral, None],
-        "tie_thresholds": [StrOptions({"auto", "shared", "user"})],
         "unknown_user": [StrOptions({"consensus", "raise"})],
         "on_self": [StrOptions({"raise", "drop"})],
-        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"})],
-        "n_inducing_users": [Interval(Integral, 1, None, closed="left")],
-        "shape_sd0": [GAMMA_PARAMETER],
-        "rate_sd0": [GAMMA_PARAMETER],
-        "shape_sw0": [GAMMA_PARAMETER],
-        "rate_sw0": [GAMMA_PARAMETER],
+        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"}), SVI],
     }
 
     def __init__(
@@ -306,9 +264,8 @@ class CrowdGPPL(ShardedCrowd):
         users: Table | MatrixLike | None = None,
         *,
         n_factors: int = 20,
+        factor_prior: FactorPrior | None = None,
         kernel: Kernel | None = None,
-        factor_kernel: Kernel | None = None,
-        user_kernel: Kernel | None = None,
         consensus: bool = True,
         item_effects: bool = True,
         order_effect: bool = False,
@@ -321,38 +278,22 @@ class CrowdGPPL(ShardedCrowd):
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
-        tie_thresholds: Literal["auto", "shared", "user"] = "auto",
-        inference: str = "auto",
-        n_inducing: int = 300,
-        n_inducing_users: int = 300,
-        inducing: str | MatrixLike = "kmeans++",
-        batch_size: int = 10_000,
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
         tol: float = 1e-3,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
-        shape_s0: float = 2.0,
-        rate_s0: float = 2.0,
-        scale_prior: Fixed | None = None,
-        shape_sd0: float = 2.0,
-        rate_sd0: float = 0.2,
-        shape_sw0: float = 2.0,
-        rate_sw0: float = 0.2,
-        length_scale_factor: float | str = "auto",
-        optimizer: str | None = None,
-        n_restarts_optimizer: int = 0,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
         warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
         self.items = items
         self.users = users
         self.n_factors = n_factors
+        self.factor_prior = factor_prior
         self.kernel = kernel
-        self.factor_kernel = factor_kernel
-        self.user_kernel = user_kernel
         self.consensus = consensus
         self.item_effects = item_effects
         self.order_effect = order_effect
@@ -365,29 +306,14 @@ class CrowdGPPL(ShardedCrowd):
         self.unknown_user = unknown_user
         self.on_self = on_self
         self.likelihood = likelihood
-        self.tie_thresholds = tie_thresholds
         self.inference = inference
-        self.n_inducing = n_inducing
-        self.n_inducing_users = n_inducing_users
         self.inducing = inducing
-        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
-        self.shape_s0 = shape_s0
-        self.rate_s0 = rate_s0
         self.scale_prior = scale_prior
-        self.shape_sd0 = shape_sd0
-        self.rate_sd0 = rate_sd0
-        self.shape_sw0 = shape_sw0
-        self.rate_sw0 = rate_sw0
-        self.length_scale_factor = length_scale_factor
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.warm_start = warm_start
         self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
         self.random_state = random_state
 

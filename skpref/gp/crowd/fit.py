@@ -238,18 +238,17 @@ def build_model(
     item_points = user_points = None
     if start is not None:
         kernels, item_points, user_points = start.kernels, start.item_points, start.user_points
-    items = None if data.items is None else start_kernel(data.items, kernels.items, config.pair, rng)
+    items = None if data.items is None else start_kernel(data.items, kernels.items, rng)
     pair = pair_model(PairData(data.items, data.comparisons), items, config.pair, rng, item_points)
     factors = items
     if data.items is not None and kernels.factors is not None:
         factors = clone(kernels.factors)
     users = None
     if data.users is not None:
-        users = start_kernel(data.users, kernels.users, replace(config.pair, length_scale_factor="auto"), rng)
+        users = start_kernel(data.users, kernels.users, rng)
         if user_points is None:
             scale = getattr(users, "length_scale", None)
-            n_points = config.n_inducing_users
-            user_points = inducing.choose(data.users, n_points, "kmeans++", rng, scale, kernel=users)
+            user_points = inducing.choose(data.users, config.pair.n_inducing, "kmeans++", rng, scale, kernel=users)
     alive = tuple(range(config.n_factors)) if start is None else start.alive
     return CrowdModel(data, config, pair, user_points, alive), Kernels(items, factors, users)
 
@@ -268,12 +267,12 @@ def _learn_kernels(model: CrowdModel, start: Kernels, user_kernels: Kernels, rng
     config = model.config.pair
     items = start.items
     if items is not None:
-        items = choose_kernel(replace(model.pair, config=replace(config, optimizer=None)), items, rng)
+        items = choose_kernel(replace(model.pair, config=replace(config, n_restarts=None)), items, rng)
     default = user_kernels.items is None and user_kernels.factors is None
     kernels = Kernels(items, items if default else start.factors, start.users)
-    if default and items is not None and config.length_scale_factor == "auto" and model.alive:
+    if default and items is not None and config.learn_length_scales and model.alive:
         kernels = _shorten_factor_scales(model, kernels, rng)
-    return kernels if config.optimizer is None else _optimize(model, kernels, rng)
+    return kernels if config.n_restarts is None else _optimize(model, kernels, config.n_restarts, rng)
 
 
 def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.Generator) -> Kernels:
@@ -304,7 +303,7 @@ def _shorten_factor_scales(model: CrowdModel, kernels: Kernels, rng: np.random.G
     return kernels
 
 
-def _optimize(model: CrowdModel, kernels: Kernels, rng: np.random.Generator) -> Kernels:
+def _optimize(model: CrowdModel, kernels: Kernels, n_restarts: int, rng: np.random.Generator) -> Kernels:
     """Maximise the bound over the hyperparameters of all kernels."""
     if kernels.factors is kernels.items and kernels.items is not None:
         kernels = kernels._replace(factors=clone(kernels.items))
@@ -324,8 +323,7 @@ def _optimize(model: CrowdModel, kernels: Kernels, rng: np.random.Generator) -> 
         return value, gradient
 
     start, bounds = np.concatenate([k.theta for k in free]), np.vstack([k.bounds for k in free])
-    restarts = model.config.pair.n_restarts
-    best = hyper.maximise(objective, start, bounds, n_restarts=restarts, rng=rng, max_iter=20, tol=1e-3)
+    best = hyper.maximise(objective, start, bounds, n_restarts=n_restarts, rng=rng, max_iter=20, tol=1e-3)
     return kernels_at(best.theta)
 
 

@@ -272,7 +272,7 @@ def _consensus_basis(
         few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= HYPER_PAIRS else 0)
         pair_data = PairData(data.items, data.shards.take(few), data.shards)
     items = kernels.items if start is None else start.kernels.items
-    items = None if data.items is None else start_kernel(data.items, items, config.pair, rng)
+    items = None if data.items is None else start_kernel(data.items, items, rng)
     points = None if start is None else start.item_points
     pair = pair_model(pair_data, items, config.pair, rng, points)
     if start is None and items is not None:
@@ -533,7 +533,7 @@ def _covariates(
     if kernel is not None or users.shape[1] > _MAX_COVARIATES:
         kernel = Linear() if kernel is None else clone(kernel)
         scale = getattr(kernel, "length_scale", None)
-        points = inducing.choose(users, config.n_inducing_users, "kmeans++", rng, scale, kernel=kernel)
+        points = inducing.choose(users, config.pair.n_inducing, "kmeans++", rng, scale, kernel=kernel)
         basis = InducingBasis.at(kernel, points)
     width = users.shape[1] if basis is None else basis.chol.shape[0]
     rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)

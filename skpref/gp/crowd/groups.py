@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref._checks import check_arrays, check_indices, check_types, require
-from skpref.inference.scale import Fixed, GammaScale, check_scales
+from skpref.inference.scale import FixedScale, GammaScale, check_scales
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +152,7 @@ class GroupPosterior:
                     mean[to] += self.mean[at : at + width]
                     half[:, to] += self.half[:, at : at + width]
                 if level != LEFT_OUT:
-                    scales[name] = Fixed(1.0 / (1.0 / scales[name].mean + 1.0 / scale))
+                    scales[name] = FixedScale(1.0 / (1.0 / scales[name].mean + 1.0 / scale))
                 new.append(np.full(width, 1.0 / np.sqrt(scale)))
                 column += width
                 start += width * int(self.places.n_levels[kind])

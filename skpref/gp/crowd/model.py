@@ -60,7 +60,6 @@ class CrowdConfig:
     pair: PairConfig  # consensus, inference, likelihood, kernel of the items
     n_factors: int  # largest number of factors
     consensus: bool  # whether there is a t
-    n_inducing_users: int
     prior_v: tuple[float, float]  # Gamma (shape, rate) of s_d
     prior_w: tuple[float, float]  # Gamma (shape, rate) of s_d^w
     own_thresholds: bool = False  # whether each user has a threshold of ties

@@ -18,7 +18,7 @@ from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
-from skpref.inference.scale import Fixed, check_scales
+from skpref.inference.scale import FixedScale, check_scales
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -193,7 +193,7 @@ class PersonalPosterior:
             half=np.ascontiguousarray(self.half_rows.T),
             offset_mean=self.m[:n],
             has_offsets=True,
-            scales=self.scales | {"offset": Fixed(1.0)},
+            scales=self.scales | {"offset": FixedScale(1.0)},
             centre_mean=float(average @ self.m),
             centre_half=average @ self.half_rows,
             average_residual=None,

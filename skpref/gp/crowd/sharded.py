@@ -42,8 +42,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
             f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
             f"groups={self.groups!r}": bool(self.groups),
             f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
-            f"tie_thresholds={self.tie_thresholds!r}": self.tie_thresholds == "user",
-            f"optimizer={self.optimizer!r}": auto and self.optimizer is not None,
+            f"optimizer={self.optimizer!r}": auto and not self._keeps_kernels(),
             f"n_factors={self.n_factors} with inference='auto'": auto and not self.n_factors,
         }
         refuse_parameters(

@@ -70,7 +70,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     n_components : int, default=None
         Largest number Q of coordinates. None: the number of features, at most 10. Coordinates that are not needed have
         a standard deviation of 1 (the prior's) in `embedding_std_` and a `relevance_` near 0.
-    n_inducing : int, default=50
+    inducing : int, default=50
         Number M of inducing points; the time of an iteration grows with n M^2 Q.
     batch_size : int, default=None
         Rows of a mini-batch, for 10,000 rows or more. None: an iteration uses all rows, which finds better optima.
@@ -142,14 +142,14 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     >>> from skpref import BayesianGPLVM
     >>> t = np.linspace(0.0, 3.0, 40)[:, None]
     >>> X = np.hstack([np.sin(t), np.cos(t), t])
-    >>> model = BayesianGPLVM(2, n_inducing=12, random_state=0).fit(X)
+    >>> model = BayesianGPLVM(2, inducing=12, random_state=0).fit(X)
     >>> bool(abs(np.corrcoef(model.embedding_[:, 0], t[:, 0])[0, 1]) > 0.95)
     True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "inducing": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
@@ -162,7 +162,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         self,
         n_components: int | None = None,
         *,
-        n_inducing: int = 50,
+        inducing: int = 50,
         batch_size: int | None = None,
         max_iter: int = 1000,
         tol: float = 1e-4,
@@ -171,7 +171,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.n_components = n_components
-        self.n_inducing = n_inducing
+        self.inducing = inducing
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
@@ -210,18 +210,18 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             table = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
             n, D = table.shape
             Q = min(D, _MAX_COMPONENTS) if self.n_components is None else int(self.n_components)
-            check_memory(n, min(self.n_inducing, n), whose="rows")
+            check_memory(n, min(self.inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
             cold = earlier is None or self.embedding_.shape != (n, Q) or earlier.V.shape[1] != D
             rng = as_generator(self.random_state)
             start = (
                 None if earlier is None or cold else (Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper)
             )
-            with limit_blas_threads(min(self.n_inducing, n)):
+            with limit_blas_threads(min(self.inducing, n)):
                 if self.batch_size is None or self.batch_size >= n:
-                    end = self._full_passes(Y, start or _initial(Y, Q, self.n_inducing, rng), cold=cold)
+                    end = self._full_passes(Y, start or _initial(Y, Q, self.inducing, rng), cold=cold)
                 else:
-                    start = start or _of_sample(Y, Q, self.n_inducing, self.tol, rng)
+                    start = start or _of_sample(Y, Q, self.inducing, self.tol, rng)
                     end = self._batches(Y, start, self.batch_size, rng)
                 self._store(end, mean, scale)
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -33,8 +34,18 @@ from skpref.gp.ordinal.fit import FINAL_TOL, LIKELIHOODS, OrdinalConfig, Ordinal
 from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
 from skpref.gp.relevance import prior_relevance
 from skpref.inference.basis import full_passes_fit
-from skpref.inference.svi import Schedule
 from skpref.metrics import ordinal_mae
+from skpref.settings import (
+    INDUCING_CONSTRAINTS,
+    LBFGS,
+    SVI,
+    HasSettings,
+    Inducing,
+    inducing_of,
+    inference_name,
+    n_restarts_of,
+    schedule_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +54,13 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, Features, IntArray, MatrixLike
+    from skpref.settings import Settings
 
+_N_INDUCING, _BATCH_SIZE, _N_RESTARTS = 300, 1000, 2  # defaults
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
 
-class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
+class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
     """Gaussian-process regression on ordered labels such as grades, stars or stages.
 
     A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1 learnt
@@ -62,7 +75,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
           linear part, weighted by their evidence under weak priors. The search uses samples of 250 and then 600 rows
           (1,000 before "vb" and "svi"). Thresholds and noise are then fitted to all rows. Features need no scaling, and
-          `n_restarts_optimizer` is not used. If a feature is more than 1e5 standard deviations away from 0, linear
+          there are no random starts. If a feature is more than 1e5 standard deviations away from 0, linear
           parts are not tried: centre it.
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
           Standardise the features first.
@@ -75,26 +88,21 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Probability of the levels given f: "probit" has normal noise, "logit" logistic noise (proportional odds), and
         "robust" is "probit" with 3 in 100 labels at random. "auto": by evidence where ``kernel="auto"`` and the
         inference is "ep" or "laplace", which "logit" and "robust" need; else "probit".
-    inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
+    inference : {"auto", "ep", "laplace", "vb", "svi"} or SVI, default="auto"
         "ep": expectation propagation with all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
-        accurate. "vb": variational Bayes with `n_inducing` inducing points and full passes, time linear in n. "svi":
-        the same with mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0
-        and 1), else "vb" if the rows of kernel values fit in 2 GiB, else "svi".
-    optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        "l-bfgs-b": kernel, noise and thresholds maximise the evidence. None: the kernel is not changed, the noise is 1,
-        and thresholds match the frequencies of the levels.
-    n_restarts_optimizer : int, default=2
-        Number of further starts of the search at random hyperparameters. The highest evidence wins.
+        accurate. "vb": variational Bayes with inducing points and full passes, time linear in n. "svi": the same with
+        mini-batches, see `SVI`. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0 and
+        1), else "vb" if the rows of kernel values fit in 2 GiB, else "svi".
+    optimizer : {"l-bfgs-b"}, LBFGS or None, default="l-bfgs-b"
+        "l-bfgs-b": kernel, noise and thresholds maximise the evidence, from two further starts at random
+        hyperparameters; `LBFGS` has another number of these. None: the kernel is not changed, the noise is 1, and
+        thresholds match the frequencies of the levels.
     evidence : {"ep", "bound"}, default="ep"
         Objective of the search with "ep": its approximation of the evidence, or the variational bound of [CG05]_
         eq. 13.
-    n_inducing : int, default=300
-        Largest number of inducing points of "vb" and "svi".
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How the inducing points are chosen from the rows, or the points themselves. The default is fast and spreads them
-        out.
-    batch_size : int, default=1000
-        Rows of a mini-batch of "svi".
+    inducing : int, Inducing or array-like of shape (M, n_features), default=300
+        Largest number of inducing points of "vb" and "svi", which are spread out over the rows; `Inducing` chooses them
+        otherwise. Or the points themselves.
     max_iter : int, default=200
         Largest number of iterations of the inference: sweeps of "ep", Newton steps of "laplace", passes of "vb" and
         "svi".
@@ -102,10 +110,6 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
         pass changes by less than `tol` of its size. "ep" and "laplace" end when changes are below 1e-6 posterior
         standard deviations.
-    delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
-    forgetting_rate : float, default=0.9
-        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
     n_max_exact : int, default=4000
         Largest number of distinct rows for "ep" and "laplace", whose time grows with the cube of this number.
     class_order : array-like of shape (n_classes,), default=None
@@ -180,20 +184,20 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     True
     """
 
+    _settings_defaults: ClassVar[dict[str, Settings]] = {
+        "inference": SVI(),
+        "inducing": Inducing(),
+        "optimizer": LBFGS(),
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [Kernel, StrOptions({"auto", "ard", "linear", "linear-ard", "precomputed"}), None],
         "likelihood": [StrOptions({"auto", *LIKELIHOODS})],
-        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi"})],
-        "optimizer": [StrOptions({"l-bfgs-b"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi"}), SVI],
+        "optimizer": [StrOptions({"l-bfgs-b"}), LBFGS, None],
         "evidence": [StrOptions({"ep", "bound"})],
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
-        "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "inducing": INDUCING_CONSTRAINTS,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
-        "delay": [Interval(Real, 0.0, None, closed="left")],
-        "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
         "n_max_exact": [Interval(Integral, 1, None, closed="left")],
         "class_order": ["array-like", None],
         "warm_start": ["boolean"],
@@ -206,17 +210,12 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         kernel: Kernel | str | None = "auto",
         *,
         likelihood: str = "auto",
-        inference: str = "auto",
-        optimizer: str | None = "l-bfgs-b",
-        n_restarts_optimizer: int = 2,
+        inference: str | SVI = "auto",
+        optimizer: str | LBFGS | None = "l-bfgs-b",
         evidence: str = "ep",
-        n_inducing: int = 300,
-        inducing: str | ArrayLike = "kmeans++",
-        batch_size: int = 1000,
+        inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
         tol: float = 1e-4,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
         n_max_exact: int = 4000,
         class_order: ArrayLike | None = None,
         warm_start: bool = False,
@@ -227,15 +226,10 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         self.likelihood = likelihood
         self.inference = inference
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.evidence = evidence
-        self.n_inducing = n_inducing
         self.inducing = inducing
-        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
         self.n_max_exact = n_max_exact
         self.class_order = class_order
         self.warm_start = warm_start
@@ -299,7 +293,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         """Update the fit with more rows, through inducing points.
 
         All rows are kept, and the inference resumes from the earlier posterior. The kernel does not change, and
-        inducing points do not change once there are `n_inducing` of them. Thresholds and noise are learnt from all
+        inducing points do not change once their number is the largest. Thresholds and noise are learnt from all
         rows. "vb" replaces "ep" and "laplace".
 
         Parameters
@@ -443,13 +437,14 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     def _resolve_inference(self, data: OrdinalData) -> str:
         """Return the inference, with a choice for "auto"."""
         if self.inference != "auto":
-            return self.inference
+            return inference_name(self.inference)
         if data.n <= self.n_max_exact or data.K is not None:
             return "laplace" if np.any(data.weight < 1.0) else "ep"
-        return "vb" if full_passes_fit(data.n, min(self.n_inducing, data.n)) else "svi"
+        return "vb" if full_passes_fit(data.n, min(inducing_of(self.inducing, _N_INDUCING)[0], data.n)) else "svi"
 
     def _config(self, data: OrdinalData, inference: str) -> OrdinalConfig:
         """Return the settings of the fit, once it is known to be possible."""
+        n_inducing, points = inducing_of(self.inducing, _N_INDUCING)
         if inference in {"vb", "svi"}:
             if data.K is not None:
                 msg = (
@@ -462,7 +457,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
                     "likelihood='probit', or inference='ep' and n_max_exact at least the number of rows."
                 )
                 raise DataError(msg)
-            check_memory(data.n, min(self.n_inducing, data.n), whose="rows")
+            check_memory(data.n, min(n_inducing, data.n), whose="rows")
         else:
             if data.n > self.n_max_exact:
                 msg = (
@@ -471,23 +466,15 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
                 )
                 raise DataError(msg)
             check_memory(data.n, data.n, "inference='vb', or n_max_exact", "rows")
-        schedule = Schedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size if inference == "svi" else None,
-            delay=self.delay,
-            forgetting_rate=self.forgetting_rate,
-            on_iteration=on_iteration(self),
-        )
+        schedule = schedule_of(self, _BATCH_SIZE, on_iteration(self))
         return OrdinalConfig(
             inference=inference,
             likelihood=self.likelihood,
             evidence=self.evidence,
-            optimizer=self.optimizer,
-            n_restarts=self.n_restarts_optimizer,
-            n_inducing=self.n_inducing,
-            inducing=self.inducing,
-            schedule=schedule,
+            n_restarts=n_restarts_of(self.optimizer, _N_RESTARTS),
+            n_inducing=n_inducing,
+            inducing=points,
+            schedule=schedule if inference == "svi" else replace(schedule, batch_size=None),
             on_value=_printer(type(self).__name__) if self.verbose else None,
         )
 

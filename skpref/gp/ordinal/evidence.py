@@ -13,7 +13,7 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.inference.terms.inducing import inducing_gradient
 
@@ -144,7 +144,7 @@ class SparseEvidence:
         assert kernel is not None  # noqa: S101 - a precomputed covariance has no inducing points
         basis, theta = InducingBasis.at(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
         problem = self.problem(basis, likelihood, learns=False)
-        start = svi.initial_state(problem, {"f": Fixed(1.0)})
+        start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         if self.last is not None:
             last_theta, state = self.last
             if last_theta.shape == theta.shape and np.max(np.abs(last_theta - theta)) < _NEAR:

@@ -31,7 +31,7 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.ep import cavities, variational_bound
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class OrdinalConfig:
     inference: str  # "ep", "laplace", "vb" or "svi"
     likelihood: str  # "auto" or one of LIKELIHOODS
     evidence: str  # objective of a search with "ep": "ep" or "bound"
-    optimizer: str | None  # None: hyper-parameters stay as they are
-    n_restarts: int  # further starts of the search
+    n_restarts: int | None  # further starts of the search; None: hyper-parameters stay as they are
     n_inducing: int  # largest number of inducing points of "vb" and "svi"
     inducing: str | Features  # how they are chosen, or the points
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
@@ -115,7 +114,7 @@ def fit_ordinal(
     with limit_blas_threads(data.n if exact else config.n_inducing):
         first_kernel, likelihood = _first_hyperparameters(data, n_levels, kernel, config, rng, start)
         fixed_kernel = start is not None and start.search == "skip"
-        if kernel == "auto" and start is None and config.optimizer is not None:
+        if kernel == "auto" and start is None and config.n_restarts is not None:
             families = _sampled_families(data, likelihood, config, rng)
             fits = [
                 _infer_exact(data, family, config)
@@ -192,7 +191,7 @@ def _search(
     fixed_kernel: bool,
 ) -> FamilyFit:
     """Return the hyper-parameters of the highest evidence."""
-    if config.optimizer is None:
+    if config.n_restarts is None:
         return FamilyFit(float("nan"), kernel, likelihood, [], HyperparameterSpace(kernel, likelihood))
     if fixed_kernel:
         space = with_absent_levels(HyperparameterSpace(None, likelihood), data.y)
@@ -284,8 +283,8 @@ def _infer_sparse(
     """Return the posterior through inducing points; thresholds and noise are learnt on the way."""
     basis = InducingBasis.at(family.kernel, points)
     evidence = _sparse_evidence(data, points, family.kernel, config)
-    problem = evidence.problem(basis, family.likelihood, learns=config.optimizer is not None)
-    start = svi.initial_state(problem, {"f": Fixed(1.0)})
+    problem = evidence.problem(basis, family.likelihood, learns=config.n_restarts is not None)
+    start = svi.initial_state(problem, {"f": FixedScale(1.0)})
     if state is not None:
         start = svi.State(state.blocks, start.scales)
     schedule = config.schedule if config.inference == "svi" else replace(config.schedule, batch_size=None)

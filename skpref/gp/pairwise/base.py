@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
@@ -39,10 +37,8 @@ from skpref.gp.pairwise.effects import LearnsEffects
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
-from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.problem import State
-from skpref.inference.scale import Fixed, check_scales
-from skpref.inference.svi import Schedule
+from skpref.inference.scale import check_scales
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import (
     Likelihood,
@@ -53,6 +49,22 @@ from skpref.likelihoods import (
     PairwiseTies,
 )
 from skpref.metrics import pair_accuracy
+from skpref.settings import (
+    INDUCING_CONSTRAINTS,
+    LBFGS,
+    SVI,
+    Fixed,
+    Gamma,
+    HasSettings,
+    Inducing,
+    Settings,
+    checkpoint_of,
+    inducing_of,
+    inference_name,
+    n_restarts_of,
+    scale_of,
+    schedule_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -69,39 +81,33 @@ _LIKELIHOODS = {
     "probit-ties": PairwiseProbitTies,
     "logit-ties": PairwiseLogitTies,
 }
-# Shapes and rates of Gamma priors; beyond these, scales overflow or the iteration no longer gets anywhere.
-GAMMA_PARAMETER = Interval(Real, 1e-6, 1e6, closed="both")
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
     "likelihood": [StrOptions(set(_LIKELIHOODS)), Likelihood],
-    "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"})],
-    "n_inducing": [Interval(Integral, 1, None, closed="left")],
-    "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
-    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
+    "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="left")],
-    "delay": [Interval(Real, 0.0, None, closed="left")],
-    "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
-    "shape_s0": [GAMMA_PARAMETER],
-    "rate_s0": [GAMMA_PARAMETER],
-    "scale_prior": [Fixed, None],
-    "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 1e-6, 1e6, closed="both")],
-    "optimizer": [StrOptions({"l-bfgs-b"}), None],
-    "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+    "scale_prior": [Gamma, Fixed, None],
+    "optimizer": [StrOptions({"auto", "l-bfgs-b"}), LBFGS, None],
     "warm_start": ["boolean"],
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
 }
-
-
-CHECKPOINT_CONSTRAINTS: dict[str, list[Any]] = {
-    "checkpoint": [str, os.PathLike, None],
-    "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
+_N_INDUCING = 300
+DEFAULT_SETTINGS: dict[str, Settings] = {
+    "inference": SVI(),
+    "inducing": Inducing(),
+    "scale_prior": Gamma(1.0, 1.0),
+    "optimizer": LBFGS(),
 }
 
 
-class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
+class PairwiseGP(CallbackMixin, HasSettings, ABC):
     """From merged comparisons of the seen items to fitted attributes."""
+
+    _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS
+    _batch_size: ClassVar[int] = 1000  # of SVI
 
     items: Any
     posterior_: Any
@@ -109,48 +115,19 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
     _warm_key: str
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        schedule = Schedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size,
-            delay=self.delay,
-            forgetting_rate=self.forgetting_rate,
-            on_iteration=on_iteration(self),
-            checkpoint=self._checkpoint(),
-        )
-        if self.scale_prior is not None and self.scale_prior.value not in GAMMA_PARAMETER:
-            raise InvalidParameterError(
-                f"scale_prior={self.scale_prior!r}: its value must be {GAMMA_PARAMETER}; Fixed(1.0) gives "
-                "utilities the variance of the noise of an answer."
-            )
+        n_inducing, inducing = inducing_of(self.inducing, _N_INDUCING)
         return PairConfig(
             likelihood=as_likelihood(self.likelihood),
-            inference=self.inference,
-            n_inducing=self.n_inducing,
-            inducing=self.inducing,
-            schedule=schedule,
-            shape_s0=self.shape_s0,
-            rate_s0=self.rate_s0,
+            inference=inference_name(self.inference),
+            n_inducing=n_inducing,
+            inducing=inducing,
+            schedule=schedule_of(self, self._batch_size, on_iteration(self), checkpoint_of(self)),
+            scale=scale_of(self._setting("scale_prior")),
             offsets=offsets,
             order=order,
-            length_scale_factor=None if isinstance(self.kernel, Kernel) else self.length_scale_factor,
-            optimizer=self.optimizer,
-            n_restarts=self.n_restarts_optimizer,
-            scale_prior=self.scale_prior,
+            learn_length_scales=self.optimizer is not None and not isinstance(self.kernel, Kernel),
+            n_restarts=n_restarts_of(self.optimizer),
         )
-
-    def _checkpoint(self) -> Checkpoint | None:
-        """Return where a fit saves its passes, if it does."""
-        path = getattr(self, "checkpoint", None)
-        if path is None:
-            return None
-        if not isinstance(self.random_state, Integral):
-            # A resumed fit chooses kernel and inducing points again.
-            raise DataError(
-                f"checkpoint needs random_state to be an integer, so that a resumed fit makes the same choices; got "
-                f"random_state={self.random_state!r}. Set random_state=0"
-            )
-        return Checkpoint(Path(path), str(int(self.random_state)), float(self.checkpoint_seconds))
 
     def _infer(
         self, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
@@ -163,7 +140,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
         self._warm_key = self._digest(data, config, ids)
         if resume:
             start = WarmStart(self._state, self.kernel_, self.inducing_points_)
-            config = replace(config, length_scale_factor=None, optimizer=None)
+            config = replace(config, learn_length_scales=False, n_restarts=None)
         return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
 
     def _start(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
@@ -174,16 +151,17 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
 
     def _digest(self, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
         """Return a digest of all that two fits must share for the second to start from the first."""
-        points = None if isinstance(self.inducing, str) else self.inducing
-        search = self.length_scale_factor, self.optimizer
-        model = kernel_parameters(self.kernel), self.n_inducing, config.offsets, config.order, search
+        search = config.learn_length_scales, config.n_restarts
+        model = kernel_parameters(self.kernel), config.n_inducing, config.offsets, config.order, search
+        points = None if isinstance(config.inducing, str) else config.inducing
         return digest(model, data.X, points, ids)
 
     def _max_inducing(self, X: Features) -> int:
-        if isinstance(self.inducing, str):
-            return min(self.n_inducing, X.shape[0])
+        n, points = inducing_of(self.inducing, _N_INDUCING)
+        if isinstance(points, str):
+            return min(n, X.shape[0])
         # A number is refused where the points are read.
-        return int((*self.inducing.shape, 1)[0]) if hasattr(self.inducing, "shape") else len(self.inducing)
+        return int((*points.shape, 1)[0]) if hasattr(points, "shape") else len(points)  # type: ignore[arg-type]
 
     def _set_attributes(self, fit: PairFit) -> None:
         self.posterior_ = fit.posterior

@@ -23,7 +23,6 @@ from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
-    CHECKPOINT_CONSTRAINTS,
     SHARED_CONSTRAINTS,
     as_likelihood,
     connected_components,
@@ -38,6 +37,7 @@ from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import PairwiseTies
+from skpref.settings import CHECKPOINT_CONSTRAINTS
 
 if TYPE_CHECKING:
     import os
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
+    from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
 
 class GPPLClassifier(ShardedClassifier):
@@ -69,7 +69,7 @@ class GPPLClassifier(ShardedClassifier):
         X.
     kernel : Kernel or str, default=None
         Covariance of f, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. Or the name of one whose
-        length-scales are learnt, see `length_scale_factor`: "product-matern-1/2", "product-matern-3/2",
+        length-scales are learnt, see `optimizer`: "product-matern-1/2", "product-matern-3/2",
         "product-matern-5/2" and "squared-exponential" are a `ProductMatern`; "additive-matern-3/2" and
         "additive-matern-5/2" are an `AdditiveMatern`, which has no interactions. None: "product-matern-3/2".
     item_effects : bool, default=True
@@ -94,52 +94,37 @@ class GPPLClassifier(ShardedClassifier):
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer, see ``predict_proba(ties=True)``.
-    inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
-        "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
-        "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the
-        items fit into 2 GiB, else "svi".
-    n_inducing : int, default=300
-        Largest number M of inducing points. A pass costs O(N M^2); M >= the number of distinct items is exact.
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How the inducing points are chosen from the items, or the points themselves. The default spreads them out.
-    batch_size : int, default=1000
-        Comparisons per step of "svi".
+    inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
+        "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
+        mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
+        the items fit into 2 GiB, else "svi".
+    inducing : int, Inducing or array-like of shape (M, n_features), default=300
+        Largest number M of inducing points, which are spread out over the items; `Inducing` chooses them otherwise. Or
+        the points themselves. A pass costs O(N M^2); M >= the number of distinct items is exact.
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-4
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
-    delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
-    forgetting_rate : float, default=0.9
-        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
-    shape_s0 : float, default=1.0
-        Shape of the Gamma prior of the inverse variances of f and of the offsets, in units of the answer noise. The
-        default prior has mean 1 and the weight of two variables. If items have features, the prior of the offsets is
-        broader: it has an eighth of this shape and rate, so that offsets vanish if the features explain everything.
-    rate_s0 : float, default=1.0
-        Rate of that prior.
-    scale_prior : Fixed or None, default=None
-        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
-    length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel, or of a named one, are multiplied. "auto": a
-        length-scale for each feature is learnt, under a weak prior about the medians (with more than 256 features, one
-        factor). Ignored if `kernel` is a Kernel.
-    optimizer : {"l-bfgs-b"} or None, default=None
-        Whether to learn all hyperparameters of `kernel` by maximising the bound. Unlike the default length-scales,
-        which have a prior, they may overfit a few dozen items.
-    n_restarts_optimizer : int, default=0
-        Additional random starts of the optimizer, within the bounds of the kernel.
+    scale_prior : Gamma or Fixed, default=None
+        Prior of the inverse variances of f and of the offsets, in units of the answer noise. None: ``Gamma(1.0, 1.0)``,
+        which has mean 1 and the weight of two variables. If items have features, the prior of the offsets is broader:
+        it has an eighth of this shape and rate, so that offsets vanish if the features explain everything. `Fixed`:
+        these variances are known.
+    optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
+        How the hyperparameters of the kernel are learnt. "auto": a length-scale for each feature of the default kernel,
+        or of a named one, under a weak prior about the median distances of the items (with more than 256 features, one
+        factor on the medians); a `Kernel` does not change. "l-bfgs-b": all hyperparameters maximise the bound; unlike
+        "auto", this may overfit a few dozen items. `LBFGS` has further starts. None: nothing is learnt.
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernel. It needs the same items, kernel, inducing points
         and model; otherwise it is a cold start.
-    checkpoint : str or path-like, default=None
-        File to which `fit` saves its passes. If it exists and is of the same data and parameters, `fit`
-        resumes from it, to the same bits as without the interruption; `max_iter` and `tol` may change. A file that is
-        damaged or of another fit raises `CheckpointError`; one that cannot be written costs a `CheckpointWarning`. A
-        finished fit deletes it. It needs an integer `random_state`, since the kernel and the like are chosen again.
-    checkpoint_seconds : float, default=30.0
-        Time between two saves, in seconds.
+    checkpoint : str, path-like or Checkpoint, default=None
+        File to which `fit` saves its passes, every 30 seconds or as `Checkpoint` says. If it exists and is of the same
+        data and parameters, `fit` resumes from it, to the same bits as without the interruption; `max_iter` and `tol`
+        may change. A file that is damaged or of another fit raises `CheckpointError`; one that cannot be written costs
+        a `CheckpointWarning`. A finished fit deletes it. It needs an integer `random_state`, since the kernel and the
+        like are chosen again.
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -171,7 +156,7 @@ class GPPLClassifier(ShardedClassifier):
         Inducing points.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
-    scale_ : GammaScale or Fixed
+    scale_ : GammaScale or FixedScale
         Posterior of the inverse variance of f, or of the offsets without features.
     lower_bound_ : float
         Bound on the log evidence, in nats.
@@ -232,23 +217,14 @@ class GPPLClassifier(ShardedClassifier):
         weight: str | int | None = None,
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
-        inference: str = "auto",
-        n_inducing: int = 300,
-        inducing: str | MatrixLike = "kmeans++",
-        batch_size: int = 1000,
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
         tol: float = 1e-4,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
-        shape_s0: float = 1.0,
-        rate_s0: float = 1.0,
-        scale_prior: Fixed | None = None,
-        length_scale_factor: float | str = "auto",
-        optimizer: str | None = None,
-        n_restarts_optimizer: int = 0,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
         warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: RandomState = None,
     ) -> None:
@@ -263,22 +239,13 @@ class GPPLClassifier(ShardedClassifier):
         self.on_self = on_self
         self.likelihood = likelihood
         self.inference = inference
-        self.n_inducing = n_inducing
         self.inducing = inducing
-        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
-        self.shape_s0 = shape_s0
-        self.rate_s0 = rate_s0
         self.scale_prior = scale_prior
-        self.length_scale_factor = length_scale_factor
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.warm_start = warm_start
         self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
         self.verbose = verbose
         self.random_state = random_state
 

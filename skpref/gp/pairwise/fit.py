@@ -24,7 +24,7 @@ from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed, GammaScale, Scale, moved_scale
+from skpref.inference.scale import FixedScale, GammaScale, Scale, moved_scale
 from skpref.inference.shards import ShardedProblem, content_of
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
@@ -84,18 +84,17 @@ class PairConfig:
     n_inducing: int  # largest M
     inducing: str | Features  # how inducing points are chosen
     schedule: svi.Schedule  # iterations, tolerance and mini-batches
-    shape_s0: float  # Gamma prior (shape, rate) of the inverse variances
-    rate_s0: float
+    scale: Scale  # inverse variances under their prior
     offsets: bool  # whether items have offsets
     order: bool  # whether there is an order effect
-    length_scale_factor: float | str | None  # on the median heuristic; None when the caller passed a kernel
-    optimizer: str | None  # whether all hyperparameters are learnt
-    n_restarts: int  # additional starts of the optimizer
-    scale_prior: Fixed | None = None  # in place of the Gamma prior
+    learn_length_scales: bool  # of the default kernel or of a named one, under their prior
+    n_restarts: int | None  # further starts of L-BFGS-B over all hyperparameters; None: they are not learnt by it
 
     def prior_of_scale(self, strength: float = 1.0) -> Scale:
-        """Return the prior of an inverse variance, a Gamma prior with this share of its weight."""
-        return self.scale_prior or GammaScale.prior(strength * self.shape_s0, strength * self.rate_s0)
+        """Return the prior of an inverse variance, with this share of its weight."""
+        if isinstance(self.scale, FixedScale):
+            return self.scale
+        return GammaScale.prior(strength * self.scale.shape0, strength * self.scale.rate0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +158,7 @@ class PairModel:
             scales["offset"] = config.prior_of_scale(_OFFSET_STRENGTH)
         if self.data.comparisons.covariates is not None:
             scales["covariate"] = config.prior_of_scale(_COVARIATE_STRENGTH)
-        return scales | ({"order": Fixed(1.0)} if config.order else {})
+        return scales | ({"order": FixedScale(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
         """Return the basis of the inducing points with a kernel; None without features."""
@@ -211,7 +210,7 @@ def fit_pairs(
     if start is not None:
         kernel = start.kernel
     # Without features the utilities are the offsets, and there is no kernel.
-    kernel = None if data.X is None else start_kernel(data.X, kernel, config, rng)
+    kernel = None if data.X is None else start_kernel(data.X, kernel, rng)
     model = pair_model(data, kernel, config, rng, None if start is None else start.points)
     with limit_blas_threads(0 if model.points is None else model.points.shape[0]):
         if kernel is not None:
@@ -221,15 +220,14 @@ def fit_pairs(
         return _fit_posterior(model, kernel, basis, rng, None if start is None else start.state)
 
 
-def start_kernel(X: Features, kernel: Kernel | str | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
+def start_kernel(X: Features, kernel: Kernel | str | None, rng: np.random.Generator) -> Kernel:
     """Return a copy of the kernel, or the named or default kernel with median length-scales."""
     if isinstance(kernel, Kernel):
         return clone(kernel)
     cls, nu = NAMED_KERNELS[kernel or _DEFAULT_KERNEL]
     medians, wide = kernels.median_length_scales(X, rng), np.sqrt(_square_width(cls, X.shape[1]))
-    factor = wide if config.length_scale_factor in {None, "auto"} else float(config.length_scale_factor)
     low, high = _FACTOR_BOUNDS
-    return cls(factor * medians, np.column_stack([low * medians, high * wide * medians]), nu=nu)
+    return cls(wide * medians, np.column_stack([low * medians, high * wide * medians]), nu=nu)
 
 
 def _square_width(cls: type[Kernel], d: int) -> float:
@@ -260,9 +258,9 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
     small = replace(subsample(model, rng), joint_size=0, passes=[])
-    if config.length_scale_factor == "auto":
+    if config.learn_length_scales:
         kernel = _default_length_scales(small, kernel)
-    if config.optimizer is None:
+    if config.n_restarts is None:
         return kernel
 
     def bound_of_theta(theta: Array) -> tuple[float, Array]:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.inference.scale import Fixed
     from skpref.likelihoods import Likelihood
+    from skpref.settings import LBFGS, SVI, Fixed, Gamma, Inducing
 
 
 class GPPLRegressor(RegressorMixin, ScoredGroups):
@@ -56,45 +56,30 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     ----------
     kernel : Kernel, default=None
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
-        `ProductMatern` (nu = 3/2) with a length-scale for each feature (see `length_scale_factor`).
+        `ProductMatern` (nu = 3/2) with a length-scale for each feature, see `optimizer`.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer (which only `GPPLClassifier` can observe).
-    inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
-        "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
-        "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the
-        items fit into 2 GiB, else "svi".
-    n_inducing : int, default=300
-        Largest number M of inducing points. A pass costs O(N M^2); M >= the number of distinct items is exact.
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How the inducing points are chosen from the items, or the points themselves. The default spreads them out.
-    batch_size : int, default=1000
-        Comparisons per step of "svi".
+    inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
+        "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
+        mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
+        the items fit into 2 GiB, else "svi".
+    inducing : int, Inducing or array-like of shape (M, n_features), default=300
+        Largest number M of inducing points, which are spread out over the items; `Inducing` chooses them otherwise. Or
+        the points themselves. A pass costs O(N M^2); M >= the number of distinct items is exact.
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-4
         Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
-    delay : float, default=1.0
-        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``. A larger value makes the first steps smaller.
-    forgetting_rate : float, default=0.9
-        Exponent in (0.5, 1] of the step size, see `delay`. A larger value makes later steps smaller.
-    shape_s0 : float, default=1.0
-        Shape of the Gamma prior of the inverse variance of the utilities, in units of the answer noise. The default
-        prior has mean 1 and the weight of two variables.
-    rate_s0 : float, default=1.0
-        Rate of that prior.
-    scale_prior : Fixed or None, default=None
-        `Fixed(value)` in place of that prior: all these inverse variances are `value`, in [1e-6, 1e6], and not learnt.
-    length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Number by which the median length-scales of the default kernel are multiplied. "auto": a length-scale for each
-        feature is learnt, under a weak prior about the medians (with more than 256 features, one factor). Ignored if
-        `kernel` is given.
-    optimizer : {"l-bfgs-b"} or None, default=None
-        Whether to learn all hyperparameters of `kernel` by maximising the bound. Unlike the default length-scales,
-        which have a prior, they may overfit a few dozen items.
-    n_restarts_optimizer : int, default=0
-        Additional random starts of the optimizer, within the bounds of the kernel.
+    scale_prior : Gamma or Fixed, default=None
+        Prior of the inverse variance of the utilities, in units of the answer noise. None: ``Gamma(1.0, 1.0)``, which
+        has mean 1 and the weight of two variables. `Fixed`: it is known.
+    optimizer : {"auto", "l-bfgs-b"}, LBFGS or None, default="auto"
+        How the hyperparameters of the kernel are learnt. "auto": a length-scale for each feature of the default
+        kernel, under a weak prior about the median distances of the items (with more than 256 features, one factor on
+        the medians); a `Kernel` does not change. "l-bfgs-b": all hyperparameters maximise the bound; unlike "auto",
+        this may overfit a few dozen items. `LBFGS` has further starts. None: nothing is learnt.
     pairs_per_item : int, default=10
         Number of random partners with which each item of a large group is compared, if comparisons are made from `y`.
     warm_start : bool, default=False
@@ -115,7 +100,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         Inducing points.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
-    scale_ : GammaScale or Fixed
+    scale_ : GammaScale or FixedScale
         Posterior of the inverse variance of the utilities.
     lower_bound_ : float
         Bound on the log evidence, in nats.
@@ -170,20 +155,12 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         kernel: Kernel | None = None,
         *,
         likelihood: str | Likelihood = "probit",
-        inference: str = "auto",
-        n_inducing: int = 300,
-        inducing: str | MatrixLike = "kmeans++",
-        batch_size: int = 1000,
+        inference: str | SVI = "auto",
+        inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
         tol: float = 1e-4,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
-        shape_s0: float = 1.0,
-        rate_s0: float = 1.0,
-        scale_prior: Fixed | None = None,
-        length_scale_factor: float | str = "auto",
-        optimizer: str | None = None,
-        n_restarts_optimizer: int = 0,
+        scale_prior: Gamma | Fixed | None = None,
+        optimizer: str | LBFGS | None = "auto",
         pairs_per_item: int = 10,
         warm_start: bool = False,
         verbose: int = 0,
@@ -192,19 +169,11 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         self.kernel = kernel
         self.likelihood = likelihood
         self.inference = inference
-        self.n_inducing = n_inducing
         self.inducing = inducing
-        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
-        self.shape_s0 = shape_s0
-        self.rate_s0 = rate_s0
         self.scale_prior = scale_prior
-        self.length_scale_factor = length_scale_factor
         self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
         self.pairs_per_item = pairs_per_item
         self.warm_start = warm_start
         self.verbose = verbose

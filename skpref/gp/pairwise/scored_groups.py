@@ -187,7 +187,7 @@ def _fit(
 ) -> PairFit:
     """Choose inducing points and length-scales by a sample, and infer the posterior by sums over all comparisons."""
     sample = data.sample(rng)
-    kernel = start_kernel(sample.X, kernel if start is None else start.kernel, config, rng)
+    kernel = start_kernel(sample.X, kernel if start is None else start.kernel, rng)
     model = pair_model(sample, kernel, config, rng, None if start is None else start.points)
     with limit_blas_threads(model.points.shape[0]):
         kernel = choose_kernel(model, kernel, rng)

@@ -62,7 +62,7 @@ def stationary_weights(
             break
         last = fit(data, settings, start)
         # Later rounds keep the kernel of the first.
-        settings = replace(settings, length_scale_factor=None, optimizer=None)
+        settings = replace(settings, learn_length_scales=False, n_restarts=None)
         basis = last.posterior.basis
         start = WarmStart(last.state, last.kernel, None if basis is None else basis.points)
     return data

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -17,28 +16,28 @@ from skpref._estimator import digest
 from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack
 from skpref.gp.relevance import prior_relevance
+from skpref.gp.sparse.fit_general import GeneralConfig
 from skpref.gp.sparse.search import SparseConfig
-from skpref.inference.svi import Schedule
+from skpref.settings import INDUCING_CONSTRAINTS, SVI, Adam, HasSettings, Inducing, inducing_of, schedule_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
     from skpref._events import OnIteration
     from skpref._typing import Array, Features
+    from skpref.settings import Settings
 
 __all__ = ["SHARED_CONSTRAINTS", "SparseGP"]
 
 # Of the parameters that both estimators have.
 SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "kernel": [Kernel, None],
-    "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
+    "inducing": [StrOptions({"auto"}), *INDUCING_CONSTRAINTS],
     "learn_inducing": ["boolean", StrOptions({"auto"})],
-    "optimizer": [StrOptions({"l-bfgs-b", "adam"}), None],
-    "batch_size": [Interval(Integral, 1, None, closed="left")],
-    "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-    "delay": [Interval(Real, 0.0, None, closed="left")],
-    "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
+    "optimizer": [StrOptions({"l-bfgs-b", "adam"}), Adam, None],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="left")],
     "window": [Interval(Integral, 1, None, closed="left"), None],
@@ -48,16 +47,22 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 
-class SparseGP(CallbackMixin, BaseEstimator, ABC):
+_BATCH_SIZE = 1000  # of SVI
+
+
+class SparseGP(CallbackMixin, HasSettings, ABC):
     """Base of the Gaussian processes for many rows."""
 
+    _settings_defaults: ClassVar[dict[str, Settings]] = {
+        "inference": SVI(),
+        "inducing": Inducing(),
+        "optimizer": Adam(),
+    }
     kernel: Kernel | None
     learn_inducing: bool | str
     inducing: Any
-    optimizer: str | None
-    batch_size: int
-    delay: float
-    forgetting_rate: float
+    inference: str | SVI
+    optimizer: str | Adam | None
     max_iter: int
     tol: float
     window: int | None
@@ -98,10 +103,11 @@ class SparseGP(CallbackMixin, BaseEstimator, ABC):
     def _sparse_config(self, n_inducing: int, noise: float | None, tol: float) -> SparseConfig:
         """Return the settings of the searches."""
         name = type(self).__name__
+        n_inducing, inducing = inducing_of(self.inducing, n_inducing)
         return SparseConfig(
-            optimizer=self.optimizer,
+            optimizer="adam" if self._by_adam() else self.optimizer,
             n_inducing=n_inducing,
-            inducing=self.inducing,
+            inducing=inducing,
             learn_inducing=self.learn_inducing,
             noise=noise,
             max_iter=self.max_iter,
@@ -109,16 +115,22 @@ class SparseGP(CallbackMixin, BaseEstimator, ABC):
             on_value=(lambda value: print(f"{name}: bound {value:.6f} per row")) if self.verbose else None,  # noqa: T201
         )
 
-    def _schedule(self, on_iteration: OnIteration | None) -> Schedule:
-        """Return the settings of the inference on all rows."""
-        return Schedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size,
-            delay=self.delay,
-            forgetting_rate=self.forgetting_rate,
-            on_iteration=on_iteration,
-        )
+    def _by_adam(self) -> bool:
+        """Tell whether Adam moves the hyper-parameters."""
+        return isinstance(self.optimizer, Adam) or self.optimizer == "adam"
+
+    def _general_config(
+        self,
+        sparse: SparseConfig,
+        inference: str,
+        on_iteration: OnIteration | None,
+        priors: Callable[..., Any],
+        *search_rows: int,
+    ) -> GeneralConfig:
+        """Return the settings of a fit that is not Gaussian."""
+        adam = self.optimizer.checked() if isinstance(self.optimizer, Adam) else Adam()
+        schedule = schedule_of(self, _BATCH_SIZE, on_iteration)
+        return GeneralConfig(sparse, inference, schedule, adam.learning_rate, priors, *search_rows)
 
     # ------------------------------------------------------------- relevance
     @abstractmethod

@@ -21,6 +21,7 @@ from skpref.gp.sparse.fit import SAMPLE_ROWS
 from skpref.gp.sparse.fit_general import Observations, balanced_sizes, fit_by_sums
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.summed import sums_over
+from skpref.settings import inference_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,8 +138,8 @@ class SummedClassifier(SparseGP):
         """Refuse models that need the rows themselves."""
         refuse_parameters(
             {
-                f"inference={self.inference!r}": self.inference == "svi",
-                f"optimizer={self.optimizer!r}": self.optimizer == "adam",
+                f"inference={self.inference!r}": inference_name(self.inference) == "svi",
+                f"optimizer={self.optimizer!r}": self._by_adam(),
                 f"window={self.window!r}": self.window is not None,
             },
             "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window",

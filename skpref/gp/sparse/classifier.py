@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, overload
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import ClassifierMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from skpref._callbacks import fit_callbacks, fit_context
@@ -39,6 +39,7 @@ from skpref.gp.sparse.fit_softmax import ClassCounts, fit_softmax
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.basis import full_passes_fit
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit, Softmax
+from skpref.settings import SVI, Adam, Inducing, inference_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -90,34 +91,25 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         two classes one function, with more the softmax, except in cases that it does not support: ``inference="vb"`` or
         "svi", ``optimizer="adam"``, ``learn_inducing=True``, kernel values of more than 2 GiB, or more than 10,000 rows
         in files or on a cluster.
-    n_inducing : int or "auto", default="auto"
-        Largest number of inducing points M; there are never more than distinct rows. "auto": 2000 for the softmax,
-        else 300.
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
+    inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
+        Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
+        `Inducing` chooses them otherwise. Or the points. "auto": 2,000 points for the softmax, else 300.
     learn_inducing : bool or "auto", default="auto"
         Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
         from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
         for sparse rows, for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
         products, and with the softmax model.
-    inference : {"auto", "vb", "svi"}, default="auto"
-        "vb": full passes of natural-gradient steps. "svi": steps on mini-batches. "auto": "vb" if the rows of kernel
-        values fit in 2 GiB, else "svi"; with the softmax the most probable f given all rows.
-    optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
+    inference : {"auto", "vb", "svi"} or SVI, default="auto"
+        "vb": full passes of natural-gradient steps. "svi": steps on mini-batches, see `SVI`; with as many rows as there
+        are, or more, full passes as "vb". "auto": "vb" if the rows of kernel values fit in 2 GiB, else "svi"; with the
+        softmax the most probable f given all rows.
+    optimizer : {"l-bfgs-b", "adam"}, Adam or None, default="l-bfgs-b"
         How kernel and inducing points are learnt. "l-bfgs-b": by maximising the bound on a sample of 10,000 rows, with
         the best posterior for each value; with more than two classes, 20,000 rows are divided among them, at least
         3,000 for each. Half of a sample, or as much as there is, is of the rarer class, and weights correct for this.
-        "adam": a step after every mini-batch of "svi", which it implies. None: kernel and points are not changed. The
-        kernel of the softmax model is chosen on 3,000 rows, by the log-loss on held-out ones.
-    batch_size : int, default=1000
-        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows. As many as there are, or more, give full
-        passes, as "vb" does.
-    learning_rate : float, default=0.01
-        Step of "adam", in logs of hyper-parameters and in length-scales.
-    delay : float, default=1.0
-        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
-    forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1], so that steps converge.
+        "adam": a step after every mini-batch of "svi", which it implies, with a tenth of all rows at most; see `Adam`.
+        None: kernel and points are not changed. The kernel of the softmax model is chosen on 3,000 rows, by the
+        log-loss on held-out ones.
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
@@ -181,7 +173,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     >>> from skpref import SVGPClassifier
     >>> X = np.random.default_rng(0).uniform(-2, 2, (200, 2))
     >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1.2, "inside", "outside")
-    >>> model = SVGPClassifier(n_inducing=20, random_state=0).fit(X, y)
+    >>> model = SVGPClassifier(inducing=20, random_state=0).fit(X, y)
     >>> model.predict([[0.0, 0.0], [1.8, 1.8]]).tolist()
     ['inside', 'outside']
     """
@@ -189,8 +181,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
         "likelihood": [StrOptions(set(_LIKELIHOODS))],
         "multi_class": [StrOptions({"auto", "softmax", "one_vs_rest"})],
-        "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "inference": [StrOptions({"auto", "vb", "svi"})],
+        "inference": [StrOptions({"auto", "vb", "svi"}), SVI],
         "n_jobs": [Integral, None],
     }
 
@@ -200,15 +191,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         *,
         likelihood: str = "probit",
         multi_class: str = "auto",
-        n_inducing: int | str = "auto",
-        inducing: str | ArrayLike = "kmeans++",
+        inducing: int | str | Inducing | MatrixLike = "auto",
         learn_inducing: bool | str = "auto",
-        inference: str = "auto",
-        optimizer: str | None = "l-bfgs-b",
-        batch_size: int = 1000,
-        learning_rate: float = 0.01,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
+        inference: str | SVI = "auto",
+        optimizer: str | Adam | None = "l-bfgs-b",
         max_iter: int = 200,
         tol: float = 1e-4,
         window: int | None = None,
@@ -220,15 +206,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self.kernel = kernel
         self.likelihood = likelihood
         self.multi_class = multi_class
-        self.n_inducing = n_inducing
         self.inducing = inducing
         self.learn_inducing = learn_inducing
         self.inference = inference
         self.optimizer = optimizer
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
         self.max_iter = max_iter
         self.tol = tol
         self.window = window
@@ -423,8 +404,12 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and self.classes_.size == 2):
             return False
-        others = ("inference", "vb"), ("inference", "svi"), ("optimizer", "adam"), ("learn_inducing", True)
-        lacks = [f"{name}={value!r}" for name, value in others if getattr(self, name) == value]
+        faults = {
+            "inference": inference_name(self.inference) in {"vb", "svi"},
+            "optimizer": self._by_adam(),
+            "learn_inducing": self.learn_inducing is True,
+        }
+        lacks = [f"{name}={getattr(self, name)!r}" for name, is_fault in faults.items() if is_fault]
         if self.multi_class == "auto":
             return not lacks and full_passes_fit(n, min(self._config(by_softmax=True).sparse.n_inducing, n))
         if lacks:
@@ -477,14 +462,11 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Callbacks belong to this process.
         callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
-        n_inducing = self.n_inducing
-        if isinstance(n_inducing, str):
-            n_inducing = _SHARED_INDUCING if by_softmax else _INDUCING
-        sparse = self._sparse_config(n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
+        n_points = _SHARED_INDUCING if by_softmax else _INDUCING
+        sparse = self._sparse_config(n_points, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
         sparse = replace(sparse, smoothness=_SMOOTHNESS)
-        return GeneralConfig(
-            sparse, self.inference, self._schedule(callback), self.learning_rate, classifier_priors, search_rows
-        )
+        inference = inference_name(self.inference)
+        return self._general_config(sparse, inference, callback, classifier_priors, search_rows)
 
     def _store(self, fits: list[GeneralFit]) -> None:
         """Set the attributes of a fit."""

@@ -25,7 +25,7 @@ from skpref.inference import svi
 from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.summed import SummedProblem, empty_problem
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
@@ -202,7 +202,7 @@ class _OptimalBound:
 
 def _initial_state(problem: svi.Problem) -> svi.State:
     """Return the prior as the first q."""
-    return svi.initial_state(problem, {"f": Fixed(1.0)})
+    return svi.initial_state(problem, {"f": FixedScale(1.0)})
 
 
 def _conjugate(problem: svi.Problem, state: svi.State, sites: Sites, mu: Array) -> svi.State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -34,7 +34,7 @@ from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, c
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
-from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.fit_general import Observations, fit_general
 from skpref.gp.sparse.scoring import ScoredCounts
 from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
@@ -55,6 +55,7 @@ from skpref.gp.sparse.targets import (
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import Moments
 from skpref.likelihoods import Gaussian, Likelihood, Poisson, StudentT
+from skpref.settings import SVI, Adam, Inducing, inference_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -81,11 +82,10 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
         deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
         from vanishing.
-    n_inducing : int or "auto", default="auto"
-        Largest number of inducing points M; there are never more than distinct rows. "auto": 1,000 up to 2,000
-        distinct rows, where a pass is cheap, and 500 beyond.
-    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
+    inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
+        Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
+        `Inducing` chooses them otherwise. Or the points. "auto": 1,000 up to 2,000 distinct rows, where a pass is
+        cheap, and 500 beyond.
     learn_inducing : bool or "auto", default="auto"
         Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
         from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
@@ -97,23 +97,15 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         `Likelihood` of `skpref.likelihoods`, y is not standardised.
     noise : "learn" or float, default="learn"
         Standard deviation of Gaussian noise, in units of y.
-    inference : {"auto", "collapsed", "vb", "svi"}, default="auto"
+    inference : {"auto", "collapsed", "vb", "svi"} or SVI, default="auto"
         "collapsed": closed form, for Gaussian noise. "vb": full passes of natural-gradient steps. "svi": steps on
-        mini-batches. "auto": "collapsed" for Gaussian noise, else "vb" if the rows of kernel values fit in 2 GiB, else
-        "svi".
-    optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
+        mini-batches, see `SVI`; all rows in one give full passes, as "vb". "auto": "collapsed" for Gaussian noise, else
+        "vb" if the rows of kernel values fit in 2 GiB, else "svi".
+    optimizer : {"l-bfgs-b", "adam"}, Adam or None, default="l-bfgs-b"
         How hyper-parameters and points are learnt. "l-bfgs-b": by maximising the bound, with the best posterior for
-        each value. "adam": a step after every mini-batch of "svi", which it implies; full passes follow at the end.
-        None: the kernel is not changed, and the noise is 0.3 standard deviations of the targets unless `noise` is a
-        number.
-    batch_size : int, default=1000
-        Rows of a mini-batch of "svi"; all rows give full passes, as "vb". With "adam" at most a tenth of all rows.
-    learning_rate : float, default=0.01
-        Step of "adam", in logs of hyper-parameters and in length-scales.
-    delay : float, default=1.0
-        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
-    forgetting_rate : float, default=0.9
-        See `delay`; in (0.5, 1], so that steps converge.
+        each value. "adam": a step after every mini-batch of "svi", which it implies, with a tenth of all rows at most;
+        full passes follow at the end; see `Adam`. None: the kernel is not changed, and the noise is 0.3 standard
+        deviations of the targets unless `noise` is a number.
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
@@ -189,34 +181,28 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     >>> from skpref import SVGPRegressor
     >>> X = np.linspace(0, 6, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(200)
-    >>> model = SVGPRegressor(n_inducing=20, random_state=0).fit(X, y)
+    >>> model = SVGPRegressor(inducing=20, random_state=0).fit(X, y)
     >>> mean, std = model.predict([[1.5]], return_std=True)
     >>> round(float(mean[0]), 1), round(float(std[0]), 1), round(model.noise_, 1)
     (1.0, 0.1, 0.1)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
-        "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "likelihood": [StrOptions({"gaussian", "student-t", "poisson", "negative-binomial"}), Likelihood],
         "noise": [StrOptions({"learn"}), Interval(Real, 0.0, None, closed="neither")],
-        "inference": [StrOptions({"auto", "collapsed", "vb", "svi"})],
+        "inference": [StrOptions({"auto", "collapsed", "vb", "svi"}), SVI],
     }
 
     def __init__(
         self,
         kernel: Kernel | None = None,
         *,
-        n_inducing: int | str = "auto",
-        inducing: str | ArrayLike = "kmeans++",
+        inducing: int | str | Inducing | MatrixLike = "auto",
         learn_inducing: bool | str = "auto",
         likelihood: str | Likelihood = "gaussian",
         noise: float | str = "learn",
-        inference: str = "auto",
-        optimizer: str | None = "l-bfgs-b",
-        batch_size: int = 1000,
-        learning_rate: float = 0.01,
-        delay: float = 1.0,
-        forgetting_rate: float = 0.9,
+        inference: str | SVI = "auto",
+        optimizer: str | Adam | None = "l-bfgs-b",
         max_iter: int = 200,
         tol: float = 1e-4,
         window: int | None = None,
@@ -225,17 +211,12 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.kernel = kernel
-        self.n_inducing = n_inducing
         self.inducing = inducing
         self.learn_inducing = learn_inducing
         self.likelihood = likelihood
         self.noise = noise
         self.inference = inference
         self.optimizer = optimizer
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.delay = delay
-        self.forgetting_rate = forgetting_rate
         self.max_iter = max_iter
         self.tol = tol
         self.window = window
@@ -450,10 +431,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)
         mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
-        inference = "auto" if self.inference == "collapsed" else self.inference
-        general = GeneralConfig(
-            config, inference, self._schedule(on_iteration(self)), self.learning_rate, regression_priors
-        )
+        inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
+        general = self._general_config(config, inference, on_iteration(self), regression_priors)
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
         if searches and isinstance(self.likelihood_, Poisson):

@@ -18,7 +18,7 @@ from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
-from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_by_sums
+from skpref.gp.sparse.fit_general import Observations, fit_by_sums
 from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import (
     TargetScale,
@@ -32,6 +32,7 @@ from skpref.gp.sparse.targets import (
 from skpref.inference.shards import summed
 from skpref.inference.summed import sums_over
 from skpref.likelihoods import Gaussian, Likelihood
+from skpref.settings import inducing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
 
-_N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
+_N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # inducing="auto": 1000 up to 2000 distinct rows
 _LARGEST: Final = 1e150  # of targets that are squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
@@ -88,10 +89,7 @@ class SummedRegressor(SparseGP):
 
     _takes_collections: ClassVar[bool] = True
     likelihood: Any
-    inference: str
-    n_inducing: int | str
     noise: float | str
-    learning_rate: float
     random_state: Any
     converged_: bool
     likelihood_: Likelihood
@@ -111,7 +109,7 @@ class SummedRegressor(SparseGP):
 
     def _collapses(self) -> bool:
         """Tell whether the inference is in closed form."""
-        gaussian = self.likelihood == "gaussian" and self.optimizer != "adam"
+        gaussian = self.likelihood == "gaussian" and not self._by_adam()
         if self.inference == "collapsed" and not gaussian:
             msg = (
                 "inference='collapsed' needs likelihood='gaussian' and an optimizer other than 'adam'; got "
@@ -122,9 +120,8 @@ class SummedRegressor(SparseGP):
 
     def _max_points(self, n_distinct: int) -> int:
         """Return the largest number of inducing points."""
-        if self.n_inducing == "auto":
-            return _N_INDUCING_FEW_ROWS if n_distinct <= _FEW_ROWS else _N_INDUCING
-        return int(self.n_inducing)
+        default = _N_INDUCING_FEW_ROWS if n_distinct <= _FEW_ROWS else _N_INDUCING
+        return inducing_of(self.inducing, default)[0]
 
     def _config(self, scale: TargetScale, n_distinct: int) -> SparseConfig:
         """Return the settings of the searches."""
@@ -247,7 +244,7 @@ class SummedRegressor(SparseGP):
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
-        general = GeneralConfig(config, "vb", self._schedule(on_iteration(self)), self.learning_rate, regression_priors)
+        general = self._general_config(config, "vb", on_iteration(self), regression_priors)
         result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
         self._store_general(result, scale, totals.weight)
 
@@ -258,7 +255,7 @@ class SummedRegressor(SparseGP):
             {
                 "exposure": exposure is not None,
                 f"inference={self.inference!r} with likelihood={self.likelihood!r}": self.inference not in inferences,
-                f"optimizer={self.optimizer!r}": self.optimizer == "adam",
+                f"optimizer={self.optimizer!r}": self._by_adam(),
                 f"window={self.window!r}": self.window is not None,
             },
             "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window and exposure",

@@ -55,15 +55,15 @@ RATING = _rng.integers(1, 6, len(RATED)).astype(float)
 
 # ------------------------------------------------------------------------------------- estimators that are quick to fit
 def regressor(**params: Any) -> GPPLRegressor:
-    return GPPLRegressor(**{"length_scale_factor": 1.0, "random_state": 0, **params})
+    return GPPLRegressor(**{"optimizer": None, "random_state": 0, **params})
 
 
 def classifier(items: Any = None, **params: Any) -> GPPLClassifier:
-    return GPPLClassifier(**{"items": items, "length_scale_factor": 1.0, "random_state": 0, **params})
+    return GPPLClassifier(**{"items": items, "optimizer": None, "random_state": 0, **params})
 
 
 def crowd(items: Any = None, users: Any = None, **params: Any) -> CrowdGPPL:
-    defaults = {"items": items, "users": users, "n_factors": 2, "length_scale_factor": 1.0, "random_state": 0}
+    defaults = {"items": items, "users": users, "n_factors": 2, "optimizer": None, "random_state": 0}
     return CrowdGPPL(**{**defaults, **params})
 
 
@@ -76,7 +76,7 @@ def sparse_gp(kind: type, **params: Any) -> Any:
 
 
 def latent(**params: Any) -> BayesianGPLVM:
-    return BayesianGPLVM(**{"n_components": 1, "n_inducing": 5, "tol": 1.0, "random_state": 0, **params})
+    return BayesianGPLVM(**{"n_components": 1, "inducing": 5, "tol": 1.0, "random_state": 0, **params})
 
 
 def machine(kind: type, **params: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from skpref import GPOrdinalRegressor, SVGPClassifier, Table
+from skpref import LBFGS, GPOrdinalRegressor, SVGPClassifier, Table
 from skpref.data import from_matrix
 from skpref.exceptions import DataWarning
 from tests.unit.bad_inputs import places as at
@@ -158,7 +158,7 @@ def test_row_17_constant_features() -> None:
 
 @pytest.mark.parametrize("kernel", [None, "ard"])  # to a linear kernel a constant is an offset
 def test_row_17_constant_features_of_levels(kernel: Any) -> None:
-    options = {"kernel": kernel, "optimizer": "l-bfgs-b", "n_restarts_optimizer": 0}
+    options = {"kernel": kernel, "optimizer": LBFGS(0)}
     wide = np.column_stack([X, np.full(N, 7.0)])
     with pytest.warns(DataWarning, match=r"1 of 4 features are constant over all rows \(columns 3\)") as caught:
         model = at.ordinal(**options).fit(wide, LEVEL)
@@ -172,7 +172,7 @@ def test_row_17_constant_features_of_levels(kernel: Any) -> None:
 def test_row_17_nothing_but_constant_features(kernel: Any) -> None:
     flat = np.ones((N, 2))
     with pytest.warns(DataWarning, match="2 of 2 features are constant"):
-        model = at.ordinal(kernel=kernel, optimizer="l-bfgs-b", n_restarts_optimizer=0).fit(flat, LEVEL)
+        model = at.ordinal(kernel=kernel, optimizer=LBFGS(0)).fit(flat, LEVEL)
     frequency = np.bincount(LEVEL) / N  # all that is there to learn
     np.testing.assert_allclose(model.predict_proba(flat[:1])[0], frequency, atol=0.05)
     assert np.all(np.isfinite(model.kernel_.theta))
@@ -218,7 +218,7 @@ def test_row_45_labels_of_any_start() -> None:
 def test_separated_levels_are_finite() -> None:
     rows = np.linspace(-3.0, 3.0, 40)[:, None]
     for inference in ("ep", "laplace", "vb"):
-        model = GPOrdinalRegressor(inference=inference, n_restarts_optimizer=0).fit(rows, np.arange(40) // 10)
+        model = GPOrdinalRegressor(inference=inference, optimizer=LBFGS(0)).fit(rows, np.arange(40) // 10)
         p = model.predict_proba(np.vstack([rows, [[1e6]]]))
         assert np.all(np.isfinite(p))
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
@@ -269,7 +269,7 @@ def test_row_55_batches_larger_than_the_data(name: str) -> None:
 
 
 def test_row_55_more_inducing_points_than_items_are_clipped() -> None:
-    assert at.regressor(n_inducing=5000).fit(X, SCORE).inducing_points_.shape == (N, 3)
+    assert at.regressor(inducing=5000).fit(X, SCORE).inducing_points_.shape == (N, 3)
 
 
 def test_few_iterations_are_a_warning() -> None:
@@ -347,7 +347,7 @@ NASTY: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None, float]] = {
 @pytest.mark.parametrize("case", NASTY)
 def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
     rows, y, weight, accuracy = NASTY[case]
-    model = SVGPClassifier(n_inducing=10, tol=1e-2, random_state=0).fit(rows, y, sample_weight=weight)
+    model = SVGPClassifier(inducing=10, tol=1e-2, random_state=0).fit(rows, y, sample_weight=weight)
     for new in (rows, np.full((2, rows.shape[1]), 1e300)):
         p = model.predict_proba(new)
         assert np.all((p >= 0.0) & (p <= 1.0))
@@ -365,7 +365,7 @@ def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
 def test_whole_numbers_of_other_types_count_inducing_points(name: str) -> None:
     more = {"inference": "vb"} if "Ordinal" in name else {}
     for count in (np.int8(20), True):
-        fits_as(at.MAKERS[name], name, {"n_inducing": count, **more}, {"n_inducing": int(count), **more})
+        fits_as(at.MAKERS[name], name, {"inducing": count, **more}, {"inducing": int(count), **more})
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "groups": lambda: at.crowd(user="user", left="left", right="right", groups=["kind"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
-    "ties": lambda: at.crowd(likelihood="probit-ties", tie_thresholds="user").fit(at.NAMED_TRIPLES, TIED),
+    "ties": lambda: at.crowd(likelihood="probit-ties").fit(at.NAMED_TRIPLES, TIED),
     "factors": lambda: at.crowd(at.ITEMS, at.USERS, inference="svi", tol=1.0).fit(at.NAMED_TRIPLES, at.PREFERRED),
     "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
     "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
-    "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", n_inducing=5).fit(at.X, at.LEVEL),
+    "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL),
     "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", n_epochs=2).fit(at.X, at.SCORE),
 }
 # The same estimators fitted to fewer rows, items, users, features, levels or factors, and what depends on these.
@@ -98,7 +98,7 @@ SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "BayesianGPLVM": (
         "n_features_in_ mapping_ mean_ embedding_ embedding_std_ _n_features_out",
-        lambda: at.latent(n_inducing=4, n_components=2).fit(SMALL_X),
+        lambda: at.latent(inducing=4, n_components=2).fit(SMALL_X),
     ),
     "VariationalFM": (OF_ROWS, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
     "VariationalFMClassifier": (
@@ -326,7 +326,7 @@ def test_there_are_as_many_chains_as_in_the_posterior() -> None:
 
 
 def test_a_softmax_model_keeps_no_state() -> None:
-    fit = at.sparse_gp(at.SVGPClassifier, multi_class="softmax", n_inducing=5).fit(at.X, at.LEVEL)
+    fit = at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL)
     fit._states = at.fitted("SVGPClassifier")._states
     with pytest.raises(SkprefError, match="_states"):
         fit._check_fitted()

@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "svgp": (table("size,label", SIZES), ("--max-inducing", "9"), "size\n-1\n2\n", "prediction"),
     "svgp-classifier": (
         table("size,label", [(x, "big" if level else "a small one") for x, level in SIZES]),
-        ("--set", "n_inducing=8"),
+        ("--set", "inducing=8"),
         "size\n2\n-1\n",
         "p_a small one",
     ),

@@ -214,7 +214,7 @@ def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: s
 
 
 def test_whole_numbers_and_ranges() -> None:
-    chosen = {"n_inducing": {"low": 60, "high": 70}, "length_scale_factor": {"low": 1.0, "high": 2.0, "log": False}}
+    chosen = {"inducing": {"low": 60, "high": 70}, "length_scale_factor": {"low": 1.0, "high": 2.0, "log": False}}
     trials, default = drawn(chosen)
     assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in trials)
     assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in trials)
@@ -229,7 +229,7 @@ def test_whole_numbers_and_ranges() -> None:
     ("chosen", "message"),
     [
         (
-            {"n_inducing": {"low": 60.5, "high": 70}},
+            {"inducing": {"low": 60.5, "high": 70}},
             r"n_inducing must be a value, a list of them, or \{ low = A, high = B, log = true \} of whole numbers",
         ),
         ({"shape_s0": {"low": 3.0}}, "shape_s0 must be a value"),

@@ -75,7 +75,7 @@ def fitted(frame, **options):
     [
         {},
         {"order_effect": True, "likelihood": "logit"},
-        {"items": Table(np.random.default_rng(1).normal(size=(8, 2)), ids=IDS), "n_inducing": 5},
+        {"items": Table(np.random.default_rng(1).normal(size=(8, 2)), ids=IDS), "inducing": 5},
     ],
     ids=["plain", "order effect", "features"],
 )

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref import (
+    Checkpoint,
     CrowdGPPL,
     GibbsM3F,
     GPPLClassifier,
@@ -140,7 +141,7 @@ class StopError(Exception):
 @pytest.mark.parametrize("fit", [pairs, crowd])
 def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(fit, monkeypatch, tmp_path) -> None:
     wanted = fit(random_state=0) if fit is pairs else fit()
-    options = {"checkpoint": tmp_path / "run", "checkpoint_seconds": 0.0}
+    options = {"checkpoint": Checkpoint(tmp_path / "run", 0.0)}
     options |= {"random_state": 0} if fit is pairs else {}
     write, resume = Passes.write, Passes.resumed
 

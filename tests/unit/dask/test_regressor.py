@@ -61,7 +61,7 @@ def test_counts_take_full_passes() -> None:
 
 @pytest.mark.usefixtures("client")
 def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
-    options: dict[str, Any] = {"n_inducing": 12, "random_state": 0}
+    options: dict[str, Any] = {"inducing": 12, "random_state": 0}
     wanted = SVGPRegressor(**options).fit(X.to_numpy(), TABLE.price.to_numpy())
     blocks = array.from_array(X.to_numpy(), chunks=(150, 1)), array.from_array(TABLE.price.to_numpy(), chunks=150)
     model = SVGPRegressor(**options).fit(*blocks)
@@ -71,9 +71,9 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
 @pytest.mark.usefixtures("_sampled")
 def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
     rows = client.persist(lazy())
-    first = SVGPRegressor(n_inducing=20, random_state=0).fit(rows, "price", "times")
+    first = SVGPRegressor(inducing=20, random_state=0).fit(rows, "price", "times")
     os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    second = SVGPRegressor(n_inducing=20, random_state=0)
+    second = SVGPRegressor(inducing=20, random_state=0)
     second.fit(lazy(), "price", "times")
     assert_array_equal(second.predict(X), first.predict(X))
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
@@ -85,7 +85,7 @@ def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cl
 
 @pytest.mark.usefixtures("client", "_sampled")
 def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = SVGPRegressor(n_inducing=20, random_state=0).fit(lazy(), "price", "times")
+    model = SVGPRegressor(inducing=20, random_state=0).fit(lazy(), "price", "times")
     skpref.save(model, tmp_path / "m.skpref")
     for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict(X), model.predict(X))

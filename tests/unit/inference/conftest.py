@@ -11,7 +11,7 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.scale import Fixed, GammaScale, moved_scale
+from skpref.inference.scale import FixedScale, GammaScale, moved_scale
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
@@ -41,9 +41,9 @@ def draw_problem(seed, layout="features", *, sparse=True, order=False, logit=Fal
     y = np.where(rng.random(p) < 0.5, rng.integers(0, 2, p), rng.random(p))
     problem = svi.Problem(terms, PairwiseLogit() if logit else PairwiseProbit(), y, np.exp(rng.normal(size=p)))
     prior = np.exp(rng.normal(size=2))
-    learnt = Fixed(float(prior[0])) if fixed else GammaScale.prior(*prior)
+    learnt = FixedScale(float(prior[0])) if fixed else GammaScale.prior(*prior)
     names = {segment.scale for term in terms.values() for segment in term.segments}
-    scales = {name: Fixed(1.0) if name == "order" else learnt for name in sorted(names)}
+    scales = {name: FixedScale(1.0) if name == "order" else learnt for name in sorted(names)}
     state = svi.initial_state(problem, scales, diagonal={"offsets"})
     return SimpleNamespace(rng=rng, problem=problem, state=state, X=X, basis=basis)
 
@@ -110,9 +110,9 @@ def draw_crowd(
         n_clusters=n_users,
     )
     prior = np.exp(rng.normal(size=2))
-    learnt = Fixed(float(prior[0])) if fixed else GammaScale.prior(*prior)
+    learnt = FixedScale(float(prior[0])) if fixed else GammaScale.prior(*prior)
     used = sorted({segment.scale for side in problem.sides.values() for segment in side.segments})
-    scales = {name: Fixed(1.0) if name == "order" else moved_scale(learnt, rng.normal()) for name in used}
+    scales = {name: FixedScale(1.0) if name == "order" else moved_scale(learnt, rng.normal()) for name in used}
     state = svi.initial_state(problem, scales, diagonal=diagonal)
     state = state.with_blocks({name: draw_block(rng, block) for name, block in state.blocks.items()})
     return SimpleNamespace(rng=rng, problem=problem, state=state, n_factors=D)

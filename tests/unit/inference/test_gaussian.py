@@ -16,7 +16,7 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments, collapse
 from skpref.inference.gaussian import Epoch, has_constant_sites
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE
 from skpref.inference.terms.base import RowTerm, Segment
 from skpref.inference.terms.inducing import InducingTerm
@@ -30,7 +30,7 @@ def make(seed, n=12, m=4, scale=1.0):
     basis = InducingBasis.at(RBF([1.0, 2.0]), X[:m])
     y, weight = rng.normal(size=n), rng.exponential(size=n)
     problem = svi.Problem({"f": InducingTerm(basis, X)}, Gaussian(float(rng.exponential()) + 0.1), y, weight)
-    state = svi.initial_state(problem, {"f": Fixed(scale)})
+    state = svi.initial_state(problem, {"f": FixedScale(scale)})
     half = rng.normal(size=(m, m))
     return rng, problem, replace(state, blocks={"f": DenseBlock(half @ half.T + np.eye(m), rng.normal(size=m))})
 
@@ -94,8 +94,8 @@ def test_only_constant_sites_are_taken_for_such():
     assert not has_constant_sites(replace(problem, rule=LAPLACE), state)
     assert not has_constant_sites(problem, replace(state, scales={"f": GammaScale.prior(2.0, 2.0)}))
     two = replace(problem, terms={"f": problem.terms["f"], "g": problem.terms["f"]})
-    assert not has_constant_sites(two, svi.initial_state(two, {"f": Fixed(1.0)}))
-    assert not has_constant_sites(problem, svi.initial_state(problem, {"f": Fixed(1.0)}, diagonal={"f"}))
+    assert not has_constant_sites(two, svi.initial_state(two, {"f": FixedScale(1.0)}))
+    assert not has_constant_sites(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}, diagonal={"f"}))
 
 
 def test_tuned_steps_take_the_engines_own_way():

@@ -17,7 +17,7 @@ from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import State, reevaluate, second_moments
 from skpref.inference.rescaling import balance
-from skpref.inference.scale import Fixed, GammaScale, mixed_scale, moved_scale
+from skpref.inference.scale import FixedScale, GammaScale, mixed_scale, moved_scale
 from skpref.inference.sites import LINEARISED
 from skpref.inference.terms.products import FactorTerm
 from tests.examples import examples
@@ -89,7 +89,7 @@ def bound_written_out(problem, state):
         at = 0
         for segment in side.segments:
             here, s = slice(at, at + segment.size), state.scales[segment.scale]
-            log_mean = np.log(s.mean) if isinstance(s, Fixed) else digamma(s.shape) - np.log(s.rate)
+            log_mean = np.log(s.mean) if isinstance(s, FixedScale) else digamma(s.shape) - np.log(s.rate)
             total -= 0.5 * (s.mean * (mean[here] @ mean[here] + variance[here].sum()) - segment.size * log_mean)
             at += segment.size
     for s in state.scales.values():
@@ -226,7 +226,7 @@ def test_updates_of_the_scales_are_stationary(crowd, items, users, seed, options
     best = svi.evaluate(problem, state).bound
     slack = 1e-9 * (1.0 + abs(best))
     for name, scale in state.scales.items():
-        if isinstance(scale, Fixed):
+        if isinstance(scale, FixedScale):
             continue
         for size in (1e-3, 0.5):
             for factor in (np.exp(-size), np.exp(size)):

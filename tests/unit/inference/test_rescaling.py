@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from skpref.inference import svi
 from skpref.inference.rescaling import balance
-from skpref.inference.scale import Fixed, moved_scale
+from skpref.inference.scale import FixedScale, moved_scale
 from skpref.inference.sites import LAPLACE
 from tests.examples import examples
 
@@ -90,7 +90,7 @@ def test_known_scales_fix_the_rescaling(crowd, seed):
     # One known scale is enough.
     name = case.problem.products[0].first.scales[0]
     mixed = crowd(seed)
-    half = replace(mixed.state, scales={**mixed.state.scales, name: Fixed(2.0)})
+    half = replace(mixed.state, scales={**mixed.state.scales, name: FixedScale(2.0)})
     moved, _ = balance(mixed.problem, half, svi.evaluate(mixed.problem, half))
     partner = mixed.problem.products[0].second.scales[0]
     assert moved.scales[name] == half.scales[name]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
-from skpref.inference.scale import Fixed, GammaScale, learnt_scale, mixed_scale, moved_scale
+from skpref.inference.scale import FixedScale, GammaScale, learnt_scale, mixed_scale, moved_scale
 
 positive = st.floats(0.05, 50.0)
 
@@ -71,11 +71,11 @@ def test_mixing_moves_natural_parameters_and_keeps_the_prior(shape, rate, rho):
 
 
 def test_a_fixed_scale_stays_what_it_is():
-    scale = Fixed(2.5)
+    scale = FixedScale(2.5)
     assert scale.mean_log == pytest.approx(np.log(2.5))
     assert scale.kl == 0.0
     assert learnt_scale(scale, 10, 3.0, 1.0) is scale
-    assert mixed_scale(scale, Fixed(1.0), 0.5) is scale
+    assert mixed_scale(scale, FixedScale(1.0), 0.5) is scale
 
 
 @given(positive, positive, st.floats(-5.0, 5.0))
@@ -84,4 +84,4 @@ def test_a_moved_scale_keeps_its_relative_uncertainty(shape, rate, shift):
     moved = moved_scale(scale, shift)
     assert_allclose(np.log(moved.mean), np.log(scale.mean) + shift, rtol=1e-12, atol=1e-12)
     assert (moved.shape0, moved.rate0, moved.shape) == (2.0, 3.0, shape)
-    assert moved_scale(Fixed(2.5), shift) == Fixed(2.5)
+    assert moved_scale(FixedScale(2.5), shift) == FixedScale(2.5)

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.summed import SummedProblem, empty_problem, sums_over
 from skpref.inference.terms.inducing import row_term
 from skpref.likelihoods import PairwiseProbit
@@ -32,7 +32,7 @@ SUMMED = SummedProblem.of(empty_problem(BASIS, PairwiseProbit()), collect)
 
 def test_a_problem_of_sums_is_that_of_its_rows() -> None:
     root = _rng.normal(size=(7, 7))
-    state = svi.State({"f": DenseBlock(root @ root.T + np.eye(7), _rng.normal(size=7))}, {"f": Fixed(1.0)})
+    state = svi.State({"f": DenseBlock(root @ root.T + np.eye(7), _rng.normal(size=7))}, {"f": FixedScale(1.0)})
     wanted, evaluation = PROBLEM.evaluate(state), SUMMED.evaluate(state)
     assert_allclose([evaluation.bound, evaluation.objective], [wanted.bound, wanted.objective])
     (wanted_gram,), wanted_gradient = PROBLEM.normal_equations(wanted, state.expected, {"f": False})["f"]
@@ -50,7 +50,7 @@ def test_the_loop_takes_one_round_a_pass() -> None:
         rounds.append(1)
         return collect(template, state)
 
-    problem, start = SummedProblem.of(empty_problem(BASIS, PairwiseProbit()), counted), {"f": Fixed(1.0)}
+    problem, start = SummedProblem.of(empty_problem(BASIS, PairwiseProbit()), counted), {"f": FixedScale(1.0)}
     schedule = svi.Schedule(max_iter=20, tol=1e-6)
     fit = svi.fit(problem, svi.initial_state(problem, start), schedule, np.random.default_rng(0))
     wanted = svi.fit(PROBLEM, svi.initial_state(PROBLEM, start), schedule, np.random.default_rng(0))

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
-from skpref.inference.scale import Fixed, GammaScale, learnt_scale, mixed_scale
+from skpref.inference.scale import FixedScale, GammaScale, learnt_scale, mixed_scale
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.inducing import row_term
 from skpref.inference.terms.pairs import PairTerm
@@ -86,7 +86,7 @@ def test_no_start_is_a_dead_end_for_a_diagonal_block():
     right = (left + rng.integers(1, n, p)) % n
     y, weight = rng.integers(0, 2, p).astype(float), np.exp(2.0 * rng.normal(size=p))
     problem = svi.Problem({"offsets": PairTerm(None, left, right, n, offsets=True)}, PairwiseProbit(), y, weight)
-    prior = svi.initial_state(problem, {"offset": Fixed(1.0)}, diagonal={"offsets"})
+    prior = svi.initial_state(problem, {"offset": FixedScale(1.0)}, diagonal={"offsets"})
     wild = DiagonalBlock.isotropic(np.exp(3.0 * rng.normal(size=n)), 3.0 * rng.normal(size=n))
     ends = [svi.fit(problem, start, TIGHT, rng) for start in (prior, replace(prior, blocks={"offsets": wild}))]
     assert_allclose(ends[1].evaluation.bound, ends[0].evaluation.bound, rtol=1e-8)
@@ -292,7 +292,7 @@ def test_laplaces_bound_counts_the_uncertainty_of_scales(draw, seed):
     case = draw(seed, "features")
     problem, scale = replace(case.problem, rule=LAPLACE), replace(case.state.scales["f"], shape=3.0, rate=2.0)
     uncertain = replace(case.state, scales={**case.state.scales, "f": scale})
-    certain = replace(case.state, scales={**case.state.scales, "f": Fixed(scale.mean)})
+    certain = replace(case.state, scales={**case.state.scales, "f": FixedScale(scale.mean)})
     ends = [svi.evaluate(problem, state) for state in (uncertain, certain)]
     assert_allclose(ends[0].objective, ends[1].objective, rtol=1e-12)
     volume = 0.5 * case.state.blocks["f"].size * (scale.mean_log - np.log(scale.mean))
@@ -395,7 +395,7 @@ def test_scales_of_independent_variables_are_stationary_together_with_them():
     moment = np.sum((linear[place] / precision) ** 2 + 1.0 / precision)
     assert (end.shape, end.shape0, end.rate0) == (2.0 + 4.0, 2.0, 3.0)
     assert_allclose(end.rate, 3.0 + 0.5 * moment, rtol=1e-4)
-    fixed = Fixed(2.0)
+    fixed = FixedScale(2.0)
     assert (
         svi._stationary_scale(replace(state, scales={"offset": fixed}), "offset", state.blocks["offset"], place)
         is fixed
@@ -412,7 +412,7 @@ def counts_problem(likelihood, seed=0, variance=50.0):
     y = rng.poisson(np.exp(3.0 + np.sin(2.0 * X[:, 0]))).astype(float)
     basis = InducingBasis.at(ConstantKernel(variance) * RBF(3.0), X)
     problem = svi.Problem({"f": row_term(basis, X, "f")}, likelihood, y, rng.uniform(0.5, 2.0, 60))
-    return problem, svi.initial_state(problem, {"f": Fixed(1.0)})
+    return problem, svi.initial_state(problem, {"f": FixedScale(1.0)})
 
 
 @pytest.mark.parametrize("likelihood", [Poisson(0.01), NegativeBinomial(0.01, 0.2)])
@@ -441,7 +441,7 @@ def test_the_level_moves_where_every_rate_underflows(likelihood, depth):
     X = np.random.default_rng(0).normal(size=(60, 2))
     flat = InducingBasis.at(ConstantKernel(depth**2) * RBF(1e5), X[:1])
     problem = replace(problem, terms={"f": row_term(flat, X, "f")})
-    state = svi.initial_state(problem, {"f": Fixed(1.0)})
+    state = svi.initial_state(problem, {"f": FixedScale(1.0)})
     # f is -depth in every row. Beyond 745 the curvature of the level is 0, to the last bit.
     state = state.with_blocks({"f": DenseBlock(np.full((1, 1), 1e9), np.full(1, -1e9))})
     before = svi.evaluate(problem, state)

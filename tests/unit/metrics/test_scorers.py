@@ -28,7 +28,7 @@ FOLDS = {
 MODELS: dict[str, Any] = {
     "ordinal": GPOrdinalRegressor(optimizer=None),
     "ordinal, declared": GPOrdinalRegressor(optimizer=None, class_order=range(4)),
-    "svgp": SVGPClassifier(n_inducing=6, optimizer=None, random_state=0),
+    "svgp": SVGPClassifier(inducing=6, optimizer=None, random_state=0),
     "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
 }
 

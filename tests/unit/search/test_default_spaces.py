@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -46,7 +47,7 @@ def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator: 
     assert set(start) == set(space)
     drawn = [Distributions(space).suggest(study.ask()) for _ in range(10)]
     for settings in [start, *drawn, *ParameterSampler(space, 2, random_state=0)]:
-        type(estimator)(**{**estimator.get_params(deep=False), **settings})._validate_params()
+        clone(estimator).set_params(**settings)._validate_params()
     study.enqueue_trial(known.encoded(start))  # of kernels, their places in the list
     assert Distributions(space).suggest(study.ask()) == start
 
@@ -131,12 +132,12 @@ def test_spaces_print_as_they_would_be_typed() -> None:
     space = default_space(GPPLClassifier(Table(np.arange(200.0)[:, None])))
     assert repr(space).splitlines()[:3] == [
         "{'likelihood': ['probit', 'logit'],",
-        " 'shape_s0': loguniform(0.5, 20.0),",
-        " 'rate_s0': loguniform(0.2, 50.0),",
+        " 'scale_prior__shape': loguniform(0.5, 20.0),",
+        " 'scale_prior__rate': loguniform(0.2, 50.0),",
     ]
     assert "0x" not in repr(space)
     assert (
         repr(default_space(CrowdGPPL()))
         .rstrip("}")
-        .endswith("'n_factors': randint(0, 21),\n 'rate_sd0': loguniform(0.02, 20.0)")
+        .endswith("'n_factors': randint(0, 21),\n 'factor_prior__item_scale__rate': loguniform(0.02, 20.0)")
     )

@@ -130,7 +130,9 @@ def test_groups_of_comparisons_are_routed() -> None:
     rows, qid = rng.normal(size=(40, 2)), np.repeat(np.arange(8), 5)
     with sklearn.config_context(enable_metadata_routing=True):
         model = GPPLRegressor(random_state=0).set_fit_request(qid=True).set_score_request(qid=True)
-        search = OptunaSearch(model, {"shape_s0": [1.0, 2.0]}, cv=GroupKFold(2).set_split_request(groups=True))
+        search = OptunaSearch(
+            model, {"scale_prior__shape": [1.0, 2.0]}, cv=GroupKFold(2).set_split_request(groups=True)
+        )
         search.fit(rows, rows[:, 0], qid=qid, groups=qid)
     assert search.best_score_ > 0.8
 
@@ -139,7 +141,7 @@ def test_the_default_space_goes_through_pipelines() -> None:
     model = make_pipeline(StandardScaler(), GPPLRegressor(random_state=0, max_iter=20))
     search = OptunaSearch(model, n_trials=2, cv=2, random_state=0)
     space = search._space().distributions
-    assert {"gpplregressor__likelihood", "gpplregressor__n_inducing"} < set(space)
+    assert {"gpplregressor__likelihood", "gpplregressor__inducing"} < set(space)
     with pytest.raises(DataError, match="no default space for Ridge"):
         OptunaSearch(Ridge()).fit(X, Y)
 

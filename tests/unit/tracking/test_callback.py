@@ -305,7 +305,7 @@ def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., An
 
 
 def test_a_model_without_a_curve_has_that_of_its_iterations(stored: Callable[..., Any]) -> None:
-    model = BayesianGPLVM(1, n_inducing=6, max_iter=5, random_state=0)
+    model = BayesianGPLVM(1, inducing=6, max_iter=5, random_state=0)
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(MLflowCallback("latent")).fit(X)
     assert len(stored("latent").models()) == 1

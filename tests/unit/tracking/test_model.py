@@ -73,7 +73,7 @@ def test_every_file_is_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pipeline",
     [
-        make_pipeline(StandardScaler(), SVGPRegressor(random_state=0, n_inducing=5)),
+        make_pipeline(StandardScaler(), SVGPRegressor(random_state=0, inducing=5)),
         make_pipeline(SimpleImputer(), "passthrough", StandardScaler(), VariationalFM(n_epochs=3)),
         make_pipeline(make_pipeline(StandardScaler()), VariationalFM(n_epochs=3)),
     ],
@@ -200,7 +200,7 @@ def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
 
 
 def test_a_model_that_transforms(tmp_path: Path) -> None:
-    model = BayesianGPLVM(1, n_inducing=6, tol=0.1, random_state=0).fit(X)
+    model = BayesianGPLVM(1, inducing=6, tol=0.1, random_state=0).fit(X)
     served = round_trip(model, X, tmp_path)
     np.testing.assert_array_equal(served.predict(X), model.transform(X))
     with pytest.raises(DataError, match="one that predicts or transforms; got int"):

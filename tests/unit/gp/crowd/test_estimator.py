@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref import SVI, CrowdGPPL, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -41,7 +41,7 @@ LAYOUTS: dict[str, tuple[Table | None, Table | None]] = {
 
 
 def quick(items: Any = None, users: Any = None, **options: Any) -> CrowdGPPL:
-    return CrowdGPPL(items, users, **{"n_factors": 2, "length_scale_factor": 1.0, "random_state": 0, **options})
+    return CrowdGPPL(items, users, **{"n_factors": 2, "optimizer": None, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)
@@ -449,8 +449,8 @@ def test_without_factors_all_are_neighbours() -> None:
 # ------------------------------------------------------------------------------------------------------------- variants
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_without_factors_all_users_have_the_consensus(layout: str) -> None:
-    fitted = quick(*LAYOUTS[layout], n_factors=0, shape_s0=1.0, rate_s0=1.0, tol=1e-8).fit(NAMED, Y)
-    alone = GPPLClassifier(LAYOUTS[layout][0], length_scale_factor=1.0, tol=1e-8).fit([row[1:] for row in NAMED], Y)
+    fitted = quick(*LAYOUTS[layout], n_factors=0, scale_prior=Gamma(1.0, 1.0), tol=1e-8).fit(NAMED, Y)
+    alone = GPPLClassifier(LAYOUTS[layout][0], optimizer=None, tol=1e-8).fit([row[1:] for row in NAMED], Y)
     np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
     personal, std = fitted.utility(SEEN, users=[*WHO[:3], "unseen"], return_std=True)
     consensus, wide = fitted.utility(SEEN, return_std=True)
@@ -511,7 +511,7 @@ def test_every_likelihood(likelihood: str, layout: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
     wanted = quick(*LAYOUTS[layout], inference="vb").fit(NAMED, Y).predict_proba(NAMED)
-    fitted = quick(*LAYOUTS[layout], inference=inference, batch_size=150).fit(NAMED, Y)
+    fitted = quick(*LAYOUTS[layout], inference=SVI(150) if inference == "svi" else inference).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
 
@@ -543,13 +543,13 @@ def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkey
 @pytest.mark.usefixtures("few_candidates")
 def test_fewer_inducing_points_than_items_and_users() -> None:
     kernel = RBF(3.0)
-    fitted = quick(TABLE, USERS, user_kernel=kernel, n_inducing=4, n_inducing_users=1).fit(NAMED, Y)
+    fitted = quick(TABLE, USERS, user_kernel=kernel, inducing=4, n_inducing_users=1).fit(NAMED, Y)
     assert fitted.inducing_points_.shape == (4, 2)
     assert fitted.inducing_users_.shape == (1, 3)
     assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
     given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
     np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
-    plenty = quick(TABLE, USERS, user_kernel=kernel, n_inducing=500, n_inducing_users=500).fit(NAMED, Y)
+    plenty = quick(TABLE, USERS, user_kernel=kernel, inducing=500, n_inducing_users=500).fit(NAMED, Y)
     assert plenty.inducing_points_.shape == (N - 2, 2)
     assert plenty.inducing_users_.shape == (U - 1, 3)
 

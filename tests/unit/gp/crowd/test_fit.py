@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import CrowdGPPL, Table
+from skpref import SVI, CrowdGPPL, FactorPrior, Table
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.inference.svi import Schedule
@@ -53,7 +53,7 @@ def tables(layout: str, part: slice = slice(None)) -> dict[str, Table | None]:
 
 
 def quick(**options: Any) -> CrowdGPPL:
-    return CrowdGPPL(**{"n_factors": 2, "length_scale_factor": 1.0, "inference": "vb", "random_state": 0, **options})
+    return CrowdGPPL(**{"n_factors": 2, "optimizer": None, "inference": "vb", "random_state": 0, **options})
 
 
 def state_of(model: CrowdGPPL) -> str:
@@ -198,7 +198,7 @@ def test_parameters_that_make_another_model_must_not_change(change: dict[str, An
 
 def test_parameters_of_the_loop_may_change() -> None:
     model = quick(max_iter=500).fit(OLD, Y_OLD)
-    model.set_params(inference="svi", batch_size=100, tol=1e-2, likelihood="logit", unknown_user="raise")
+    model.set_params(inference=SVI(100), tol=1e-2, likelihood="logit", unknown_user="raise")
     assert model.partial_fit(NEW, Y_NEW).score(ROWS, Y) > 0.75
     assert type(model.likelihood_).__name__ == "PairwiseLogit"
 
@@ -247,13 +247,13 @@ def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
     "change",
     [
         {"kernel": RBF(1.0004)},
-        {"factor_kernel": Linear()},
-        {"user_kernel": RBF(0.5)},
+        {"factor_prior": FactorPrior(Linear())},
+        {"factor_prior": FactorPrior(user_kernel=RBF(0.5))},
         {"n_factors": 1},
         {"order_effect": True},
         {"item_effects": False},
         {"inducing": FEATURES[:3]},
-        {"n_inducing": 3},
+        {"inducing": 3},
         {"n_inducing_users": 3},
         {"length_scale_factor": 3.0},
         {"optimizer": "l-bfgs-b"},
@@ -336,7 +336,7 @@ def test_warnings() -> None:
 # ---------------------------------------------------------------------------------------------------- sameness, weights
 @layouts
 def test_same_random_state_same_bits(layout: str) -> None:
-    options = {**tables(layout), "inference": "svi", "batch_size": 100, "n_inducing": 4, "max_iter": 3, "tol": 0.1}
+    options = {**tables(layout), "inference": SVI(100), "inducing": 4, "max_iter": 3, "tol": 0.1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         first, second = (quick(**options, random_state=3).fit(ROWS, Y) for _ in range(2))
@@ -445,7 +445,7 @@ def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() 
     waves, slope = np.sin(3.0 * places), 0.3 * places
     difference = slope[left] - slope[right] + side * (waves[left] - waves[right])
     y = (difference + rng.standard_normal(600) > 0.0).astype(int)
-    model = quick(items=Table(places[:, None]), n_factors=1, length_scale_factor="auto")
+    model = quick(items=Table(places[:, None]), n_factors=1, optimizer="auto")
     model.fit(np.column_stack([user, left, right]), y)
     assert 4.0 * model.factor_kernel_.length_scale < model.kernel_.length_scale
 
@@ -462,5 +462,5 @@ def test_linear_tastes_get_a_linear_kernel_unless_features_are_far_from_zero(shi
     for inference in ("ep", "vb"):
         model = CrowdGPPL(Table(features + shift), n_factors=3, inference=inference, random_state=0).fit(X, y)
         assert isinstance(model.factor_kernel_, Linear) is straight
-    given = quick(items=Table(features), kernel=model.kernel_, n_factors=3, length_scale_factor="auto").fit(X, y)
+    given = quick(items=Table(features), kernel=model.kernel_, n_factors=3, optimizer="auto").fit(X, y)
     assert not isinstance(given.factor_kernel_, Linear)

@@ -308,7 +308,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
 def test_a_rare_category_of_users_has_the_unit_of_a_common_one(factor: float) -> None:
     rare, common = np.arange(100) < 2, np.arange(100) < 50
     age = np.random.default_rng(1).standard_normal(100)
-    config: Any = SimpleNamespace(n_factors=2, n_inducing_users=6)
+    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
     users = factor * np.column_stack([rare, common, age])
     plain, _ = fit_hierarchy._covariates(users, None, config, np.random.default_rng(0), None)
     # The standard deviation of the rare one is .14: its two users would lie seven units from the others.
@@ -318,7 +318,7 @@ def test_a_rare_category_of_users_has_the_unit_of_a_common_one(factor: float) ->
 def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
     rng = np.random.default_rng(0)
     users = 3.0 + rng.standard_normal((40, 4)) * [1.0, 10.0, 0.1, 0.0]
-    config: Any = SimpleNamespace(n_factors=2, n_inducing_users=6)
+    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(n_inducing=6))
 
     def of(users: Any, kernel: Any = None, config: Any = config) -> Any:
         return fit_hierarchy._covariates(users, kernel, config, np.random.default_rng(0), None)

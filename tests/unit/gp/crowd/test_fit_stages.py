@@ -14,7 +14,7 @@ from skpref._events import Iteration
 from skpref.data import Comparisons
 from skpref.gp.crowd import fit
 from skpref.gp.crowd.model import negligible_factors
-from skpref.inference.scale import Fixed, GammaScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 from skpref.likelihoods import PairwiseProbit
@@ -54,7 +54,7 @@ def test_priors_of_an_earlier_fit_are_kept_where_it_kept_factors() -> None:
     for scales, wanted in (
         ({"v3": v, "w3": w, "order": GammaScale.prior(9.0, 9.0)}, Config((5.0, 6.0), (7.0, 8.0))),
         ({"f": v, "offset": w}, Config()),
-        ({"v0": v, "w0": Fixed(2.0)}, Config((5.0, 6.0))),
+        ({"v0": v, "w0": FixedScale(2.0)}, Config((5.0, 6.0))),
     ):
         assert fit._with_priors_of(SimpleNamespace(scales=scales), Config()) == wanted
 
@@ -243,21 +243,21 @@ def test_priors_are_broader_where_held_out_comparisons_are_likelier_by_more_than
 
 
 @pytest.mark.parametrize(
-    ("given", "factor", "alive", "shortened"),
+    ("given", "learns", "alive", "shortened"),
     [
-        ((None, None), "auto", (0, 1), True),
-        ((None, None), 1.5, (0, 1), False),
-        ((None, None), "auto", (), False),
-        (("items", None), "auto", (0, 1), False),
-        ((None, "factors"), "auto", (0, 1), False),
+        ((None, None), True, (0, 1), True),
+        ((None, None), False, (0, 1), False),
+        ((None, None), True, (), False),
+        (("items", None), True, (0, 1), False),
+        ((None, "factors"), True, (0, 1), False),
     ],
 )
-@pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
+@pytest.mark.parametrize("n_restarts", [None, 0])
 def test_kernels_of_factors_are_shortened_where_nothing_is_given(
-    monkeypatch: pytest.MonkeyPatch, given: Any, factor: Any, alive: Any, optimizer: Any, *, shortened: bool
+    monkeypatch: pytest.MonkeyPatch, given: Any, learns: bool, alive: Any, n_restarts: Any, *, shortened: bool
 ) -> None:
     def chosen(pair: Any, kernel: Any, _rng: Any) -> str:
-        assert pair.config.optimizer is None  # all hyper-parameters are learnt at the end, and together
+        assert pair.config.n_restarts is None  # all hyper-parameters are learnt at the end, and together
         return f"chosen {kernel}"
 
     monkeypatch.setattr(fit, "choose_kernel", chosen)
@@ -266,7 +266,7 @@ def test_kernels_of_factors_are_shortened_where_nothing_is_given(
         "_shorten_factor_scales",
         lambda _model, kernels, _rng: kernels._replace(factors=f"short {kernels.factors}"),
     )
-    monkeypatch.setattr(fit, "_optimize", lambda _model, kernels, _rng: kernels._replace(users="learnt"))
+    monkeypatch.setattr(fit, "_optimize", lambda _model, kernels, _restarts, _rng: kernels._replace(users="learnt"))
 
     @dataclass(frozen=True)
     class PairParts:
@@ -274,20 +274,20 @@ def test_kernels_of_factors_are_shortened_where_nothing_is_given(
 
     @dataclass(frozen=True)
     class Settings:
-        length_scale_factor: Any
-        optimizer: Any
+        learn_length_scales: bool
+        n_restarts: int | None
 
-    settings = Settings(factor, optimizer)
+    settings = Settings(learns, n_restarts)
     model: Any = SimpleNamespace(config=SimpleNamespace(pair=settings), pair=PairParts(settings), alive=alive)
     start, user_kernels = fit.Kernels("start", "start of factors", "users"), fit.Kernels(*given, None)
     rng = np.random.default_rng(0)
     kernels = fit._learn_kernels(model, start, user_kernels, rng)
     default = given == (None, None)
     factors = "short chosen start" if shortened else "chosen start" if default else "start of factors"
-    assert kernels == ("chosen start", factors, "learnt" if optimizer else "users")
+    assert kernels == ("chosen start", factors, "users" if n_restarts is None else "learnt")
     # Without features of items there is nothing to choose.
     kernels = fit._learn_kernels(model, fit.Kernels(None, None, "users"), fit.Kernels(None, None, None), rng)
-    assert kernels == (None, None, "learnt" if optimizer else "users")
+    assert kernels == (None, None, "users" if n_restarts is None else "learnt")
 
 
 @pytest.mark.parametrize("linear", [-1.0, 0.0, 0.5])  # what the bound of linear factors exceeds the best one by

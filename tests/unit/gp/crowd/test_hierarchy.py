@@ -19,7 +19,7 @@ from skpref.gp.crowd import hierarchy
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
-from skpref.inference.scale import Fixed, GammaScale, moved_scale
+from skpref.inference.scale import FixedScale, GammaScale, moved_scale
 from skpref.likelihoods import PairwiseProbit
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_evidence_is_near_the_exact_one() -> None:
     users = UserRows.of(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), (1, 2), order=False)
     y = np.array([1.0, 1.0])
     model = Hierarchy(users, y, np.ones(2), False, np.eye(2), (("offset", 2),), np.eye(2), None, 1.0, 1.0, None, 2)
-    state = start_state(model, {"offset": Fixed(2.0)}, PairwiseProbit(), 0.5)
+    state = start_state(model, {"offset": FixedScale(2.0)}, PairwiseProbit(), 0.5)
     fit = fit_hierarchy(model, state, max_iter=2, tol=0.0)  # the sites move, S not yet
     z, w = np.polynomial.hermite_e.hermegauss(60)
     z = z * np.sqrt(2.0 / 2.0 + 2.0 * 0.5)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import CrowdGPPL
+from skpref import CrowdGPPL, FactorPrior
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy
@@ -44,7 +44,9 @@ def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
         return _Shape.of(InducingBasis.at(kernels.factors, pair.points), data.items, 6, share, order=order)
 
     monkeypatch.setattr(fit_hierarchy, "_choose_shape", shape)
-    model = fitted(items=DATA.table, order_effect=order, kernel=RBF(1.5), factor_kernel=RBF(1.0))
+    model = fitted(
+        items=DATA.table, order_effect=order, kernel=RBF(1.5), factor_prior=FactorPrior(item_kernel=RBF(1.0))
+    )
     posterior, n, kernel = model.posterior_, 6, RBF(1.0)
     assert posterior.own_share == share
     seen = FEATURES[model.item_ids_]
@@ -67,7 +69,7 @@ def test_new_items_without_features_are_independent() -> None:
 
 
 def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> None:
-    model = fitted(items=DATA.table, kernel=RBF(1.5), factor_kernel=RBF(0.7))
+    model = fitted(items=DATA.table, kernel=RBF(1.5), factor_prior=FactorPrior(item_kernel=RBF(0.7)))
     assert model.kernel_ == RBF(1.5)
     assert model.factor_kernel_ == model.posterior_.basis.kernel == RBF(0.7)
     assert fitted(items=None).factor_kernel_ is None

@@ -12,7 +12,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 
 RNG = np.random.default_rng(0)
 ALL = Items(None, np.array([0, 1, 2, 3, -1, -1]))
@@ -32,7 +32,7 @@ def consensus() -> PairPosterior:
     mean, half = RNG.standard_normal(5), np.tril(RNG.standard_normal((5, 5))) + 2.0 * np.eye(5)
     centre = float(mean[:4].mean()), half[:, :4].mean(axis=1)
     offsets = mean[:4].copy()
-    return PairPosterior(None, mean, half, offsets, None, True, True, {"offset": Fixed(0.7)}, *centre, None)
+    return PairPosterior(None, mean, half, offsets, None, True, True, {"offset": FixedScale(0.7)}, *centre, None)
 
 
 ITEMS, WHO, SHARED = factors(4, [0.5, 2.0]), factors(3, [1.5, 0.8]), consensus()
@@ -42,7 +42,7 @@ POSTERIOR = CrowdPosterior(
     WHO,
     np.array([0.3, -0.2, 0.9]),
     np.array([0.2, 0.1, 0.4]),
-    {"bias": Fixed(4.0)},
+    {"bias": FixedScale(4.0)},
     ITEMS.mean.mean(axis=1),
 )
 

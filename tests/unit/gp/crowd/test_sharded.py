@@ -174,7 +174,6 @@ def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch
         ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
         ({"inference": "vb"}, "inference='vb' needs all rows in memory"),
         ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
-        ({"tie_thresholds": "user"}, "tie_thresholds='user' needs all"),
         ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL
+from skpref import SVI, CrowdGPPL
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.gp.crowd import model as crowd_model
 
@@ -24,11 +24,11 @@ class StopHereError(Exception):
 
 
 def crowd(**options: Any) -> CrowdGPPL:
-    defaults = {"n_factors": 4, "length_scale_factor": 1.0, "inference": "vb", "max_iter": 2, "random_state": 0}
+    defaults = {"n_factors": 4, "optimizer": None, "inference": "vb", "max_iter": 2, "random_state": 0}
     return CrowdGPPL(**{**defaults, **options})
 
 
-@pytest.mark.parametrize(("options", "passes"), [({}, 5), ({"inference": "svi", "batch_size": 20}, 1)], ids=str)
+@pytest.mark.parametrize(("options", "passes"), [({}, 5), ({"inference": SVI(20)}, 1)], ids=str)
 def test_factors_are_added_after_a_few_passes_of_the_consensus(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], passes: int
 ) -> None:

@@ -47,7 +47,7 @@ def crowd(seed, spread, n_users=30, n_answers=30, n_items=8):
 @pytest.fixture(scope="module")
 def fitted():
     X, y, log_b = crowd(0, 0.8)
-    return CrowdGPPL(n_factors=1, likelihood="logit-ties", tie_thresholds="user", random_state=0).fit(X, y), X, y, log_b
+    return CrowdGPPL(n_factors=1, likelihood="logit-ties", random_state=0).fit(X, y), X, y, log_b
 
 
 # ------------------------------------------------------------------------------------------------------ answers of rows
@@ -269,8 +269,8 @@ def test_where_they_cannot_be_learnt_they_are_refused_or_shared():
     plain = CrowdGPPL(n_factors=1, random_state=0).fit(X, y)
     assert plain.tie_thresholds_ is None
     with pytest.raises(DataError, match=r"needs a likelihood in which a tie is .*likelihood='logit'"):
-        CrowdGPPL(likelihood="logit", tie_thresholds="user").fit(X, y)
+        CrowdGPPL(likelihood="logit").fit(X, y)
     with pytest.raises(DataError, match=r"needs inference='ep' or 'laplace'; got inference='vb'"):
-        CrowdGPPL(likelihood="logit-ties", tie_thresholds="user", **vb).fit(X, y)
+        CrowdGPPL(likelihood="logit-ties", **vb).fit(X, y)
     with pytest.raises(ValueError, match="tie_thresholds"):
         CrowdGPPL(tie_thresholds="own").fit(X, y)

@@ -25,7 +25,7 @@ def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fitted(**options: Any) -> BayesianGPLVM:
-    params = {"n_components": 2, "n_inducing": 12, "batch_size": 100, "tol": 1e-3, "random_state": 0, **options}
+    params = {"n_components": 2, "inducing": 12, "batch_size": 100, "tol": 1e-3, "random_state": 0, **options}
     return BayesianGPLVM(**params).fit(X)
 
 

@@ -29,12 +29,12 @@ X = CLEAN + 0.05 * _rng.standard_normal(CLEAN.shape)
 
 @pytest.fixture(scope="module")
 def model() -> BayesianGPLVM:
-    return BayesianGPLVM(4, n_inducing=15, max_iter=400, tol=1e-3, random_state=0).fit(X)
+    return BayesianGPLVM(4, inducing=15, max_iter=400, tol=1e-3, random_state=0).fit(X)
 
 
 def quick(**options: Any) -> BayesianGPLVM:
     return BayesianGPLVM(
-        **{"n_components": 2, "n_inducing": 8, "max_iter": 300, "tol": 1e-1, "random_state": 0, **options}
+        **{"n_components": 2, "inducing": 8, "max_iter": 300, "tol": 1e-1, "random_state": 0, **options}
     )
 
 
@@ -148,7 +148,7 @@ def test_bad_tables_are_refused_and_the_earlier_fit_stays(table: Any, message: s
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_components": 0}, {"n_inducing": 0}, {"max_iter": 0}, {"tol": -1.0}, {"random_state": "x"}], ids=str
+    "options", [{"n_components": 0}, {"inducing": 0}, {"max_iter": 0}, {"tol": -1.0}, {"random_state": "x"}], ids=str
 )
 def test_bad_parameters_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
@@ -212,7 +212,7 @@ def test_a_warp_takes_rows_and_inducing_inputs_along_together() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_search_ends_by_itself_at_one_optimum(seed: int) -> None:
-    model = BayesianGPLVM(4, n_inducing=15, random_state=seed).fit(X)
+    model = BayesianGPLVM(4, inducing=15, random_state=seed).fit(X)
     assert model.n_iter_ < 300
     assert model.lower_bound_ == pytest.approx(140.0, abs=0.5)
 
@@ -260,7 +260,7 @@ def test_rows_without_noise_end_at_the_limits_of_the_search(monkeypatch: pytest.
     run = _Search.run
     monkeypatch.setattr(_Search, "run", lambda *args, **options: ends.append(run(*args, **options)) or ends[0])
     line = np.linspace(-1.0, 1.0, 12)[:, None] * np.ones(40)
-    model = BayesianGPLVM(2, n_inducing=6, tol=1e-6, max_iter=300, random_state=0).fit(line)
+    model = BayesianGPLVM(2, inducing=6, tol=1e-6, max_iter=300, random_state=0).fit(line)
     assert_allclose(np.log(ends[0].inputs.s).min(axis=0)[0], -15.0, atol=1e-9)
     assert 11.0 < np.log(model.length_scale_[1]) < 12.5 + 1e-9
     assert np.isfinite(model.lower_bound_)
@@ -326,7 +326,7 @@ def test_a_search_ends_after_a_round_that_converged_and_gained_little(monkeypatc
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_warm_start_begins_at_the_embedding_of_the_last_fit(monkeypatch) -> None:
     X = np.random.default_rng(0).normal(size=(12, 3))
-    model = BayesianGPLVM(2, n_inducing=5, max_iter=3, tol=1e3, random_state=0, warm_start=True).fit(X)
+    model = BayesianGPLVM(2, inducing=5, max_iter=3, tol=1e3, random_state=0, warm_start=True).fit(X)
     mean, std, mapping = model.embedding_, model.embedding_std_, model.mapping_
     starts = []
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref.exceptions import DataError
 from skpref.gp.ordinal import fit as ordinal_fit
 from skpref.likelihoods import OrdinalLogit, OrdinalRobust
@@ -51,7 +51,7 @@ def test_the_default_searches_samples_and_fits_thresholds_to_all_rows(
 
 def test_a_default_through_inducing_points_learns_its_kernel_at_rows(many: tuple[np.ndarray, np.ndarray]) -> None:
     rows, y = many
-    sparse_model = GPOrdinalRegressor(n_max_exact=50, n_inducing=30, random_state=0).fit(rows, y)
+    sparse_model = GPOrdinalRegressor(n_max_exact=50, inducing=30, random_state=0).fit(rows, y)
     assert sparse_model.inference_ == "vb"
     exact = GPOrdinalRegressor(random_state=0, likelihood="probit").fit(rows, y)
     assert_allclose(sparse_model.predict_proba(rows), exact.predict_proba(rows), atol=0.1)
@@ -60,13 +60,13 @@ def test_a_default_through_inducing_points_learns_its_kernel_at_rows(many: tuple
 @pytest.mark.parametrize(("name", "kind"), [("logit", OrdinalLogit), ("robust", OrdinalRobust)])
 @pytest.mark.parametrize("kernel", ["auto", "linear", KERNEL])
 def test_likelihoods(name: str, kind: type, kernel: Any) -> None:
-    model = GPOrdinalRegressor(kernel, likelihood=name, n_restarts_optimizer=0, random_state=0).fit(X, Y)
+    model = GPOrdinalRegressor(kernel, likelihood=name, optimizer=LBFGS(0), random_state=0).fit(X, Y)
     assert all(isinstance(member.likelihood, kind) for member in model.ensemble_)
     assert isinstance(pickle.loads(pickle.dumps(model)).likelihood_, kind)
     assert clone(model).likelihood == name
     p = model.predict_proba(NEW)
     assert_allclose(p.sum(axis=1), 1.0)
-    probit = GPOrdinalRegressor(kernel, likelihood="probit", n_restarts_optimizer=0, random_state=0).fit(X, Y)
+    probit = GPOrdinalRegressor(kernel, likelihood="probit", optimizer=LBFGS(0), random_state=0).fit(X, Y)
     assert_allclose(p, probit.predict_proba(NEW), atol=0.2)
 
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, SVI, GPOrdinalRegressor, Inducing
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.posterior import ExactLatent, SparseLatent
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
@@ -46,7 +46,7 @@ def fixed(**options: Any) -> GPOrdinalRegressor:
 
 
 def learning(**options: Any) -> GPOrdinalRegressor:
-    return GPOrdinalRegressor(**{"kernel": None, "n_restarts_optimizer": 0, "random_state": 0, **options})
+    return GPOrdinalRegressor(**{"kernel": None, "optimizer": LBFGS(0), "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_learning_raises_the_evidence(model: GPOrdinalRegressor) -> None:
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb", "svi"])
 def test_every_inference_predicts_much_the_same(model: GPOrdinalRegressor, inference: str) -> None:
-    other = learning(inference=inference, batch_size=20).fit(X, Y)
+    other = learning(inference=SVI(20) if inference == "svi" else inference).fit(X, Y)
     assert other.inference_ == inference
     assert isinstance(other.posterior_, ExactLatent if inference in {"ep", "laplace"} else SparseLatent)
     assert_allclose(other.predict_proba(NEW), model.predict_proba(NEW), atol=0.06)
@@ -133,7 +133,7 @@ def test_a_kernel_that_is_none_everywhere_ends_where_it_is_one() -> None:
 
 def test_restarts_are_never_worse() -> None:
     values = [
-        learning(n_restarts_optimizer=k, inference="laplace").fit(X[:20], Y[:20]).log_marginal_likelihood_value_
+        learning(optimizer=LBFGS(k), inference="laplace").fit(X[:20], Y[:20]).log_marginal_likelihood_value_
         for k in range(3)
     ]
     assert np.all(np.diff(values) > -1e-3)  # within a search the inference is that exact
@@ -210,7 +210,7 @@ def test_auto_chooses_the_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixed().fit(X, Y, sample_weight=np.full(N, 0.5)).inference_ == "laplace"
     assert fixed(n_max_exact=N - 1).fit(X, Y).inference_ == "vb"
     monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 16 * N * 10 - 1)
-    assert fixed(n_max_exact=N - 1, n_inducing=10, max_iter=400).fit(X, Y).inference_ == "svi"
+    assert fixed(n_max_exact=N - 1, inducing=10, max_iter=400).fit(X, Y).inference_ == "svi"
     # Distinct rows count.
     assert fixed(n_max_exact=N).fit(np.vstack([X, X]), np.append(Y, Y)).inference_ == "ep"
 
@@ -310,7 +310,7 @@ def test_a_level_that_does_not_occur_keeps_its_place(missing: list[int], options
 # --------------------------------------------------------------------------------------------------------------- input
 def test_sparse_equals_dense() -> None:
     holes = np.where(np.abs(X) < 0.5, 0.0, X)
-    for options in ({}, {"inference": "vb", "n_inducing": 15}, {"kernel": Linear()}):
+    for options in ({}, {"inference": "vb", "inducing": 15}, {"kernel": Linear()}):
         dense = fixed(**options).fit(holes, Y)
         for make in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array):
             thin = fixed(**options).fit(make(holes), Y)
@@ -347,7 +347,7 @@ def test_a_weight_is_a_repetition(weight: list[int], inference: str) -> None:
 def test_a_weight_of_zero_is_absence() -> None:
     weight = np.where(np.arange(N) % 3, 1.0, 0.0)
     few = weight > 0.0
-    for options in ({}, {"inference": "vb"}, {"kernel": None, "optimizer": "l-bfgs-b", "n_restarts_optimizer": 0}):
+    for options in ({}, {"inference": "vb"}, {"kernel": None, "optimizer": LBFGS(0)}):
         first = fixed(class_order=range(4), **options).fit(X, Y, sample_weight=weight)
         second = fixed(class_order=range(4), **options).fit(X[few], Y[few])
         assert first.predict_proba(NEW).tobytes() == second.predict_proba(NEW).tobytes()
@@ -373,7 +373,11 @@ def test_ep_refuses_weights_below_one() -> None:
 def test_rows_in_another_order_give_the_same_bits(seed: int, inference: str) -> None:
     order = np.random.default_rng(seed).permutation(N)
     weight = 1.0 + np.arange(N) % 3
-    options = {"inference": inference, "n_inducing": 10, "batch_size": 10, "max_iter": 30, "inducing": "kmeans"}
+    options = {
+        "inference": SVI(10) if inference == "svi" else inference,
+        "inducing": Inducing(10, "kmeans"),
+        "max_iter": 30,
+    }
     first, second = (
         quietly(fixed(**options).fit, X[rows], Y[rows], sample_weight=weight[rows]) for rows in (np.arange(N), order)
     )
@@ -417,7 +421,7 @@ def test_n_max_exact_and_memory_are_limits(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("skpref._estimator._MAX_DENSE_BYTES", 8 * N * N - 1)
     with pytest.raises(DataError, match=r"needs 0\.0 GB.* set inference='vb', or n_max_exact"):
         fixed().fit(X, Y)
-    assert fixed(inference="vb", n_inducing=10).fit(X, Y).posterior_.mean.shape == (10,)
+    assert fixed(inference="vb", inducing=10).fit(X, Y).posterior_.mean.shape == (10,)
 
 
 # --------------------------------------------------------------------------------------------------------- precomputed
@@ -425,7 +429,7 @@ def test_n_max_exact_and_memory_are_limits(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
 def test_a_precomputed_covariance_is_that_of_the_kernel(inference: str, optimizer: str | None) -> None:
     kernel = RBF([1.2, 1.2], "fixed")
-    options = {"inference": inference, "optimizer": optimizer, "n_restarts_optimizer": 0}
+    options = {"inference": inference, "optimizer": optimizer}
     own, precomputed = (
         fixed(kernel=kernel, **options).fit(X, Y),
         fixed(kernel="precomputed", **options).fit(kernel(X), Y),
@@ -557,7 +561,7 @@ def test_a_feature_that_the_kernel_ignores(inference: str) -> None:
 
 
 def test_features_are_selected_in_a_pipeline() -> None:
-    options = {"kernel": "linear-ard", "n_restarts_optimizer": 0, "inference": "laplace"}
+    options = {"kernel": "linear-ard", "optimizer": LBFGS(0), "inference": "laplace"}
     steps = [SelectFromModel(GPOrdinalRegressor(**options), max_features=2), RFE(GPOrdinalRegressor(**options), step=1)]
     for step in steps:
         pipe = make_pipeline(StandardScaler(), step, GPOrdinalRegressor(random_state=0, optimizer=None)).fit(WIDE, Y)
@@ -568,15 +572,13 @@ def test_features_are_selected_in_a_pipeline() -> None:
 
 # --------------------------------------------------------------------------------------------------------- between fits
 def test_the_same_random_state_gives_the_same_bits() -> None:
-    options = {"inducing": "kmeans", "n_inducing": 9, "inference": "svi", "batch_size": 15, "max_iter": 20}
+    options = {"inducing": Inducing(9, "kmeans"), "inference": SVI(15), "max_iter": 20}
     for seed in (0, np.random.RandomState(3), np.random.default_rng(3)):
         first, again = (
             quietly(fixed(random_state=pickle.loads(pickle.dumps(seed)), **options).fit, X, Y) for _ in range(2)
         )
         assert first.predict_proba(X).tobytes() == again.predict_proba(X).tobytes()
-    one, two = (
-        learning(n_restarts_optimizer=1, inference="laplace").fit(X[:20], Y[:20]).predict_proba(NEW) for _ in "ab"
-    )
+    one, two = (learning(optimizer=LBFGS(1), inference="laplace").fit(X[:20], Y[:20]).predict_proba(NEW) for _ in "ab")
     assert one.tobytes() == two.tobytes()
 
 
@@ -619,7 +621,7 @@ def test_a_second_fit_forgets_the_first() -> None:
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb", "svi"])
 def test_not_converged_is_a_warning(inference: str) -> None:
     with pytest.warns(ConvergenceWarning, match=r"GPOrdinalRegressor did not converge in 1 iterations") as caught:
-        model = fixed(inference=inference, max_iter=1, batch_size=10).fit(X, Y)
+        model = fixed(inference=SVI(10) if inference == "svi" else inference, max_iter=1).fit(X, Y)
     assert caught[0].filename == __file__
     assert model.converged_ is False
     assert model.n_iter_ == 1

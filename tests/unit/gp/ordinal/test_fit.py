@@ -98,7 +98,7 @@ def test_families_are_searched_at_samples_and_refined_at_all_rows(
     monkeypatch.setattr(fit, "_refined", lambda _data, family, _config: f"refined {family}")
     rng = np.random.default_rng(0)
     data = OrdinalData(rng.standard_normal((n, 2)), np.zeros(n), np.ones(n))
-    config = fit.OrdinalConfig(inference, likelihood, "ep", "l-bfgs-b", 0, 10, "random", fit.svi.Schedule())
+    config = fit.OrdinalConfig(inference, likelihood, "ep", 0, 10, "random", fit.svi.Schedule())
     families = fit._sampled_families(data, "start", config, rng)
     ((few, more, start, kinds),) = calls
     assert start == "start"

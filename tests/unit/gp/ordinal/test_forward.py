@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref.gp.default_kernels import linear
 from skpref.gp.ordinal import forward
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
@@ -70,7 +70,7 @@ def test_labels_without_information_leave_all_features_out():
 
 def test_the_features_that_matter_are_the_most_relevant():
     X, y = few_rows(seed=2)
-    model = GPOrdinalRegressor("linear-ard", n_restarts_optimizer=0, likelihood="probit").fit(X, y)
+    model = GPOrdinalRegressor("linear-ard", optimizer=LBFGS(0), likelihood="probit").fit(X, y)
     assert_array_equal(np.sort(np.argsort(-model.relevance_)[:3]), [0, 1, 2])
     X_new = np.random.default_rng(9).standard_normal((200, 300))
     truth = np.digitize(X_new[:, :3].sum(axis=1), [-1.0, 1.0])

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import default_kernel, feature_scales, named_kernel
@@ -196,7 +196,7 @@ def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
     y = np.sort(chosen)[np.digitize(rows[:, 0], [-0.4, 0.4])]
     if np.unique(y).size < 2:
         return
-    model = GPOrdinalRegressor(inference=inference, class_order=range(6), n_restarts_optimizer=0).fit(rows, y)
+    model = GPOrdinalRegressor(inference=inference, class_order=range(6), optimizer=LBFGS(0)).fit(rows, y)
     p = model.predict_proba(rng.normal(size=(5, 1)))
     assert np.all(p >= 0.0)
     assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)

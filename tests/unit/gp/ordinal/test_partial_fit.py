@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
-from skpref import GPOrdinalRegressor
+from skpref import LBFGS, GPOrdinalRegressor
 from skpref.exceptions import DataError
 from skpref.gp.posterior import SparseLatent
 
@@ -30,7 +30,7 @@ def fixed(**options: Any) -> GPOrdinalRegressor:
 
 
 def learning(**options: Any) -> GPOrdinalRegressor:
-    return GPOrdinalRegressor(**{"n_restarts_optimizer": 0, "random_state": 0, **options})
+    return GPOrdinalRegressor(**{"optimizer": LBFGS(0), "random_state": 0, **options})
 
 
 def test_parts_are_the_whole() -> None:
@@ -70,7 +70,7 @@ def test_the_kernel_stays_and_noise_and_posterior_move(kernel: Any, first: str) 
 
 
 def test_inducing_points_stay_once_they_are_all_there() -> None:
-    model = fixed(n_inducing=12, class_order=range(4)).partial_fit(X[:10], Y[:10])
+    model = fixed(inducing=12, class_order=range(4)).partial_fit(X[:10], Y[:10])
     assert model.posterior_.basis.points.shape[0] == 10
     model.partial_fit(X[10:20], Y[10:20])
     points = model.posterior_.basis.points

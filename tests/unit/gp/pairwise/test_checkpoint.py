@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref import Checkpoint, CrowdGPPL, Gamma, GPPLClassifier, Table
 from skpref.exceptions import CheckpointError
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
@@ -65,7 +65,7 @@ FEATURES = Table(VALUES, ids=np.arange(12))
 PAIRS = {
     "offsets": {},
     "features": {"items": FEATURES},
-    "few points": {"items": FEATURES, "n_inducing": 4, "order_effect": True},
+    "few points": {"items": FEATURES, "inducing": 4, "order_effect": True},
     "ties": {"likelihood": "logit-ties"},
     "laplace": {"inference": "laplace"},
 }
@@ -79,7 +79,7 @@ def test_an_interrupted_fit_ends_with_the_bits_of_one_that_was_not(options, diag
     X, y = rows()
     options = {"random_state": 0, "tol": 1e-6, **options}
     path = tmp_path / "run"
-    resumed = GPPLClassifier(checkpoint=path, checkpoint_seconds=0.0, **options)
+    resumed = GPPLClassifier(checkpoint=Checkpoint(path, 0.0), **options)
     saved = interrupted(monkeypatch, resumed, X, y, after)
     assert path.exists()
     seen = []
@@ -109,7 +109,7 @@ def test_an_interrupted_crowd_ends_with_the_same_bits(options, after, monkeypatc
         monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
     options = {"random_state": 0, "tol": 1e-4, **options}
     path = tmp_path / "run"
-    resumed = CrowdGPPL(checkpoint=path, checkpoint_seconds=0.0, **options)
+    resumed = CrowdGPPL(checkpoint=Checkpoint(path, 0.0), **options)
     interrupted(monkeypatch, resumed, X, y, after)
     resumed.fit(X, y)
     assert not path.exists()
@@ -119,11 +119,12 @@ def test_an_interrupted_crowd_ends_with_the_same_bits(options, after, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "change", [{"likelihood": "logit"}, {"shape_s0": 2.0}, {"order_effect": True}, {"random_state": 1}, "y", "X"]
+    "change",
+    [{"likelihood": "logit"}, {"scale_prior": Gamma(2.0, 1.0)}, {"order_effect": True}, {"random_state": 1}, "y", "X"],
 )
 def test_a_checkpoint_of_another_fit_is_refused(change, monkeypatch, tmp_path):
     X, y = rows()
-    model = GPPLClassifier(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, random_state=0)
+    model = GPPLClassifier(checkpoint=Checkpoint(tmp_path / "run", 0.0), random_state=0)
     interrupted(monkeypatch, model, X, y, 1)
     if change == "y":
         y = np.where(np.arange(y.size) == 3, 1 - y, y)
@@ -140,7 +141,7 @@ def test_a_checkpoint_of_another_fit_is_refused(change, monkeypatch, tmp_path):
 def test_a_damaged_checkpoint_is_refused(monkeypatch, tmp_path):
     X, y = rows()
     path = tmp_path / "run"
-    model = GPPLClassifier(checkpoint=path, checkpoint_seconds=0.0, random_state=0)
+    model = GPPLClassifier(checkpoint=Checkpoint(path, 0.0), random_state=0)
     interrupted(monkeypatch, model, X, y, 2)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -163,7 +164,7 @@ def test_a_checkpoint_needs_a_seed_and_full_passes(tmp_path):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_resumed_fit_may_have_more_passes(monkeypatch, tmp_path):
     X, y = rows()
-    model = GPPLClassifier(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, random_state=0, max_iter=5, tol=0.0)
+    model = GPPLClassifier(checkpoint=Checkpoint(tmp_path / "run", 0.0), random_state=0, max_iter=5, tol=0.0)
     interrupted(monkeypatch, model, X, y, 3)
     model.set_params(max_iter=9).fit(X, y)
     same_bits(model, GPPLClassifier(random_state=0, max_iter=9, tol=0.0).fit(X, y))
@@ -180,9 +181,9 @@ def test_a_fit_to_files_resumes_to_the_same_bits(crowd, monkeypatch, tmp_path):
         frame = pandas.DataFrame(X[part], columns=names).assign(y=y[part])
         frame.to_parquet(tmp_path / "rows" / f"{number}.parquet")
     options = {"random_state": 0, "tol": 1e-6, "items": FEATURES}
-    options |= {"inference": "ep"} if crowd else {"n_inducing": 4}
+    options |= {"inference": "ep"} if crowd else {"inducing": 4}
     estimator = CrowdGPPL if crowd else GPPLClassifier
-    model = estimator(checkpoint=tmp_path / "run", checkpoint_seconds=0.0, **options)
+    model = estimator(checkpoint=Checkpoint(tmp_path / "run", 0.0), **options)
     interrupted(monkeypatch, model, str(tmp_path / "rows"), "y", 2)
     model.fit(str(tmp_path / "rows"), "y")
     same_bits(model, estimator(**options).fit(str(tmp_path / "rows"), "y"))
@@ -200,7 +201,7 @@ def killed(event):
 
 base.on_iteration = lambda _: killed
 rows = np.load(sys.argv[1])
-model = GPPLClassifier(checkpoint=sys.argv[2], checkpoint_seconds=0.0, random_state=0, tol=1e-6)
+model = GPPLClassifier(checkpoint=Checkpoint(sys.argv[2], 0.0), random_state=0, tol=1e-6)
 model.fit(rows[:, :2], rows[:, 2])
 """
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from skpref import GPPLClassifier, GPPLRegressor, Table, load, save
+from skpref import SVI, Gamma, GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise.fit import NAMED_KERNELS
 from skpref.kernels import Linear, ProductMatern, median_length_scales
@@ -39,7 +39,7 @@ TABLE = Table(FEATURES, ids=NAMES)
 
 
 def quick(items: Any = None, **options: Any) -> GPPLClassifier:
-    return GPPLClassifier(items, **{"length_scale_factor": 1.0, "random_state": 0, **options})
+    return GPPLClassifier(items, **{"optimizer": None, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_logit_probabilities() -> None:
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_every_inference_agrees_roughly(inference: str, items: Table | None) -> None:
     wanted = quick(items).fit(NAMED, Y).predict_proba(NAMED)
-    model = quick(items, inference=inference, batch_size=50).fit(NAMED, Y)
+    model = quick(items, inference=SVI(50) if inference == "svi" else inference).fit(NAMED, Y)
     np.testing.assert_allclose(model.predict_proba(NAMED), wanted, atol=0.2 if inference == "linearised" else 0.1)
 
 
@@ -336,7 +336,7 @@ def test_clone_keeps_the_table() -> None:
 
 
 def test_same_bits() -> None:
-    first, again = (quick(TABLE, n_inducing=5, inference="svi", batch_size=40).fit(NAMED, Y) for _ in range(2))
+    first, again = (quick(TABLE, inducing=5, inference=SVI(40)).fit(NAMED, Y) for _ in range(2))
     assert first.predict_proba(NAMED).tobytes() == again.predict_proba(NAMED).tobytes()
 
 
@@ -367,7 +367,7 @@ def test_not_converged_warns() -> None:
 def test_known_ids_of_another_table_keep_their_offsets():
     pairs, y = [["a", "b"], ["b", "c"], ["a", "c"], ["c", "a"]] * 3, [1, 1, 1, 0] * 3
     features = np.arange(3.0).reshape(-1, 1)
-    model = GPPLClassifier(Table(features, ids=["a", "b", "c"]), length_scale_factor=1.0, random_state=0).fit(pairs, y)
+    model = GPPLClassifier(Table(features, ids=["a", "b", "c"]), optimizer=None, random_state=0).fit(pairs, y)
     mean, std = model.utility(Table(features[[2, 0, 1]], ids=["c", "a", "new"]), return_std=True)
     by_id, by_id_std = model.utility(["c", "a"], return_std=True)
     np.testing.assert_allclose(mean[:2], by_id, rtol=1e-10)
@@ -413,18 +413,18 @@ def test_rare_ties_survive_mini_batches():
     y = (rng.normal(size=len(pairs)) < 0.3 * (pairs[:, 0] - pairs[:, 1])).astype(float)
     y[rng.choice(len(y), 12, replace=False)] = 0.5
     full = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
-    batches = GPPLClassifier(likelihood="probit-ties", inference="svi", batch_size=200, random_state=0).fit(pairs, y)
+    batches = GPPLClassifier(likelihood="probit-ties", inference=SVI(200), random_state=0).fit(pairs, y)
     assert abs(np.log(batches.likelihood_.threshold / full.likelihood_.threshold)) < 0.3
 
 
-@pytest.mark.parametrize("change", [{"shape_s0": 50.0, "rate_s0": 5.0}, {"item_effects": False}, {"n_inducing": 3}])
+@pytest.mark.parametrize("change", [{"scale_prior": Gamma(50.0, 5.0)}, {"item_effects": False}, {"inducing": 3}])
 def test_a_warm_start_ends_where_a_cold_one_does(change):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(9, 2))
     pairs = rng.integers(0, 9, (60, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     y = (features[pairs[:, 0], 0] > features[pairs[:, 1], 0]).astype(int)
-    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-8, "max_iter": 1000}
+    options = {"optimizer": None, "random_state": 0, "tol": 1e-8, "max_iter": 1000}
     warm = GPPLClassifier(Table(features), warm_start=True, **options).fit(pairs, y)
     warm.set_params(**change).fit(pairs, y)
     cold = GPPLClassifier(Table(features), **options, **change).fit(pairs, y)
@@ -536,7 +536,7 @@ def test_features_that_are_constant_are_named(convert: Any) -> None:
 
 @pytest.mark.parametrize("inference", ["svi", "vb"])
 def test_the_bound_is_that_of_the_last_pass(inference: str) -> None:
-    model = quick(inference=inference, max_iter=4, tol=0.0, **({"batch_size": 40} if inference == "svi" else {}))
+    model = quick(inference=SVI(40) if inference == "svi" else inference, max_iter=4, tol=0.0)
     with pytest.warns(ConvergenceWarning):
         model.fit(NAMED, Y)
     assert len(set(model.lower_bounds_)) == 4

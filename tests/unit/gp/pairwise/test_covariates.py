@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skpref import GPPLClassifier, Table, load, save
+from skpref import SVI, Gamma, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise import fit as pair_fit
 
@@ -122,7 +122,7 @@ def test_variances_are_those_of_the_joint_covariance(battles, model):
 def test_every_inference_learns_effects(battles, inference, features, order_effect):
     X, y = battles
     items = Table(np.arange(6.0)[:, None], ids=list("uvwxyz")) if features else None
-    options = {"items": items, "inference": inference, "batch_size": 100, "length_scale_factor": 2.0}
+    options = {"items": items, "inference": SVI(100) if inference == "svi" else inference, "optimizer": None}
     model = GPPLClassifier(covariates=COVARIATES, order_effect=order_effect, random_state=0, **options, **NAMES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of 20 passes
@@ -403,7 +403,7 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
     X = np.column_stack([left, right, rng.normal(size=(300, 2))])[left != right]
     z = rng.normal(size=60)[X[:, 0].astype(int)] + 0.5 * X[:, 2]
     y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-z))).astype(int)
-    model = GPPLClassifier(covariates=[2, 3], order_effect=True, shape_s0=2.0, rate_s0=2.0, tol=1e-9)
+    model = GPPLClassifier(covariates=[2, 3], order_effect=True, scale_prior=Gamma(2.0, 2.0), tol=1e-9)
     joint = clone(model).fit(X, y)
     monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
     apart = clone(model).fit(X, y)
@@ -420,11 +420,11 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
 def test_mini_batches_that_inflate_effects_warn(battles, monkeypatch):
     X, y = battles
     monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
-    model = GPPLClassifier(covariates=["home"], inference="svi", batch_size=5, max_iter=50, **NAMES)
+    model = GPPLClassifier(covariates=["home"], inference=SVI(5), max_iter=50, **NAMES)
     with pytest.warns(DataWarning, match=r"learn the offsets of 6 items, one by one, .* use inference='vb'") as caught:
         model.fit(X, y)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
-        clone(model).set_params(batch_size=len(y)).fit(X, y)  # full passes
+        clone(model).set_params(inference__batch_size=len(y)).fit(X, y)  # full passes
         clone(model).set_params(covariates=None).fit(X, y)

@@ -12,12 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skpref import GPPLClassifier
+from skpref import LBFGS, SVI, Gamma, GPPLClassifier, Inducing
 from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
 from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model, root_mean_square
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.scale import GammaScale
 from skpref.inference.shards import ShardedProblem
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
@@ -29,13 +30,11 @@ CONFIG = PairConfig(
     n_inducing=100,
     inducing="kmeans++",
     schedule=Schedule(),
-    shape_s0=2.0,
-    rate_s0=2.0,
+    scale=GammaScale.prior(2.0, 2.0),
     offsets=True,
     order=False,
-    length_scale_factor=None,
-    optimizer=None,
-    n_restarts=0,
+    learn_length_scales=False,
+    n_restarts=None,
 )
 
 
@@ -56,7 +55,7 @@ def run(data, kernel=None, seed=0, **options):
 
 def test_the_kernel_of_the_user_is_not_changed():
     kernel = ProductMatern([1.0, 1.0])
-    fit = run(draw(), kernel, optimizer="l-bfgs-b")
+    fit = run(draw(), kernel, n_restarts=0)
     assert_array_equal(kernel.length_scale, [1.0, 1.0])
     assert fit.kernel is not kernel
     assert not np.allclose(fit.kernel.length_scale, 1.0)
@@ -65,7 +64,7 @@ def test_the_kernel_of_the_user_is_not_changed():
 def test_optimised_hyper_parameters_raise_the_bound_and_find_the_relevant_feature():
     data = draw(1, d=2, p=300)
     plain = run(data, ProductMatern([1.0, 1.0]), offsets=False)
-    learnt = run(data, ProductMatern([1.0, 1.0]), offsets=False, optimizer="l-bfgs-b")
+    learnt = run(data, ProductMatern([1.0, 1.0]), offsets=False, n_restarts=0)
     assert learnt.bound > plain.bound
     assert learnt.kernel.length_scale[1] > 3.0 * learnt.kernel.length_scale[0]
     assert (learnt.kernel.theta >= learnt.kernel.bounds[:, 0]).all()
@@ -74,19 +73,16 @@ def test_optimised_hyper_parameters_raise_the_bound_and_find_the_relevant_featur
 
 def test_fixed_hyper_parameters_stay():
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
-    fit = run(draw(), kernel, optimizer="l-bfgs-b")
+    fit = run(draw(), kernel, n_restarts=0)
     assert fit.kernel.k1.constant_value == 1.0
     assert fit.kernel.k2.length_scale != 1.0
 
 
-def test_a_number_multiplies_the_median_heuristic():
+def test_learnt_length_scales_are_better_than_multiples_of_the_medians():
     data = draw(2)
-    half = run(data, length_scale_factor=0.5).kernel.length_scale
-    double = run(data, length_scale_factor=2.0).kernel.length_scale
-    assert_allclose(double, 4.0 * half)
-    best = run(data, length_scale_factor="auto")
+    medians, best = run(data).kernel, run(data, learn_length_scales=True)
     for factor in (0.1, 0.5, 1.0, 3.0, 10.0):
-        assert best.bound > run(data, length_scale_factor=factor).bound - 0.5
+        assert best.bound > run(data, medians.clone_with_theta(medians.theta + np.log(factor))).bound - 0.5
 
 
 @pytest.mark.parametrize("offsets", [True, False])
@@ -171,7 +167,7 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
 
     monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
     monkeypatch.setattr(pair_fit, "bound_and_gradient", spy)
-    fit = run(data, RBF(1.0), optimizer="l-bfgs-b", offsets=False)
+    fit = run(data, RBF(1.0), n_restarts=0, offsets=False)
     assert set(sizes) == {40}
     assert np.isfinite(fit.bound)
 
@@ -198,7 +194,7 @@ def test_a_search_of_fits_that_do_not_converge_ends(monkeypatch):
 
     monkeypatch.setattr(pair_fit.svi, "fit", spy)
     data = PairData(X, Comparisons(left, right, y, np.full(y.size, 1e6), 8))
-    assert np.isfinite(run(data, offsets=False, length_scale_factor="auto").bound)
+    assert np.isfinite(run(data, offsets=False, learn_length_scales=True).bound)
     assert sum(passes[:-1]) < 800
 
 
@@ -264,8 +260,8 @@ def test_length_scales_have_normal_priors_about_the_median_heuristic(monkeypatch
         return SimpleNamespace(theta=theta + 0.25)
 
     monkeypatch.setattr(pair_fit.hyper, "maximise", maximise)
-    config = replace(CONFIG, length_scale_factor="auto", optimizer="l-bfgs-b", n_restarts=2)
-    kernel = pair_fit.start_kernel(data.X, None, config, np.random.default_rng(0))
+    config = replace(CONFIG, learn_length_scales=True, n_restarts=2)
+    kernel = pair_fit.start_kernel(data.X, None, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     model = pair_model(data, kernel, config, rng, None)
     chosen = pair_fit.choose_kernel(model, kernel, rng)
@@ -299,22 +295,20 @@ def test_length_scales_have_normal_priors_about_the_median_heuristic(monkeypatch
         prior = -0.5 * (off.mean() ** 2 + np.sum((off - off.mean()) ** 2) / 0.25)
         assert value == pytest.approx(bound + prior, abs=1e-3)
         assert_allclose(slope - gradient, -off.mean() / 2.0 - (off - off.mean()) / 0.25, atol=0.02)
-    plain = replace(model, config=replace(config, length_scale_factor=2.0, optimizer=None))
+    plain = replace(model, config=replace(config, learn_length_scales=False, n_restarts=None))
     assert pair_fit.choose_kernel(plain, kernel, rng) is kernel
 
 
 def test_default_kernels_and_priors_of_the_parts():
     X, rng = np.random.default_rng(0).normal(size=(30, 4)) * [1.0, 2.0, 3.0, 4.0], np.random.default_rng(0)
-    for factor, times in ((None, 2.0), ("auto", 2.0), (0.5, 0.5)):
-        kernel = pair_fit.start_kernel(X, None, replace(CONFIG, length_scale_factor=factor), rng)
-        medians = pair_fit.kernels.median_length_scales(X, rng)
-        assert_allclose(kernel.length_scale, times * medians)
-        assert_allclose(np.exp(kernel.bounds), np.column_stack([0.1 * medians, 1000.0 * 2.0 * medians]))
+    kernel, medians = pair_fit.start_kernel(X, None, rng), pair_fit.kernels.median_length_scales(X, rng)
+    assert_allclose(kernel.length_scale, 2.0 * medians)
+    assert_allclose(np.exp(kernel.bounds), np.column_stack([0.1 * medians, 1000.0 * 2.0 * medians]))
     data = draw(8)
     c = replace(data.comparisons, covariates=np.arange(150.0)[:, None])
 
     def scales(data, **options):
-        config = replace(CONFIG, shape_s0=4.0, rate_s0=8.0, **options)
+        config = replace(CONFIG, scale=GammaScale.prior(4.0, 8.0), **options)
         return pair_fit.PairModel(data=data, config=config).scales()
 
     # Offsets beside features, and covariates, have an eighth of the prior's weight.
@@ -329,21 +323,21 @@ def test_default_kernels_and_priors_of_the_parts():
 
 
 def test_settings_are_the_parameters_of_the_estimator():
-    options = {"max_iter": 7, "tol": 0.03, "batch_size": 11, "delay": 2.0, "forgetting_rate": 0.7, "n_inducing": 5}
-    options |= {"inducing": "random", "shape_s0": 3.0, "rate_s0": 4.0, "optimizer": "l-bfgs-b", "inference": "svi"}
-    model = GPPLClassifier(length_scale_factor=0.5, n_restarts_optimizer=2, likelihood="logit", **options)
+    options = {"max_iter": 7, "tol": 0.03, "inference": SVI(11, delay=2.0, forgetting_rate=0.7)}
+    options |= {"inducing": Inducing(5, "random"), "scale_prior": Gamma(3.0, 4.0), "optimizer": LBFGS(2)}
+    model = GPPLClassifier(likelihood="logit", **options)
     config = model._config(offsets=False, order=True)
     schedule = config.schedule
     assert (schedule.max_iter, schedule.tol, schedule.batch_size) == (7, 0.03, 11)
     assert (schedule.delay, schedule.forgetting_rate, schedule.on_iteration) == (2.0, 0.7, None)
     assert (config.n_inducing, config.inducing, config.inference) == (5, "random", "svi")
-    assert (config.shape_s0, config.rate_s0, config.offsets, config.order) == (3.0, 4.0, False, True)
-    assert (config.length_scale_factor, config.optimizer, config.n_restarts) == (0.5, "l-bfgs-b", 2)
+    assert (config.scale, config.offsets, config.order) == (GammaScale.prior(3.0, 4.0), False, True)
+    assert (config.learn_length_scales, config.n_restarts) == (True, 2)
     assert config.likelihood == PairwiseLogit()
     # A kernel of the caller is not stretched.
-    assert model.set_params(kernel=RBF(1.0))._config(offsets=True, order=False).length_scale_factor is None
+    assert not model.set_params(kernel=RBF(1.0))._config(offsets=True, order=False).learn_length_scales
     X = np.zeros((3, 2))
-    assert [model.set_params(n_inducing=n)._max_inducing(X) for n in (2, 3, 4)] == [2, 3, 3]
+    assert [model.set_params(inducing=n)._max_inducing(X) for n in (2, 3, 4)] == [2, 3, 3]
     assert model.set_params(inducing=np.zeros((7, 2)))._max_inducing(X) == 7
     assert model.set_params(inducing=[[0.0, 1.0]])._max_inducing(X) == 1
 
@@ -400,12 +394,12 @@ def test_the_default_kernel_finds_the_feature_that_matters():
     right = (left + rng.integers(1, 60, size=600)) % 60
     y = (rng.random(600) < expit(u[left] - u[right])).astype(float)
     data = PairData(X, Comparisons(left, right, y, np.ones(600), 60))
-    scale = run(data, length_scale_factor="auto").kernel.length_scale
+    scale = run(data, learn_length_scales=True).kernel.length_scale
     assert scale[4] < 0.2 * np.delete(scale, 4).min()
 
 
 def test_many_features_share_one_factor(monkeypatch):
     monkeypatch.setattr(pair_fit, "_MAX_SINGLE_SCALES", 1)
     data = draw(2)
-    ratio = run(data, length_scale_factor="auto").kernel.length_scale / run(data).kernel.length_scale
+    ratio = run(data, learn_length_scales=True).kernel.length_scale / run(data).kernel.length_scale
     assert_allclose(ratio, ratio[0])

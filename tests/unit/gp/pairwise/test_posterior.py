@@ -15,6 +15,7 @@ from skpref.gp.entities import Items
 from skpref.gp.pairwise import posterior as pair_posterior
 from skpref.gp.pairwise.fit import PairConfig, PairData, fit_pairs
 from skpref.inference.basis import InducingBasis
+from skpref.inference.scale import GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
@@ -37,13 +38,11 @@ def make(seed=0, *, features=True, offsets=True, order=True, n_inducing=3, infer
         n_inducing=n_inducing,
         inducing="random",
         schedule=Schedule(max_iter=5),
-        shape_s0=2.0,
-        rate_s0=2.0,
+        scale=GammaScale.prior(2.0, 2.0),
         offsets=offsets,
         order=order,
-        length_scale_factor=None,
-        optimizer=None,
-        n_restarts=0,
+        learn_length_scales=False,
+        n_restarts=None,
     )
     fit = fit_pairs(PairData(X if features else None, comparisons), KERNEL if features else None, config, rng)
     table = np.vstack([X, rng.normal(size=(4, 2))])

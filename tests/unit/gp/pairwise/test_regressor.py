@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from skpref import GPPLRegressor
+from skpref import LBFGS, SVI, GPPLRegressor, Inducing
 from skpref.exceptions import SkprefError
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
 from tests.examples import examples
@@ -30,7 +30,7 @@ GRADES = np.digitize(F, np.quantile(F, [0.25, 0.5, 0.75]))
 
 
 def quick(**options: Any) -> GPPLRegressor:
-    return GPPLRegressor(**{"length_scale_factor": 1.0, "random_state": 0, **options})
+    return GPPLRegressor(**{"optimizer": None, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_kernels_of_ours_and_of_scikit_learn(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", [None, RBF(3.0), Linear() + ProductMatern([3.0, 3.0])], ids=str)
 def test_hyper_parameters_are_learnt(kernel: Any) -> None:
     start = quick(kernel=kernel).fit(X, F)
-    learnt = quick(kernel=kernel, optimizer="l-bfgs-b", n_restarts_optimizer=1).fit(X, F)
+    learnt = quick(kernel=kernel, optimizer=LBFGS(1)).fit(X, F)
     assert learnt.lower_bound_ > start.lower_bound_
     assert not np.array_equal(learnt.kernel_.theta, start.kernel_.theta)
 
@@ -109,7 +109,7 @@ def test_every_inference_orders_the_items(inference: str, likelihood: str) -> No
 
 @pytest.mark.parametrize("inducing", ["kmeans++", "kmeans", "random", "variance", "array"])
 def test_fewer_inducing_points(inducing: str) -> None:
-    model = quick(inducing=X[:10] if inducing == "array" else inducing, n_inducing=10).fit(X, F)
+    model = quick(inducing=X[:10] if inducing == "array" else Inducing(10, inducing)).fit(X, F)
     assert model.inducing_points_.shape == (10, 2)
     assert model.score(X, F) > 0.85
 
@@ -221,13 +221,13 @@ def test_far_away_is_the_prior(model: GPPLRegressor) -> None:
 # -------------------------------------------------------------------------------------------------------- between fits
 def test_the_same_random_state_gives_the_same_bits() -> None:
     for seed in (0, np.random.RandomState(3), np.random.default_rng(3)):
-        options = {"inducing": "kmeans", "n_inducing": 9, "inference": "svi", "batch_size": 30}
+        options = {"inducing": Inducing(9, "kmeans"), "inference": SVI(30)}
         first, again = (quick(random_state=pickle.loads(pickle.dumps(seed)), **options).fit(X, F) for _ in range(2))
         assert first.predict(X).tobytes() == again.predict(X).tobytes()
 
 
 def test_other_seeds_choose_other_points() -> None:
-    first, other = (quick(random_state=seed, n_inducing=5, inducing="random").fit(X, F) for seed in (0, 1))
+    first, other = (quick(random_state=seed, inducing=Inducing(5, "random")).fit(X, F) for seed in (0, 1))
     assert not np.array_equal(first.inducing_points_, other.inducing_points_)
 
 
@@ -304,7 +304,7 @@ def test_a_second_fit_forgets_the_first() -> None:
 def test_contradicting_comparisons_are_no_ties():
     comparisons = [(0, 1), (1, 0), (2, 0), (2, 1)] * 5
     X = [[0.0], [1.0], [2.0]]
-    ties = GPPLRegressor(likelihood="probit-ties", length_scale_factor=1.0, random_state=0)
+    ties = GPPLRegressor(likelihood="probit-ties", optimizer=None, random_state=0)
     assert ties.fit(X, comparisons=comparisons).likelihood_.threshold < 0.1
 
 

@@ -38,7 +38,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"n_inducing": 8, "random_state": 0, "length_scale_factor": 1.0, "tol": 1e-2}
+    options: dict[str, Any] = {"inducing": 8, "random_state": 0, "optimizer": None, "tol": 1e-2}
     wanted = GPPLRegressor(**options).fit(X, TABLE.grade, qid=TABLE["query"])
     model = GPPLRegressor(**options).fit(stored(tmp_path, TABLE.drop(columns="times")), "grade", **COLUMNS)
     assert_array_equal(model.predict(X), wanted.predict(X))
@@ -69,7 +69,7 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(
 def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scored_groups, "HYPER_PAIRS", 100)
     path = stored(tmp_path, TABLE.drop(columns="times"))
-    options: dict[str, Any] = {"n_inducing": 8, "random_state": 0, "tol": 1e-2, "pairs_per_item": 2}
+    options: dict[str, Any] = {"inducing": 8, "random_state": 0, "tol": 1e-2, "pairs_per_item": 2}
     model, again = (GPPLRegressor(**options).fit(path, "grade", **COLUMNS) for _ in range(2))
     assert_array_equal(model.predict(X), again.predict(X))
     assert model.score(X, TABLE.grade, qid=TABLE["query"]) > 0.85

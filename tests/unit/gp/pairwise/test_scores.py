@@ -13,6 +13,7 @@ from skpref import GPPLRegressor
 from skpref.data import from_scores
 from skpref.gp.pairwise.fit import PairConfig
 from skpref.gp.pairwise.scores import stationary_weights, worth_of
+from skpref.inference.scale import GammaScale
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
@@ -68,7 +69,16 @@ def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(
         return SimpleNamespace(state=f"state {data.number}", kernel="kernel", posterior=posterior)
 
     config = PairConfig(
-        PairwiseProbit(), "vb", 5, "random", Schedule(on_iteration=print), 2.0, 3.0, True, False, 1.5, "l-bfgs-b", 1
+        PairwiseProbit(),
+        "vb",
+        5,
+        "random",
+        Schedule(on_iteration=print),
+        GammaScale.prior(2.0, 3.0),
+        True,
+        False,
+        True,
+        1,
     )
     data = stationary_weights(Scores(0), fit, config, "start")
     assert len(fits) == n_fits
@@ -78,8 +88,8 @@ def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(
         assert settings.schedule.on_iteration is None
         if k == 0:
             assert start == "start"
-            assert (settings.optimizer, settings.length_scale_factor) == (config.optimizer, config.length_scale_factor)
+            assert (settings.learn_length_scales, settings.n_restarts) == (True, 1)
             continue
-        assert (settings.optimizer, settings.length_scale_factor) == (None, None)
+        assert (settings.learn_length_scales, settings.n_restarts) == (False, None)
         assert (start.state, start.kernel) == (f"state {k}", "kernel")
         assert start.points == ("points" if with_features else None)

@@ -57,7 +57,7 @@ def both(rows, path, **options):
         {"weight": "times"},
         {"order_effect": True},
         {"likelihood": "logit", "inference": "laplace"},
-        {"items": Table(np.random.default_rng(1).normal(size=(12, 2)), ids=IDS), "n_inducing": 5},
+        {"items": Table(np.random.default_rng(1).normal(size=(12, 2)), ids=IDS), "inducing": 5},
     ],
     ids=["plain", "weights", "order effect", "laplace", "features"],
 )

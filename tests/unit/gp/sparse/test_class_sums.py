@@ -34,7 +34,7 @@ FIXED: dict[str, Any] = {
     "optimizer": None,
     "multi_class": "one_vs_rest",
 }
-LEARNT: dict[str, Any] = {"n_inducing": 8, "tol": 1e-2, "learn_inducing": False, "random_state": 0}
+LEARNT: dict[str, Any] = {"inducing": 8, "tol": 1e-2, "learn_inducing": False, "random_state": 0}
 
 
 def columns(folder: Path, *names: str) -> str:

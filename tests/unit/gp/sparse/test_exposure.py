@@ -28,7 +28,7 @@ NEW = np.linspace(-2.5, 2.5, 5)[:, None]
 
 def model(**options: Any) -> SVGPRegressor:
     kernel = ConstantKernel(0.7, "fixed") * RBF(1.3, "fixed")
-    settings: dict[str, Any] = {"likelihood": "poisson", "n_inducing": 15, "random_state": 0, "tol": 1e-3}
+    settings: dict[str, Any] = {"likelihood": "poisson", "inducing": 15, "random_state": 0, "tol": 1e-3}
     return SVGPRegressor(kernel, **settings | options)
 
 
@@ -53,7 +53,7 @@ def test_an_exposure_of_two_is_two_rows_of_one() -> None:
 
 
 def test_exposures_far_beyond_those_of_training_scale_the_counts() -> None:
-    fitted = SVGPRegressor(likelihood="poisson", n_inducing=20, tol=1e-3, random_state=0).fit(X, Y, exposure=EXPOSURE)
+    fitted = SVGPRegressor(likelihood="poisson", inducing=20, tol=1e-3, random_state=0).fit(X, Y, exposure=EXPOSURE)
     wanted = 100.0 * np.exp(0.5 + np.sin(NEW[:, 0]))
     ratio = fitted.predict(NEW, exposure=np.full(5, 100.0)) / wanted
     assert np.all((ratio > 0.6) & (ratio < 1.6))  # with log exposure as a feature a third or less
@@ -83,7 +83,7 @@ def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures() -> None
     X, exposure = rng.uniform(-3.0, 3.0, (400, 1)), np.exp(rng.normal(size=400))
     mean = exposure * np.exp(1.5 + np.sin(X[:, 0]))
     y = rng.negative_binomial(4.0, 4.0 / (4.0 + mean))
-    options = {"likelihood": "negative-binomial", "n_inducing": 20, "tol": 1e-3, "random_state": 0}
+    options = {"likelihood": "negative-binomial", "inducing": 20, "tol": 1e-3, "random_state": 0}
     fitted, in_days = (SVGPRegressor(**options).fit(X, y, exposure=unit * exposure) for unit in (1.0, 365.0))
     assert 0.15 < fitted.likelihood_.dispersion < 0.4  # 1/4
     assert SVGPRegressor(**options).fit(X, y).likelihood_.dispersion > 0.6  # exposures look like dispersion
@@ -151,7 +151,7 @@ def test_exposures_are_of_counts() -> None:
     ):
         SVGPRegressor().fit(X, Y, exposure=EXPOSURE)
     with pytest.raises(DataError, match="exposure needs likelihood='poisson'"):
-        SVGPRegressor(n_inducing=5).fit(X, Y).predict(NEW, exposure=2.0)
+        SVGPRegressor(inducing=5).fit(X, Y).predict(NEW, exposure=2.0)
     with pytest.raises(DataError, match="y must be counts"):
         model().fit(X, Y + 0.5, exposure=EXPOSURE)
 
@@ -162,5 +162,5 @@ def test_exposures_are_of_counts() -> None:
 def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count: float, seed: int) -> None:
     X = np.random.default_rng(seed).standard_normal((60, 2))
     y = np.where(np.arange(60) == 3, count, 0.0)
-    fitted = SVGPRegressor(likelihood="poisson", n_inducing=10, max_iter=2000, random_state=seed).fit(X, y)
+    fitted = SVGPRegressor(likelihood="poisson", inducing=10, max_iter=2000, random_state=seed).fit(X, y)
     assert_allclose(fitted.predict(X)[3], count, rtol=0.01)

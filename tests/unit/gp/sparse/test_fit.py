@@ -43,10 +43,10 @@ def test_all_rows_are_searched_where_they_are_more_than_the_sample_and_at_most_a
 @pytest.mark.parametrize("kind", [SVGPRegressor, SVGPClassifier])
 def test_one_inducing_point_is_enough_and_none_is_refused(kind: Any) -> None:
     X = np.linspace(-1.0, 1.0, 8)[:, None]
-    model = kind(n_inducing=1, optimizer=None, random_state=0).fit(X, X[:, 0] > 0.0)
+    model = kind(inducing=1, optimizer=None, random_state=0).fit(X, X[:, 0] > 0.0)
     assert np.isfinite(model.lower_bound_)
-    with pytest.raises(InvalidParameterError, match="n_inducing"):
-        kind(n_inducing=0).fit(X, X[:, 0] > 0.0)
+    with pytest.raises(InvalidParameterError, match="inducing"):
+        kind(inducing=0).fit(X, X[:, 0] > 0.0)
 
 
 X = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2))

@@ -12,14 +12,14 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref import SVGPClassifier, SVGPRegressor
+from skpref import SVI, Adam, SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.scale import Fixed
+from skpref.inference.scale import FixedScale
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, Poisson, StudentT
 
@@ -35,11 +35,11 @@ THIRDS = np.digitize(X[:, 0], [-1.0, 1.0])
 
 
 def regressor(**options) -> SVGPRegressor:
-    return SVGPRegressor(**{"kernel": KERNEL, "n_inducing": 12, "tol": 1e-2, "random_state": 0, **options})
+    return SVGPRegressor(**{"kernel": KERNEL, "inducing": 12, "tol": 1e-2, "random_state": 0, **options})
 
 
 def classifier(**options) -> SVGPClassifier:
-    return SVGPClassifier(**{"kernel": KERNEL, "n_inducing": 12, "tol": 1e-2, "random_state": 0, **options})
+    return SVGPClassifier(**{"kernel": KERNEL, "inducing": 12, "tol": 1e-2, "random_state": 0, **options})
 
 
 def error(model, wanted, rows=X) -> float:
@@ -61,7 +61,7 @@ def test_full_passes_end_where_the_collapsed_bound_is():
 def test_mini_batches_come_near_it():
     options = {"optimizer": None, "noise": 0.2}
     collapsed = regressor(**options).fit(X, Y)
-    steps = regressor(inference="svi", batch_size=40, tol=1e-4, **options).fit(X, Y)
+    steps = regressor(inference=SVI(40), tol=1e-4, **options).fit(X, Y)
     assert np.max(np.abs(steps.predict(X) - collapsed.predict(X))) < 0.1
     assert steps.n_iter_ == len(steps.lower_bounds_) > 1
 
@@ -78,9 +78,7 @@ def test_mini_batches_come_near_it():
 )
 def test_one_batch_of_all_rows_is_full_data_inference(model, target, options, batch_size):
     options = options | {"optimizer": None, "tol": 1e-6}
-    passes, batch = (
-        model(inference=name, batch_size=batch_size, **options).fit(X, target, W) for name in ("vb", "svi")
-    )
+    passes, batch = (model(inference=inference, **options).fit(X, target, W) for inference in ("vb", SVI(batch_size)))
     assert (passes.inference_, batch.inference_) == ("vb", "svi")
     assert passes.lower_bounds_ == batch.lower_bounds_
     predictions = [
@@ -90,19 +88,19 @@ def test_one_batch_of_all_rows_is_full_data_inference(model, target, options, ba
 
 
 def test_adam_learns_kernel_noise_and_points():
-    options = {"inference": "svi", "batch_size": 50, "learning_rate": 0.05, "tol": 3e-3, "random_state": 0}
-    adam = regressor(kernel=ConstantKernel(1.0) * RBF([4.0, 4.0]), optimizer="adam", **options).fit(X, Y)
+    options = {"inference": SVI(50), "optimizer": Adam(0.05), "tol": 3e-3, "random_state": 0}
+    adam = regressor(kernel=ConstantKernel(1.0) * RBF([4.0, 4.0]), **options).fit(X, Y)
     assert adam.noise_ == pytest.approx(0.2, rel=0.35)
     assert adam.kernel_.k2.length_scale[0] < 3.0
     assert error(adam, F) < 0.12
     rows = {tuple(row) for row in X}
     assert not any(tuple(point) in rows for point in adam.inducing_points_)
-    held = regressor(optimizer="adam", noise=0.2, learn_inducing=False, **options).fit(X, Y)
+    held = regressor(noise=0.2, learn_inducing=False, **options).fit(X, Y)
     assert held.noise_ == pytest.approx(0.2)
     assert all(tuple(point) in rows for point in held.inducing_points_)
 
 
-ADAM = {"optimizer": "adam", "learning_rate": 0.03, "tol": 1e-3}
+ADAM = {"optimizer": Adam(0.03), "tol": 1e-3}
 
 
 def test_the_posterior_of_adam_is_that_of_its_last_kernel_and_comes_near_the_best():
@@ -152,7 +150,7 @@ def test_rows_made_on_demand_are_the_same_term():
     ):
         assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
     results = [
-        svi.fit(problem, svi.initial_state(problem, {"f": Fixed(1.0)}), svi.Schedule(), np.random.default_rng(0))
+        svi.fit(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}), svi.Schedule(), np.random.default_rng(0))
         for problem in (svi.Problem({"f": term}, Poisson(2.0), COUNTS, w) for term in (on_demand, rows))
     ]
     assert_allclose(results[0].bounds, results[1].bounds, rtol=1e-9)
@@ -170,7 +168,7 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
     def fitted(theta, points):
         basis = InducingBasis.at(kernel.clone_with_theta(theta), points)
         problem = svi.Problem({"f": row_term(basis, few, "f")}, likelihood, y[:40], weight, learns=False)
-        start = svi.initial_state(problem, {"f": Fixed(1.0)})
+        start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         result = svi.fit(problem, start, svi.Schedule(500, 1e-13), np.random.default_rng(0))
         return basis, problem, result
 
@@ -185,7 +183,7 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
 def test_heavy_tails_have_the_variance_of_their_information():
     # f is a constant: its variance is that of a location parameter, (nu + 3) / (nu + 1) sigma^2 / n.
     n, noise = 4000, np.random.default_rng(0).standard_t(4.0, 4000)
-    model = SVGPRegressor(ConstantKernel(1.0) * RBF(1e6), likelihood=StudentT(), optimizer=None, n_inducing=1)
+    model = SVGPRegressor(ConstantKernel(1.0) * RBF(1e6), likelihood=StudentT(), optimizer=None, inducing=1)
     _, std = model.fit(np.linspace(0.0, 1.0, n)[:, None], noise).predict_latent([[0.5]], return_std=True)
     assert_allclose(std**2 * n, 7.0 / 5.0, rtol=0.03)
 
@@ -277,7 +275,7 @@ def test_streams_of_counts_keep_the_kernel_and_windows_forget():
 def test_rows_that_do_not_fit_in_memory_are_made_on_demand(monkeypatch):
     monkeypatch.setattr(sparse_general, "full_passes_fit", lambda *_: False)
     options = {"likelihood": "poisson", "optimizer": None}
-    assert regressor(batch_size=50, **options).fit(X, COUNTS).inference_ == "svi"
+    assert regressor(**options).fit(X, COUNTS).inference_ == "svi"
     assert regressor(inference="vb", **options).fit(X, COUNTS).inference_ == "vb"
 
 
@@ -342,7 +340,7 @@ def test_an_inference_starts_at_the_better_of_two_states(y):
         basis = InducingBasis.at(kernel, X[:12])
         problem = svi.Problem({"f": row_term(basis, X, "f")}, PairwiseProbit(), data.y, data.weight)
         start, before = optimal_bound._start(problem), optimal_bound.state
-        prior = svi.initial_state(problem, {"f": Fixed(1.0)})
+        prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
         best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
         first = svi.evaluate(problem, start).bound
         assert first >= svi.evaluate(problem, prior if before is None else before).bound
@@ -356,7 +354,7 @@ def test_few_rows_are_searched_from_shorter_length_scales_too():
     y = np.sin(6.0 * rows[:, 0]) > 0.0
     default = ConstantKernel(1.0, (1e-4, 1e4)) * RBF([rows.std()], (1e-2, 1e4))
     given_start, two_starts = (
-        SVGPClassifier(kernel, n_inducing=60, random_state=0).fit(rows, y) for kernel in (default, None)
+        SVGPClassifier(kernel, inducing=60, random_state=0).fit(rows, y) for kernel in (default, None)
     )
     assert given_start.score(rows, y) < 0.7
     assert two_starts.score(rows, y) > 0.95
@@ -364,7 +362,7 @@ def test_few_rows_are_searched_from_shorter_length_scales_too():
 
 
 def test_classes_in_mini_batches_with_adam():
-    model = classifier(inference="svi", optimizer="adam", batch_size=50, learning_rate=0.05).fit(X, SIDE)
+    model = classifier(inference=SVI(50), optimizer=Adam(0.05)).fit(X, SIDE)
     assert model.inference_ == "svi"
     assert model.score(X, SIDE) > 0.85
 

@@ -34,7 +34,7 @@ KERNEL = ConstantKernel(9.0) * RBF([1.2, 50.0])
 
 
 def softmax(**options) -> SVGPClassifier:
-    return SVGPClassifier(**{"kernel": KERNEL, "n_inducing": 30, "optimizer": None, "random_state": 0} | options)
+    return SVGPClassifier(**{"kernel": KERNEL, "inducing": 30, "optimizer": None, "random_state": 0} | options)
 
 
 def test_three_classes_by_one_model():
@@ -55,7 +55,7 @@ def test_three_classes_by_one_model():
 
 
 def test_a_linear_kernel_gives_the_multinomial_logistic_regression():
-    model = softmax(kernel=Linear([0.5, 0.5]), n_inducing=150, tol=1e-8).fit(X, Y)
+    model = softmax(kernel=Linear([0.5, 0.5]), inducing=150, tol=1e-8).fit(X, Y)
     peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(X, Y)
     assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-4)
 
@@ -116,11 +116,11 @@ def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
             softmax(multi_class="softmax", **options).fit(X, Y)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = softmax(n_inducing=5, max_iter=1, **options).fit(X, Y)
+            model = softmax(inducing=5, max_iter=1, **options).fit(X, Y)
         assert (len(model.posteriors_), model.likelihood_) == (3, PairwiseProbit())
-    assert softmax(n_inducing=5).fit(X, Y == "low").likelihood_ == PairwiseProbit()
+    assert softmax(inducing=5).fit(X, Y == "low").likelihood_ == PairwiseProbit()
     monkeypatch.setattr("skpref.gp.sparse.classifier.full_passes_fit", lambda *_: False)
-    assert len(softmax(n_inducing=5).fit(X, Y).posteriors_) == 3
+    assert len(softmax(inducing=5).fit(X, Y).posteriors_) == 3
 
 
 def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_softmax(tmp_path):
@@ -144,7 +144,7 @@ def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_s
 
 def test_the_default_kernels_of_both_models_are_matern_kernels():
     for kind in ("softmax", "one_vs_rest"):
-        model = SVGPClassifier(multi_class=kind, n_inducing=10, optimizer=None, random_state=0).fit(X, Y)
+        model = SVGPClassifier(multi_class=kind, inducing=10, optimizer=None, random_state=0).fit(X, Y)
         assert {kernel.k2.nu for kernel in model.kernels_} == {2.5}
 
 

@@ -41,7 +41,7 @@ KERNEL = ConstantKernel(1.0) * RBF([1.0, 3.0])
 
 
 def model(**options) -> SVGPRegressor:
-    return SVGPRegressor(**{"n_inducing": 15, "random_state": 0, **options})
+    return SVGPRegressor(**{"inducing": 15, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_noise_relevance_and_function_are_found(fitted):
 
 
 def test_moved_points_raise_the_bound_and_stay_when_asked():
-    held = model(learn_inducing=False, n_inducing=5).fit(X, Y)
-    moved = model(learn_inducing=True, n_inducing=5).fit(X, Y)
+    held = model(learn_inducing=False, inducing=5).fit(X, Y)
+    moved = model(learn_inducing=True, inducing=5).fit(X, Y)
     assert moved.lower_bound_ > held.lower_bound_ + 2.0
     rows = {tuple(row) for row in X}
     assert all(tuple(point) in rows for point in held.inducing_points_)
@@ -189,7 +189,7 @@ def test_few_inducing_points_do_not_make_noise_of_what_the_rows_say():
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1.0, 1.0, (2500, 30))
     targets = np.sin(4.0 * rows[:, 3]) * rows[:, 7] + 0.1 * rng.standard_normal(2500)
-    fit = model(n_inducing=20, learn_inducing=False).fit(rows[:2400], targets[:2400])
+    fit = model(inducing=20, learn_inducing=False).fit(rows[:2400], targets[:2400])
     assert fit.score(rows[2400:], targets[2400:]) > 0.9
     assert set(np.argsort(fit.relevance_)[-2:]) == {3, 7}
     # From a cold start the search by the bound ends at pure noise.
@@ -335,7 +335,7 @@ def test_few_rows_get_more_points_by_default(n, wanted):
         np.vstack([X, X[:5]]), rng.normal(size=n + 5)
     )
     assert fitted.inducing_points_.shape[0] == wanted
-    again = SVGPRegressor(n_inducing=7, optimizer=None, random_state=0).fit(X, X[:, 0])
+    again = SVGPRegressor(inducing=7, optimizer=None, random_state=0).fit(X, X[:, 0])
     assert again.inducing_points_.shape[0] == 7
 
 

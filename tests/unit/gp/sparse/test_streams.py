@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skpref import SVGPRegressor
+from skpref import SVI, SVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse.targets import TargetScale
+from skpref.settings import schedule_of
 
 
 @pytest.fixture
@@ -80,9 +81,9 @@ def test_settings_of_a_fit_are_in_units_of_the_targets() -> None:
     for noise in (1e-101, 2.1e100):
         with pytest.raises(DataError, match=r"noise=.* is .* standard deviations of y \(2\), and its square"):
             SVGPRegressor(noise=noise)._config(scale, 50)
-    schedule = SVGPRegressor(batch_size=30, delay=2.0, forgetting_rate=0.7, tol=0.02, max_iter=7)._schedule(print)
+    schedule = schedule_of(SVGPRegressor(inference=SVI(30, 2.0, 0.7), tol=0.02, max_iter=7), 1000, print)
     assert (schedule.batch_size, schedule.delay, schedule.forgetting_rate) == (30, 2.0, 0.7)
     assert (schedule.tol, schedule.max_iter, schedule.on_iteration) == (0.02, 7, print)
-    sizes = [SVGPRegressor(n_inducing="auto")._config(scale, n).n_inducing for n in (1, 2000, 2001, 10**6)]
+    sizes = [SVGPRegressor(inducing="auto")._config(scale, n).n_inducing for n in (1, 2000, 2001, 10**6)]
     assert sizes[0] == sizes[1] > sizes[2] == sizes[3]
-    assert SVGPRegressor(n_inducing=77)._config(scale, 10).n_inducing == 77
+    assert SVGPRegressor(inducing=77)._config(scale, 10).n_inducing == 77

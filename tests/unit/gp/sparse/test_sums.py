@@ -48,7 +48,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"n_inducing": 12, "random_state": 0}
+    options: dict[str, Any] = {"inducing": 12, "random_state": 0}
     wanted = SVGPRegressor(**options).fit(X, TABLE.price, TABLE.times)
     model = SVGPRegressor(**options).fit(stored(tmp_path), "price", "times")
     assert_array_equal(model.predict(X), wanted.predict(X))
@@ -71,8 +71,8 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path:
 @pytest.mark.usefixtures("_small_batches")
 def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: Path) -> None:
     path = stored(tmp_path, TABLE.drop(columns="times"))
-    model = SVGPRegressor(n_inducing=30, random_state=0).fit(path, "price")
-    again = SVGPRegressor(n_inducing=30, random_state=0).fit(path, "price")
+    model = SVGPRegressor(inducing=30, random_state=0).fit(path, "price")
+    again = SVGPRegressor(inducing=30, random_state=0).fit(path, "price")
     assert_array_equal(model.predict(X), again.predict(X))
     assert model.score(X, TABLE.price) > 0.95
     assert model.noise_ == pytest.approx(0.5, rel=0.15)
@@ -104,7 +104,7 @@ def test_other_likelihoods_take_full_passes(tmp_path: Path, likelihood: Any) -> 
 
 @pytest.mark.usefixtures("_small_batches")
 def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path: Path) -> None:
-    model = SVGPRegressor(n_inducing=15, likelihood="student-t", tol=1e-2, random_state=0)
+    model = SVGPRegressor(inducing=15, likelihood="student-t", tol=1e-2, random_state=0)
     model.fit(stored(tmp_path, TABLE.drop(columns="times")), "price")
     assert model.noise_ == pytest.approx(0.45, rel=0.25)
     assert model.score(X, TABLE.price) > 0.95
