@@ -58,7 +58,7 @@ def fit(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL
     params = dict(params)
     if params.pop("kernels", "default") == "by kind":
         chosen = gppl_by_kind(task, split.train)
-        params = {"kernel": chosen.kernel_, "inducing": chosen.n_inducing} | params
+        params = {"kernel": chosen.kernel_, "inducing": chosen.inducing} | params
     model = estimator(task, split, params)
     with warnings.catch_warnings():
         # Topics are never compared with each other: the features join them, as they are to.

@@ -78,7 +78,7 @@ def candidates_for(task: Task, split: Split, params: dict[str, Any]) -> list[GPP
         settings["likelihood"] = "probit-ties"
     if kinds is None:
         return [GPPLClassifier(items=Table(task.features), **{**settings, **params})]
-    settings["n_inducing"] = N_INDUCING
+    settings["inducing"] = N_INDUCING
     return [
         GPPLClassifier(items=Table(task.features), **{**settings, "kernel": kernel_by_kind(*kinds, ratio), **params})
         for ratio in ratios

@@ -364,7 +364,10 @@ def command_cases() -> dict[str, Case]:
             "rank out/model.skpref",
         ),
     }
-    searched = {"pairs": "shape_s0 = { low = 1.0, high = 3.0 }", "ratings": "variationalfmordinal__n_factors = [1, 2]"}
+    searched = {
+        "pairs": "scale_prior__shape = { low = 1.0, high = 3.0 }",
+        "ratings": "variationalfmordinal__n_factors = [1, 2]",
+    }
     experiments = {
         "pairs": {"file": "battles.csv", "model": "gppl"},
         "crowd": {

@@ -196,7 +196,7 @@ def run(
     folder: Path | None = None,
 ) -> None:
     """Fit and score what the rows have not got."""
-    key = {"set": name, "split": number, "model": model, "inducing": sizes[0]}
+    key = {"set": name, "split": number, "model": model, "n_inducing": sizes[0]}
     if any(key.items() <= row.items() for row in rows):
         return
     split = load(name, number, folder)

@@ -237,7 +237,7 @@ def ask_gpytorch(split: Split, n_inducing: int, n_steps: int, *, classes: bool =
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         given = {"X": split.X, "y": split.y, "X_test": split.X_test}
-        sizes = {"inducing": min(n_inducing, len(split.y)), "batch_size": BATCH, "n_steps": n_steps}
+        sizes = {"n_inducing": min(n_inducing, len(split.y)), "batch_size": BATCH, "n_steps": n_steps}
         np.savez(source, **given, **sizes, classes=classes)
         script = Path(__file__).with_name("_gpytorch.py")
         subprocess.run([str(GPYTORCH_PYTHON), str(script), str(source), str(target)], check=True)
@@ -278,7 +278,7 @@ def coverage(said: Said, y: Array) -> tuple[float, ...]:
 
 def run(rows: list[dict[str, Any]], name: str, number: int, model: str, options: argparse.Namespace) -> None:
     """Fit and score what the rows have not got."""
-    key = {"set": name, "split": number, "model": model, "inducing": options.inducing}
+    key = {"set": name, "split": number, "model": model, "n_inducing": options.inducing}
     key |= {} if options.rows is None else {"rows": options.rows}
     if any(key.items() <= row.items() and row.get("rows") == options.rows for row in rows):
         return

@@ -94,7 +94,7 @@ def report_large(n_pairs: int, n_items: int, n_features: int) -> None:
         held = model.utility(np.arange(2000))
         r = np.corrcoef(held, u[:2000])[0, 1]
         print(
-            f"{inference}: {n_pairs} comparisons of {n_items} items, {n_features} features, M={model.n_inducing}: "
+            f"{inference}: {n_pairs} comparisons of {n_items} items, {n_features} features, M={model.inducing}: "
             f"{wall:.1f} s wall, {cpu:.1f} s CPU, {model.n_iter_} passes, peak {peak:.0f} MB (data {before:.0f} MB), "
             f"correlation with the truth {r:.3f}",
             flush=True,

@@ -30,19 +30,83 @@ _PRIOR_NUMBER = Interval(Real, 1e-6, 1e6, closed="both")
 _METHODS = StrOptions({"kmeans++", "kmeans", "random", "variance"})
 
 
-class Settings(BaseEstimator):
+class HasSettings(BaseEstimator):
+    """Estimators some of whose parameters are settings: a word or None stands for settings by default."""
+
+    _settings_defaults: ClassVar[Mapping[str, Settings]] = {}  # by parameter
+
+    def _validate_params(self) -> None:
+        """Check the parameters, those of settings, too."""
+        super()._validate_params()
+        for value in self.get_params(deep=False).values():
+            if isinstance(value, Settings):
+                value._validate_params()  # noqa: SLF001 - scikit-learn's name
+
+    def _setting(self, name: str) -> Any:
+        """Return the settings of a parameter, by default where it is None."""
+        value = getattr(self, name)
+        return self._settings_defaults[name] if value is None else value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get the parameters of this estimator.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return the parameters of settings, too, such as `inference__batch_size`; those by default where
+            the setting is a word or None.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        for name, settings in self._settings_defaults.items() if deep else ():
+            if not isinstance(params[name], Settings):
+                params |= {f"{name}__{key}": value for key, value in settings.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set the parameters of this estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name. Where a setting is a word or None, a parameter of it makes it settings: with
+            `inference__batch_size`, "auto" becomes an `SVI`.
+
+        Returns
+        -------
+        estimator instance
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or a setting becomes a word or None and gets parameters, too.
+        """
+        for name, settings in self._settings_defaults.items():
+            own = {key: value for key, value in params.items() if key.startswith(f"{name}__")}
+            if not own or isinstance(params.get(name, getattr(self, name)), Settings):
+                continue
+            if name not in params:
+                setattr(self, name, clone(settings))
+                continue
+            by_default = {f"{name}__{key}": value for key, value in settings.get_params().items()}
+            if own != {key: by_default.get(key) for key in own}:
+                kind = type(settings).__name__
+                raise DataError(f"{name}={params[name]!r} has no parameters; with {', '.join(own)}, pass {kind}(...)")
+            params = {key: value for key, value in params.items() if key not in own}
+        return super().set_params(**params)
+
+
+class Settings(HasSettings):
     """Base of parameters that have parameters, which searches name as in `inference__batch_size`."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
-    def checked(self) -> Self:
-        """Return itself; raise InvalidParameterError, a ValueError, if a parameter is out of range."""
-        self._validate_params()
-        return self
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two settings are of one kind and have equal parameters."""
-        return type(self) is type(other) and self.get_params() == other.get_params()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.get_params() == other.get_params()
 
     def __hash__(self) -> int:
         """Return one number for each kind, since parameters may change."""
@@ -287,70 +351,6 @@ INDUCING_CONSTRAINTS: list[Any] = [
 CHECKPOINT_CONSTRAINTS: dict[str, list[Any]] = {"checkpoint": [str, os.PathLike, Checkpoint, None]}
 
 
-class HasSettings(BaseEstimator):
-    """Estimators some of whose parameters are settings: a word or None stands for settings by default."""
-
-    _settings_defaults: ClassVar[Mapping[str, Settings]] = {}  # by parameter
-
-    def _setting(self, name: str) -> Any:
-        """Return the settings of a parameter, by default where it is None."""
-        value = getattr(self, name)
-        return self._settings_defaults[name] if value is None else value
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get the parameters of this estimator.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to return the parameters of settings, too, such as `inference__batch_size`; those by default where
-            the setting is a word or None.
-
-        Returns
-        -------
-        dict
-            Values by name.
-        """
-        params: dict[str, Any] = super().get_params(deep)
-        for name, settings in self._settings_defaults.items() if deep else ():
-            if not isinstance(params[name], Settings):
-                params |= {f"{name}__{key}": value for key, value in settings.get_params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set the parameters of this estimator.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name. Where a setting is a word or None, a parameter of it makes it settings: with
-            `inference__batch_size`, "auto" becomes an `SVI`.
-
-        Returns
-        -------
-        estimator instance
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter, or a setting becomes a word or None and gets parameters, too.
-        """
-        for name, settings in self._settings_defaults.items():
-            own = {key: value for key, value in params.items() if key.startswith(f"{name}__")}
-            if not own or isinstance(params.get(name, getattr(self, name)), Settings):
-                continue
-            if name not in params:
-                setattr(self, name, clone(settings))
-                continue
-            by_default = {f"{name}__{key}": value for key, value in settings.get_params().items()}
-            if own != {key: by_default.get(key) for key in own}:
-                kind = type(settings).__name__
-                raise DataError(f"{name}={params[name]!r} has no parameters; with {', '.join(own)}, pass {kind}(...)")
-            params = {key: value for key, value in params.items() if key not in own}
-        return super().set_params(**params)
-
-
 def inference_name(inference: str | SVI) -> str:
     """Return the name of an inference."""
     return "svi" if isinstance(inference, SVI) else inference
@@ -359,8 +359,7 @@ def inference_name(inference: str | SVI) -> str:
 def inducing_of(inducing: Any, n: int) -> tuple[int, str | MatrixLike]:
     """Return the largest number of inducing points, n by default, and how they are chosen, or the points."""
     if isinstance(inducing, Inducing):
-        chosen = inducing.checked()
-        return n if chosen.n == "auto" else int(chosen.n), chosen.method
+        return n if inducing.n == "auto" else int(inducing.n), inducing.method
     if isinstance(inducing, Integral):
         return int(inducing), "kmeans++"
     return n, "kmeans++" if isinstance(inducing, str) else inducing
@@ -369,14 +368,13 @@ def inducing_of(inducing: Any, n: int) -> tuple[int, str | MatrixLike]:
 def n_restarts_of(optimizer: str | LBFGS | None, default: int = 0) -> int | None:
     """Return the number of further starts of L-BFGS-B; None where it does not search."""
     if isinstance(optimizer, LBFGS):
-        given = optimizer.checked().n_restarts
-        return default if given is None else int(given)
+        return default if optimizer.n_restarts is None else int(optimizer.n_restarts)
     return default if optimizer == "l-bfgs-b" else None
 
 
 def scale_of(prior: Gamma | Fixed) -> Scale:
     """Return an inverse variance under its prior."""
-    if isinstance(prior.checked(), Fixed):
+    if isinstance(prior, Fixed):
         return FixedScale(float(prior.value))
     return GammaScale.prior(float(prior.shape), float(prior.rate))
 
@@ -385,7 +383,7 @@ def schedule_of(
     estimator: Any, batch_size: int, on_iteration: OnIteration | None, checkpoint: RunCheckpoint | None = None
 ) -> Schedule:
     """Return passes, tolerance and steps of an estimator."""
-    steps = estimator.inference.checked() if isinstance(estimator.inference, SVI) else SVI()
+    steps = estimator.inference if isinstance(estimator.inference, SVI) else SVI()
     return Schedule(
         max_iter=estimator.max_iter,
         tol=estimator.tol,
@@ -408,5 +406,5 @@ def checkpoint_of(estimator: Any) -> RunCheckpoint | None:
             f"checkpoint needs random_state to be an integer, so that a resumed fit makes the same choices; got "
             f"random_state={estimator.random_state!r}. Set random_state=0"
         )
-    given = value.checked() if isinstance(value, Checkpoint) else Checkpoint(value)
+    given = value if isinstance(value, Checkpoint) else Checkpoint(value)
     return RunCheckpoint(Path(given.path), str(int(estimator.random_state)), float(given.seconds))

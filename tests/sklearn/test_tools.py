@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, c
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPOrdinalRegressor, GPPLClassifier, GPPLRegressor, Table
+from skpref import LBFGS, GPOrdinalRegressor, GPPLClassifier, GPPLRegressor, Table
 from skpref.kernels import Linear, ProductMatern
 
 QUICK = {"optimizer": None, "random_state": 0}
@@ -66,7 +66,7 @@ def test_regressor_ranks_texts() -> None:
 
 def test_regressor_grid_search(items: Any) -> None:
     X, y, _ = items
-    grid = {"gppl__kernel": [ProductMatern(2.0), RBF(2.0), Linear()], "gppl__n_inducing": [8, 300]}
+    grid = {"gppl__kernel": [ProductMatern(2.0), RBF(2.0), Linear()], "gppl__inducing": [8, 300]}
     pipe = Pipeline([("scale", StandardScaler()), ("gppl", GPPLRegressor(random_state=0))])
     search = GridSearchCV(pipe, grid, cv=3, error_score="raise").fit(X, y)
     assert search.best_score_ > 0.8
@@ -163,7 +163,7 @@ def graded() -> tuple[np.ndarray, np.ndarray]:
     return X, np.array(["poor", "fair", "good"])[level]
 
 
-ORDINAL = {"class_order": ["poor", "fair", "good"], "n_restarts_optimizer": 0, "random_state": 0}
+ORDINAL = {"class_order": ["poor", "fair", "good"], "optimizer": LBFGS(0), "random_state": 0}
 
 
 def test_ordinal_in_pipelines(graded: Any) -> None:

@@ -176,7 +176,7 @@ CASES: dict[str, Case] = {
     "crowd, factorised": crowd(TABLE9, TABLE_OF_USERS, named=True, order_effect=True, inference="vb"),
     "crowd, factorised ids": crowd(inference="vb"),
     "crowd, kernel of users": crowd(None, TABLE_OF_USERS, named=True, factor_prior=FactorPrior(user_kernel=RBF(2.0))),
-    "crowd, few points": crowd(X[:9], USERS, inducing=4, n_inducing_users=3),
+    "crowd, few points": crowd(X[:9], USERS, inducing=4),
     "crowd, frames": crowd(Frame(X[:9, :2]), Frame(USERS), item_effects=False),
     "crowd, sparse": crowd(None, sparse.csr_array(np.where(np.abs(USERS) > 0.3, USERS, 0.0))),
     "crowd, order effect": crowd(order_effect=True),

@@ -420,7 +420,7 @@ class CrowdBase(ComparisonClassifier):
         check_scales(self, "posterior_", posterior.scales, {f"{side}{d}" for side in "vw" for d in alive})
 
     def _crowd_config(self) -> CrowdConfig:
-        prior, default = self._setting("factor_prior").checked(), self._settings_defaults["factor_prior"]
+        prior, default = self._setting("factor_prior"), self._settings_defaults["factor_prior"]
         return CrowdConfig(
             pair=self._config(offsets=self._has_offsets(), order=self.order_effect),
             n_factors=int(self.n_factors),
@@ -553,4 +553,4 @@ def nearest_entities(
 
 
 def _shape_and_rate(prior: Gamma) -> tuple[float, float]:
-    return float(prior.checked().shape), float(prior.rate)
+    return float(prior.shape), float(prior.rate)

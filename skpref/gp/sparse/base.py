@@ -128,7 +128,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         *search_rows: int,
     ) -> GeneralConfig:
         """Return the settings of a fit that is not Gaussian."""
-        adam = self.optimizer.checked() if isinstance(self.optimizer, Adam) else Adam()
+        adam = self.optimizer if isinstance(self.optimizer, Adam) else Adam()
         schedule = schedule_of(self, _BATCH_SIZE, on_iteration)
         return GeneralConfig(sparse, inference, schedule, adam.learning_rate, priors, *search_rows)
 

@@ -111,11 +111,11 @@ def many(name: str, n: int) -> Callable[[], Any]:
         "GPPLRegressor": lambda: at.regressor(inducing=n).fit(column, comparisons=numbers.reshape(-1, 2)),
         "GPPLClassifier": lambda: at.classifier(column, inducing=n).fit(around, np.ones(n)),
         "CrowdGPPL.items": lambda: at.crowd(column, inducing=n).fit(np.column_stack([zero, around]), np.ones(n)),
-        "CrowdGPPL.users": lambda: at.crowd(None, column, n_inducing_users=n).fit(
+        "CrowdGPPL.users": lambda: at.crowd(None, column, inducing=n).fit(
             np.column_stack([numbers, zero, zero + 1]), np.ones(n)
         ),
         "GPOrdinalRegressor": lambda: at.ordinal(n_max_exact=10**6).fit(column, numbers % 3),
-        "GPOrdinalRegressor.n_inducing": lambda: at.ordinal(inducing=10**6).fit(column, numbers % 3),
+        "GPOrdinalRegressor.inducing": lambda: at.ordinal(inducing=10**6).fit(column, numbers % 3),
         "SVGPRegressor": lambda: at.MAKERS["SVGPRegressor"](inducing=10**6).fit(column, column[:, 0]),
         "SVGPClassifier": lambda: at.MAKERS["SVGPClassifier"](inducing=10**6).fit(column, numbers % 2),
     }[name]

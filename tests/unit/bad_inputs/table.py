@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref import VariationalFM
+from skpref import LBFGS, SVI, Adam, FactorPrior, Gamma, Inducing, VariationalFM
 from skpref.data import from_matrix
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -60,28 +60,26 @@ if TYPE_CHECKING:
 PARAMETERS: dict[str, list[Any]] = {
     name: values
     for names, values in (
-        ("batch_size n_inducing max_iter n_epochs n_chains n_components", [0]),
+        ("batch_size max_iter n_epochs n_chains n_components", [0]),
         ("n_sweeps pairs_per_item n_iter_no_change n_max_exact window", [0]),
-        ("n_restarts_optimizer burn_in n_samples", [-1]),
-        ("tol delay checkpoint_seconds max_new", [-1.0]),
-        ("shape_s0 rate_s0 shape_sd0 rate_sd0 shape_sw0", [0.0, -2.0, 1e-12, 1e300]),
-        ("scale_prior", [1.0, "fixed"]),
+        ("burn_in n_samples", [-1]),
+        ("tol checkpoint_seconds max_new", [-1.0]),
+        ("scale_prior", [1.0, "fixed", *(Gamma(bad, 1.0) for bad in (0.0, -2.0, 1e-12, 1e300)), Gamma(1.0, np.nan)]),
+        ("factor_prior", ["wide", FactorPrior(user_scale=Gamma(0.0, 1.0)), FactorPrior(item_kernel="matern")]),
         ("learning_rate noise C alpha", [-1.0]),
-        ("length_scale_factor", [-1.0, 5e-324, 1e300]),
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),
         ("warm_start order_effect learn_inducing learn_priors", [3, None]),
         ("categorical_features", [3]),
         ("verbose unknown unknown_user duplicates prediction posterior kl_weights", ["loud"]),
-        ("kernel factor_kernel user_kernel", ["matern", 3]),
+        ("kernel", ["matern", 3]),
         ("likelihood link multi_class", ["cauchit"]),
-        ("optimizer inference evidence on_self", ["newton"]),
+        ("evidence on_self", ["newton"]),
+        ("optimizer", ["newton", LBFGS(-1), Adam(0.0)]),
+        ("inference", ["newton", SVI(0), SVI(delay=-1.0), SVI(forgetting_rate=0.5)]),
         ("class_order levels groups", [5]),
         ("n_factors", [-1, 2.5]),
-        ("n_inducing_users", [1.5]),
-        ("inducing", ["all"]),
-        ("forgetting_rate", [0.5]),
-        ("rate_sw0", [np.nan]),
+        ("inducing", ["all", 0, Inducing(0), Inducing(method="all")]),
         ("validation_fraction", [1.0]),
         ("items", [7]),
         ("user item left right weight", [1.5]),
@@ -90,7 +88,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("dtype", [7]),
         ("checkpoint", [7]),
         ("n_jobs", ["two"]),
-        ("threshold_means tie_thresholds", ["low"]),
+        ("threshold_means", ["low"]),
         ("random_state", ["a"]),
     )
     for name in names.split()
@@ -100,10 +98,12 @@ PARAMETERS: dict[str, list[Any]] = {
 def parameter_rows() -> Iterator[Row]:
     """One row a parameter and value, over the estimators that have the parameter."""
     for name, values in PARAMETERS.items():
-        owners = [p for p in at.PARAMETERS.values() if name in at.MAKERS[p.estimator]().get_params()]
+        owners = [p for p in at.PARAMETERS.values() if name in at.MAKERS[p.estimator]().get_params(deep=False)]
         number = {"random_state": 16, "threshold_scale": 51, "threshold_means": 51, "margin": 51, "sigma": 51}
         for value in values:
             text = rf"The '{name}' parameter of ESTIMATOR must be "
+            if hasattr(value, "get_params"):  # settings, of which a parameter is wrong
+                text = rf"The '\w+' parameter of (ESTIMATOR|{type(value).__name__}|Gamma) must be "
             yield Row(number.get(name, 15), f"{name}={value}", owners, {name: value}, text, InvalidParameterError)
 
 
@@ -334,14 +334,14 @@ ROWS = [
     *(
         Row(19, f"{n} rows", call(name, many(name, n)), None, parameter)
         for name, n, parameter in (
-            ("GPPLRegressor", 100_000, "n_inducing"),
-            ("GPPLClassifier", 30_000, "n_inducing"),
-            ("CrowdGPPL.items", 30_000, "n_inducing"),
-            ("CrowdGPPL.users", 30_000, "n_inducing_users"),
+            ("GPPLRegressor", 100_000, "inducing"),
+            ("GPPLClassifier", 30_000, "inducing"),
+            ("CrowdGPPL.items", 30_000, "inducing"),
+            ("CrowdGPPL.users", 30_000, "inducing"),
             ("GPOrdinalRegressor", 100_000, "n_max_exact"),
-            ("GPOrdinalRegressor.n_inducing", 100_000, "n_inducing"),
-            ("SVGPRegressor", 40_000, "n_inducing"),
-            ("SVGPClassifier", 40_000, "n_inducing"),
+            ("GPOrdinalRegressor.inducing", 100_000, "inducing"),
+            ("SVGPRegressor", 40_000, "inducing"),
+            ("SVGPClassifier", 40_000, "inducing"),
         )
     ),
     Row(

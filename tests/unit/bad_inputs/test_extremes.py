@@ -194,7 +194,7 @@ def test_one_answer_of_each_user_with_a_huge_weight(weight: float) -> None:
 @pytest.mark.parametrize("weight", [[1e3], [1e12], [1.0, 1e300]], ids=str)
 @pytest.mark.parametrize("name", ["GPPLRegressor", "GPOrdinalRegressor"])
 def test_weights_with_a_search(name: str, weight: list[float]) -> None:
-    settings = {"kernel": "auto", "optimizer": "l-bfgs-b"} if name[2] == "O" else {"length_scale_factor": "auto"}
+    settings = {"kernel": "auto", "optimizer": "l-bfgs-b"} if name[2] == "O" else {"optimizer": "auto"}
     rows, y = at.TRAINING[name]
     finite_or_refused(None, name, MAKERS[name](**settings), rows, y, sample_weight=np.resize(weight, len(y)))
 

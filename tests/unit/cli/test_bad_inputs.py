@@ -138,7 +138,11 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         "left,right\ni0,i1\ni2,i2\n",
         r"bad\.csv, line 3: item 'i2' is compared with itself",
     ),
-    "overflow": (["fit", "votes.csv", "--set", "shape_s0=1e300"], "", "shape_s0.*in the range"),
+    "overflow": (
+        ["fit", "votes.csv", "--set", "scale_prior__shape=1e300"],
+        "",
+        "'shape' parameter of Gamma.*in the range",
+    ),
     "nested": (["fit", "votes.csv", "--set", "kernel__nu=3"], "", "--set kernel__nu: a GPPLClassifier has no such"),
     "data lost": (
         ["fit", "bad.csv", "--out", "made/../bad.csv"],

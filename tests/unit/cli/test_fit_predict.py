@@ -50,7 +50,7 @@ SIZES = [(round(x, 3), int(x > 0) + int(x > 1)) for x in RNG.normal(0.5, 1, 40)]
 KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "gppl": (
         table("left,right,label", [(f"i{a}", f"i{b}", int(a > b)) for a, b in PAIRS]),
-        ("--set", "shape_s0=3.0"),
+        ("--set", "scale_prior__shape=3.0"),
         "left,right\ni0,i5\ni5,i0\n",
         "probability_left",
     ),

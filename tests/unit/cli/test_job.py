@@ -43,7 +43,7 @@ class Builds:
 
     def strong(self, n: int, settings: dict[str, Any]) -> None:
         del n
-        if settings["rate_s0"] > 20.0:
+        if settings["scale_prior__rate"] > 20.0:
             raise ValueError("no such prior")
 
     def __call__(self, model: GPPLClassifier, *data: Any, **more: Any) -> Any:
@@ -184,7 +184,7 @@ def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(
 
 
 def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path, builds: Builds) -> None:
-    space = {"shape_s0": [1.0, 2.0, 3.0], "rate_s0": 1.0, "order_effect": False}
+    space = {"scale_prior__shape": [1.0, 2.0, 3.0], "scale_prior__rate": 1.0, "order_effect": False}
     asked = {"trials": 9, "storage": str(tmp_path / "a"), "space": space}
     whole, _ = searched(tmp_path, builds, **asked | {"storage": None})
     assert len({str(trial.settings) for trial in whole.trials}) == len(whole.trials) == 6
@@ -270,8 +270,8 @@ def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Bu
         name(seed=1),
         name(folds=3),
         name(holdout=0.3),
-        name(space={"shape_s0": {"low": 1.0, "high": 2.0}}),
-        name(space={"shape_s0": {"low": 1.0, "high": 1.5}}),
+        name(space={"scale_prior__shape": {"low": 1.0, "high": 2.0}}),
+        name(space={"scale_prior__shape": {"low": 1.0, "high": 1.5}}),
         name(space={"likelihood": "logit"}),
     ]
     assert len(set(names)) == len(names)

@@ -286,7 +286,7 @@ def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFix
     assert "Relevance of the features, 2 of 2" in out
     assert ("RMSE" if model == "svgp" else "Calibration on the hold-out") in out
     assert [row["feature"] for row in rows_of(folder / model / "relevance.csv")] == ["size", "noise"]
-    assert max(int(row["n_inducing"]) for row in rows_of(folder / model / "trials.csv")) <= 20
+    assert max(int(row["inducing"]) for row in rows_of(folder / model / "trials.csv")) <= 20
     assert main(["predict", f"{model}/model.skpref", "rows.csv", "--out", "predicted.csv"]) == 0
     assert len(rows_of(folder / "predicted.csv")) == 60
 

@@ -69,14 +69,14 @@ def digits(text: str) -> Any:
 
 
 def test_an_experiment_is_run_twice_with_equal_digits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = EXPERIMENT + '\n[space]\nlikelihood = ["logit"]\nshape_s0 = { low = 1.0, high = 3.0 }\n'
+    text = EXPERIMENT + '\n[space]\nlikelihood = ["logit"]\nscale_prior__shape = { low = 1.0, high = 3.0 }\n'
     code, first, errors = ran(folder, text, capsys, "--json")
     assert code == 0, errors
     results = folder / "results"  # paths are from the folder of the file
     assert {"model.skpref", "trials.csv", "experiment.toml"} <= {path.name for path in results.iterdir()}
     assert (results / "experiment.toml").read_text("utf-8") == text
     settings = [trial["settings"] for trial in json.loads(first)["trials"]]
-    assert all(one["likelihood"] == "logit" and 1.0 <= one["shape_s0"] <= 3.0 for one in settings)
+    assert all(one["likelihood"] == "logit" and 1.0 <= one["scale_prior__shape"] <= 3.0 for one in settings)
     assert json.loads(first)["n_holdout"] == 10
     code, second, _ = ran(folder, text, capsys, "--json", "--out", "elsewhere")
     assert code == 0
@@ -95,7 +95,10 @@ def replaced(old: str, new: str) -> str:
         ("[data\n", r"is not TOML: .*line 1"),
         (replaced("trials = 2", f"trials = {'9' * 5000}"), r"is not TOML: Exceeds the limit"),
         (replaced("trials = 2", f"trials = [0x{'f' * 5000}]"), r"is not TOML: a whole number has more than 64 bits"),
-        (EXPERIMENT + f"[space]\nshape_s0 = 1{'0' * 400}\n", r"is not TOML: a whole number has more than 64 bits"),
+        (
+            EXPERIMENT + f"[space]\nscale_prior__shape = 1{'0' * 400}\n",
+            r"is not TOML: a whole number has more than 64 bits",
+        ),
         ("[dat]\nfile = 'x'\n", r"unknown section \[dat\]; did you mean 'data'\?"),
         ("file = 'x'\n", r"unknown section \[file\]; known are data, model"),
         ("data = 'x'\n", r"'data' must be a section, \[data\] with keys below it"),
@@ -133,11 +136,17 @@ def replaced(old: str, new: str) -> str:
         ),
         (EXPERIMENT + "[space]\n", r"\[space\] is empty; leave it out for the model's own space"),
         (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; did you mean 'kernel'"),
-        (EXPERIMENT + "[space]\nshape_so = 1.0\n", r"'shape_so'; did you mean 'shape_s0'\? there are likelihood"),
-        (EXPERIMENT + "[space]\nshape_s0 = -1.0\n", r"\[space\] The 'shape_s0' parameter of GPPLClassifier must be"),
-        (EXPERIMENT + "[space]\nshape_s0 = {low = 1, high = inf}\n", r"\[space\] shape_s0 must be a value, a list"),
-        (EXPERIMENT + "[space]\nn_inducing = 60.5\n", r"\[space\] The 'n_inducing' parameter .* int"),
-        (EXPERIMENT + "[space]\nshape_s0 = [1.0, 'much']\n", r"\[space\] The 'shape_s0' parameter .*'much'"),
+        (EXPERIMENT + "[space]\nshape_so = 1.0\n", r"'shape_so'; there are likelihood"),
+        (EXPERIMENT + "[space]\nscale_prior__shape = -1.0\n", r"\[space\] The 'shape' parameter of Gamma must be"),
+        (
+            EXPERIMENT + "[space]\nscale_prior__shape = {low = 1, high = inf}\n",
+            r"\[space\] scale_prior__shape must be a value, a list",
+        ),
+        (EXPERIMENT + "[space]\ninducing = 60.5\n", r"\[space\] The 'inducing' parameter .* int"),
+        (
+            EXPERIMENT + "[space]\nscale_prior__shape = [1.0, 'much']\n",
+            r"\[space\] The 'shape' parameter of Gamma .*'much'",
+        ),
         (EXPERIMENT + "[space]\norder_effect = 1.5\n", r"\[space\] The 'order_effect' parameter .* 1.5"),
         (
             EXPERIMENT + "[space]\nlikelihood = 'cubit'\n",
@@ -180,7 +189,7 @@ def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsy
 
 # ---------------------------------------------------------------------------------------------------------------- space
 MODEL = GPPLClassifier(Table(np.arange(500.0)[:, None]))
-SPACE, PARAMS = default_space(MODEL), MODEL.get_params(deep=False)
+SPACE, PARAMS = default_space(MODEL), MODEL.get_params()
 
 
 def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -194,12 +203,11 @@ def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], di
 @pytest.mark.parametrize(
     ("chosen", "wanted"),
     [
-        ({"shape_s0": 3.0}, {3.0}),
-        ({"shape_s0": [1.0, 2.5]}, {1.0, 2.5}),
-        ({"shape_s0": {"low": 4.0, "high": 4.0}}, {4.0}),
+        ({"scale_prior__shape": 3.0}, {3.0}),
+        ({"scale_prior__shape": [1.0, 2.5]}, {1.0, 2.5}),
+        ({"scale_prior__shape": {"low": 4.0, "high": 4.0}}, {4.0}),
         ({"likelihood": "logit"}, {"logit"}),
-        ({"optimizer": True}, {"l-bfgs-b"}),
-        ({"optimizer": False}, {None}),
+        ({"optimizer": "l-bfgs-b"}, {"l-bfgs-b"}),
         ({"kernel": ["additive-matern-5/2", False]}, {"additive-matern-5/2", None}),
         ({"max_iter": {"low": 7, "high": 8}}, {7, 8}),  # any parameter
     ],
@@ -209,16 +217,16 @@ def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: s
     (name,) = chosen
     assert {settings[name] for settings in trials} == wanted
     assert default[name] in wanted
-    assert trials[0]["rate_s0"] == PARAMS["rate_s0"]
-    assert len({settings["rate_s0"] for settings in trials}) > 20  # the others are as they were
+    assert trials[0]["scale_prior__rate"] == PARAMS["scale_prior__rate"]
+    assert len({settings["scale_prior__rate"] for settings in trials}) > 20  # the others are as they were
 
 
 def test_whole_numbers_and_ranges() -> None:
-    chosen = {"inducing": {"low": 60, "high": 70}, "length_scale_factor": {"low": 1.0, "high": 2.0, "log": False}}
+    chosen = {"inducing": {"low": 60, "high": 70}, "tol": {"low": 1.0, "high": 2.0, "log": False}}
     trials, default = drawn(chosen)
-    assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in trials)
-    assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in trials)
-    assert default["n_inducing"] == 70  # the default is 300
+    assert all(60 <= s["inducing"] <= 70 and isinstance(s["inducing"], int) for s in trials)
+    assert all(1.0 <= s["tol"] <= 2.0 for s in trials)
+    assert default["inducing"] == 70  # the default is 300
     assert narrowed({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3, "b": None}, {"a": [1, 2]}) == (
         {"a": [1, 2], "b": [None, "x"]},
         {"a": 1, "b": None},
@@ -230,14 +238,14 @@ def test_whole_numbers_and_ranges() -> None:
     [
         (
             {"inducing": {"low": 60.5, "high": 70}},
-            r"n_inducing must be a value, a list of them, or \{ low = A, high = B, log = true \} of whole numbers",
+            r"inducing must be a value, a list of them, or \{ low = A, high = B, log = true \} of whole numbers",
         ),
-        ({"shape_s0": {"low": 3.0}}, "shape_s0 must be a value"),
-        ({"shape_s0": {"low": 3.0, "high": 1.0}}, "shape_s0 must be a value"),
-        ({"shape_s0": {"low": 0.0, "high": 1.0}}, "shape_s0 must be a value"),
-        ({"shape_s0": {"low": 1.0, "high": 2.0, "step": 1}}, "shape_s0 must be a value"),
-        ({"shape_s0": {"low": True, "high": 2.0}}, "shape_s0 must be a value"),
-        ({"shape_s0": []}, "a list of values is empty"),
+        ({"scale_prior__shape": {"low": 3.0}}, "scale_prior__shape must be a value"),
+        ({"scale_prior__shape": {"low": 3.0, "high": 1.0}}, "scale_prior__shape must be a value"),
+        ({"scale_prior__shape": {"low": 0.0, "high": 1.0}}, "scale_prior__shape must be a value"),
+        ({"scale_prior__shape": {"low": 1.0, "high": 2.0, "step": 1}}, "scale_prior__shape must be a value"),
+        ({"scale_prior__shape": {"low": True, "high": 2.0}}, "scale_prior__shape must be a value"),
+        ({"scale_prior__shape": []}, "a list of values is empty"),
         ({"ard": True}, "there is no setting 'ard'"),
     ],
 )

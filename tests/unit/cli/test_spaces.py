@@ -56,13 +56,13 @@ def drawn(made: Task, n: int = 60) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", TASKS)
 def test_the_first_trial_has_the_parameters_of_the_estimator(name: str) -> None:
     made = TASKS[name]
-    params = made.estimator.get_params(deep=False)
+    params = made.estimator.get_params()
     space = Distributions(made.space, params)
     assert space.default() == {name: params[name] for name in made.space}
     cls = CrowdGPPL if "crowd" in name else GPPLClassifier
     plain = cls(random_state=3).get_params(deep=False)
-    changed = {key for key, value in params.items() if value is not plain[key]}
-    assert changed <= {"items", "n_inducing", "n_factors"}
+    changed = {key for key, value in made.estimator.get_params(deep=False).items() if value is not plain[key]}
+    assert changed <= {"items", "inducing", "n_factors"}
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -79,21 +79,21 @@ def test_every_choice_is_drawn_and_bounded() -> None:
     assert {s["kernel"] for s in settings} > {None, "additive-matern-3/2"}
     assert {s["optimizer"] for s in settings} == {None, "l-bfgs-b"}
     assert {s["item_effects"] for s in settings} == {s["order_effect"] for s in settings} == {False, True}
-    assert all(50 <= s["n_inducing"] <= 120 for s in settings)
-    assert all(s["n_inducing"] == 30 for s in drawn(TASKS["few points"]))
+    assert all(50 <= s["inducing"] <= 120 for s in settings)
+    assert all(s["inducing"] == 30 for s in drawn(TASKS["few points"]))
 
 
 def test_only_what_the_data_can_answer_is_asked() -> None:
     plain, crowd, ties = (drawn(TASKS[name]) for name in ("plain", "crowd", "ties of a crowd"))
-    assert not any({"kernel", "n_inducing", "item_effects"} & set(s) for s in [*plain, *crowd])
-    assert all("n_inducing" not in s for s in drawn(task(80, features=True)))  # of few items, all are points
+    assert not any({"kernel", "inducing", "item_effects"} & set(s) for s in [*plain, *crowd])
+    assert all("inducing" not in s for s in drawn(task(80, features=True)))  # of few items, all are points
     assert {s["likelihood"] for s in plain} == {"probit", "logit"}
     assert {s["likelihood"] for s in ties} == {"probit", "logit", "probit-ties", "logit-ties"}
     assert {s["order_effect"] for s in ties} == {False, True}
     assert not any("order_effect" in s for s in crowd)
     assert {s["n_factors"] for s in crowd} == set(range(6))
     assert (min(s["n_factors"] for s in ties), max(s["n_factors"] for s in ties)) == (0, 20)
-    assert all(50 <= s["n_inducing"] <= 200 for s in drawn(TASKS["features of a crowd"]))
+    assert all(50 <= s["inducing"] <= 200 for s in drawn(TASKS["features of a crowd"]))
 
 
 @pytest.mark.parametrize("n_users", [0, 5])

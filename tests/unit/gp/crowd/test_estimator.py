@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.special import ndtr, ndtri
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import SVI, CrowdGPPL, Gamma, GPPLClassifier, Table
+from skpref import SVI, CrowdGPPL, FactorPrior, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -543,13 +543,13 @@ def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkey
 @pytest.mark.usefixtures("few_candidates")
 def test_fewer_inducing_points_than_items_and_users() -> None:
     kernel = RBF(3.0)
-    fitted = quick(TABLE, USERS, user_kernel=kernel, inducing=4, n_inducing_users=1).fit(NAMED, Y)
+    fitted = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=4).fit(NAMED, Y)
     assert fitted.inducing_points_.shape == (4, 2)
-    assert fitted.inducing_users_.shape == (1, 3)
+    assert fitted.inducing_users_.shape == (4, 3)
     assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
     given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
     np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
-    plenty = quick(TABLE, USERS, user_kernel=kernel, inducing=500, n_inducing_users=500).fit(NAMED, Y)
+    plenty = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=500).fit(NAMED, Y)
     assert plenty.inducing_points_.shape == (N - 2, 2)
     assert plenty.inducing_users_.shape == (U - 1, 3)
 

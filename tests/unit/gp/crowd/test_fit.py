@@ -65,15 +65,15 @@ def state_of(model: CrowdGPPL) -> str:
     ("layout", "order_effect"), [("ids", True), ("items", False), ("users", False), ("both", False), ("both", True)]
 )
 def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) -> None:
-    options = {"tol": 1e-5, "max_iter": 3000, "order_effect": order_effect, "user_kernel": None}
+    options = {"tol": 1e-5, "max_iter": 3000, "order_effect": order_effect}
     both = LAYOUTS[layout]
     if both[0]:  # where kernels start from the median distance, the items at hand would decide
         options["kernel"] = RBF(2.0)
     if both[1]:
-        options["user_kernel"] = RBF(2.0)
-    whole = quick(**tables(layout), **options, inducing=FEATURES, n_inducing_users=U).fit(ROWS, Y)
+        options["factor_prior"] = FactorPrior(user_kernel=RBF(2.0))
+    whole = quick(**tables(layout), **options, inducing=FEATURES).fit(ROWS, Y)
     first, later = tables(layout, slice(0, N - 2)), tables(layout, slice(N - 2, None))
-    parts = quick(**first, **options, inducing=FEATURES, n_inducing_users=U).fit(OLD, Y_OLD)
+    parts = quick(**first, **options, inducing=FEATURES).fit(OLD, Y_OLD)
     assert parts.factor_scales_.max() > 0.05  # there is a factor to start from
     assert parts.partial_fit(NEW, Y_NEW, **later) is parts
     assert sorted(parts.item_ids_) == ITEM
@@ -254,8 +254,7 @@ def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
         {"item_effects": False},
         {"inducing": FEATURES[:3]},
         {"inducing": 3},
-        {"n_inducing_users": 3},
-        {"length_scale_factor": 3.0},
+        {"kernel": None, "optimizer": "auto"},
         {"optimizer": "l-bfgs-b"},
     ],
     ids=lambda change: next(iter(change)),
@@ -263,8 +262,6 @@ def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_a_warm_start_of_another_model_is_a_cold_one(change: dict[str, Any]) -> None:
     options = {**tables("both"), "kernel": RBF(1.0), "max_iter": 4}
-    if "length_scale_factor" in change:
-        del options["kernel"]
     warm = quick(**options, warm_start=True).fit(OLD, Y_OLD).set_params(**change).fit(OLD, Y_OLD)
     cold = quick(**{**options, **change}).fit(OLD, Y_OLD)
     assert warm.predict_proba(ROWS).tobytes() == cold.predict_proba(ROWS).tobytes()
