@@ -74,9 +74,9 @@ def test_only_a_few_constant_features_are_named() -> None:
 def test_memory_is_counted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_estimator, "_half_of_memory", lambda: 8e9)
     _estimator.check_memory(1_000_000, 1000)  # 8.0 GB
-    with pytest.raises(DataError, match=r"1000001 items by 1000 inducing points needs 8\.0 GB.* set n_inducing"):
+    with pytest.raises(DataError, match=r"1000001 items by 1000 inducing points needs 8\.0 GB.* set inducing"):
         _estimator.check_memory(1_000_001, 1000)
-    with pytest.raises(DataError, match=r"needs 80\.0 GB, more than the 4\.3 GB allowed; set n_inducing"):
+    with pytest.raises(DataError, match=r"needs 80\.0 GB, more than the 4\.3 GB allowed; set inducing"):
         _estimator.check_memory(100_000, 100_000)
 
 

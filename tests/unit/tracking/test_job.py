@@ -47,7 +47,7 @@ def test_a_parent_a_run_a_trial_curves_and_files(
         trial = runs[f"trial {number}"]
         assert trial.data.tags["mlflow.parentRunId"] == parent.info.run_id
         assert trial.data.tags["state"] in {"complete", "pruned"}
-        assert "shape_s0" in trial.data.params
+        assert "scale_prior__shape" in trial.data.params
         assert trial.data.metrics.keys() >= {"cv_log_loss", "fold_score"}
         bounds = store.client.get_metric_history(trial.info.run_id, "lower_bound")
         assert [point.step for point in bounds] == list(range(1, len(bounds) + 1))

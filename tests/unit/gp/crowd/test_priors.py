@@ -44,7 +44,7 @@ def test_priors_are_broader_where_tastes_predict() -> None:
     assert near < 0.8 * far
     model.partial_fit(data.comparisons[:5], data.y[:5])
     assert rates(model) == {(2.0, 20.0)}
-    assert model.get_params()["rate_sd0"] == 0.2
+    assert model.factor_prior is None
 
 
 @pytest.mark.usefixtures("many")

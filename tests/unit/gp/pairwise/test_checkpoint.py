@@ -192,7 +192,7 @@ def test_a_fit_to_files_resumes_to_the_same_bits(crowd, monkeypatch, tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from skpref import GPPLClassifier
+from skpref import Checkpoint, GPPLClassifier
 from skpref.gp.pairwise import base
 
 def killed(event):

@@ -65,8 +65,9 @@ def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
     assert scales[0] < scales[1]  # the second feature is noise
     same = GPPLClassifier(Table(X), random_state=0).fit(pairs, y)
     assert (same.lower_bound_ == model.lower_bound_) == (name == "product-matern-3/2")
-    fixed = GPPLClassifier(Table(X), name, length_scale_factor=2.0, random_state=0).fit(pairs, y)
-    assert fixed.kernel_.length_scale == pytest.approx(2.0 * median_length_scales(X, np.random.default_rng(0)))
+    fixed = GPPLClassifier(Table(X), name, optimizer=None, random_state=0).fit(pairs, y)
+    wide = 1.0 if name.startswith("additive") else np.sqrt(2.0)
+    assert fixed.kernel_.length_scale == pytest.approx(wide * median_length_scales(X, np.random.default_rng(0)))
     with pytest.raises(ValueError, match="'kernel' parameter of GPPLClassifier must be"):
         GPPLClassifier(Table(X), "matern").fit(pairs, y)
 

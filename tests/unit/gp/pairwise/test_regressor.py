@@ -98,7 +98,7 @@ def test_hyper_parameters_are_learnt(kernel: Any) -> None:
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 @pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
 def test_every_inference_orders_the_items(inference: str, likelihood: str) -> None:
-    model = quick(inference=inference, likelihood=likelihood, batch_size=60)
+    model = quick(inference=SVI(60) if inference == "svi" else inference, likelihood=likelihood)
     if (inference, likelihood) == ("linearised", "logit"):
         with pytest.raises(SkprefError, match="linearised"):
             model.fit(X, F)
