@@ -45,7 +45,7 @@ N_USERS, N_ITEMS, N_TRAIN = 20, 60, 2000
 DEFAULT: dict[str, Any] = {"inference": SVI(200), "inducing": Inducing(30, "kmeans++")}
 SWEEPS: dict[str, list[dict[str, Any]]] = {
     "inducing points": [{"inducing": m} for m in (3, 6, 12, 30, 60)],
-    "comparisons of a batch": [*({"batch_size": b} for b in (25, 50, 100, 200, 500)), {"inference": "vb"}],
+    "comparisons of a batch": [*({"inference": SVI(b)} for b in (25, 50, 100, 200, 500)), {"inference": "vb"}],
     "inducing points chosen by": [{"inducing": way} for way in ("kmeans++", "kmeans", "random", "variance")],
     "inference": [{"inference": way} for way in ("svi", "vb", "laplace", "linearised", "ep")],
 }
