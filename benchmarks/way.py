@@ -1,4 +1,4 @@
-"""The way of a call through the package: distinct files, and pairs (caller's file, callee's file), of a warm second call.
+"""The way of a warm second call through the package: distinct files, and pairs (caller's file, callee's file).
 
 Wanted: GPPLClassifier.fit with a Table at most 30 files and 45 pairs, predict_proba 14 and 18, VariationalFMOrdinal.fit
 20 and 30, `skpref tune` 45 and 90.
@@ -23,6 +23,7 @@ from skpref.cli.main import main as command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 HOME = str(Path(skpref.__file__).parent)
 
@@ -33,7 +34,7 @@ def way(call: Callable[[], Any]) -> tuple[int, int]:
     files: set[str] = set()
     pairs: set[tuple[str, str]] = set()
 
-    def note(frame: Any, event: str, _: object) -> None:
+    def note(frame: FrameType, event: str, _: object) -> None:
         here = frame.f_code.co_filename
         if event != "call" or not here.startswith(HOME):
             return
