@@ -30,6 +30,12 @@ EXTRAS = ("mlflow", "optuna", "dask", "distributed", "matplotlib", "pandas", "py
 MODULES = sorted(m.name for m in pkgutil.walk_packages(skpref.__path__, "skpref."))
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 # ------------------------------------------------------------------------------------------------------------- imports
 @functools.cache
 def loaded_after(statement: str) -> set[str]:
@@ -101,7 +107,7 @@ SIDE_ROOMS = {
 def rooms_imported(source: Path) -> set[str]:
     """Rooms of skpref named by the import statements of a file, those inside functions too."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -135,7 +141,7 @@ def test_no_function_is_longer_than_100_lines() -> None:
     lengths = {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
         for path in written_files()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     assert {function: length for function, length in lengths.items() if length > 100} == {}
@@ -336,7 +342,7 @@ def test_only_the_api_has_tables_of_parameters() -> None:
         f"{module}.{name}"
         for source in SOURCES
         for module in [module_of(source)]
-        for name, node in definitions(ast.parse(source.read_text("utf-8")))
+        for name, node in definitions(parsed(source))
         if re.search(r"^\s*(Parameters|Returns|Raises|Attributes)\n\s*---", ast.get_docstring(node) or "", re.MULTILINE)
         and (module, name) not in documented
         and (module, name.removesuffix(".__init__")) not in documented
@@ -359,7 +365,7 @@ def private_imports(source: Path) -> list[str]:
     """Return the private modules and names of other folders that a file imports."""
     here = ("skpref", *source.relative_to(PACKAGE).parts[:-1])
     crossing = []
-    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+    for node in ast.walk(parsed(source)):
         if not (isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "skpref"):
             continue
         for alias in node.names:
