@@ -8,11 +8,12 @@ NULs.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import count, pairwise
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import narwhals as nw
@@ -407,42 +408,24 @@ def _check_shape(
 # ids as plain arrays
 
 
-def pack_ids(ids: IdColumn) -> dict[str, NDArray[Any]]:
-    """Convert ids to plain arrays, for files without Python objects."""
+def pack_ids(ids: IdColumn) -> NDArray[np.uint8] | None:
+    """Return ids as bytes of JSON, for files without Python objects; None of other ids than integers and text."""
     values = ids.tolist()
-    kind = [_KIND_OF.get(type(value), 255) for value in values]
-    if 255 in kind:
-        odd = values[kind.index(255)]
-        raise DataError(f"only ids that are integers, strings or bytes can be saved, got {shorten(odd)}")
-    parts = [value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in values]
-    return {
-        "kind": np.array(kind, dtype=np.uint8),
-        "end": np.cumsum([len(part) for part in parts], dtype=np.int64),
-        "text": np.frombuffer(b"".join(parts), dtype=np.uint8),
-    }
+    if not set(map(type, values)) <= {int, str, bytes}:
+        return None
+    text = json.dumps([[value.hex()] if isinstance(value, bytes) else value for value in values])
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-_KIND_OF = {int: 0, str: 1, bytes: 2}
-
-
-def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
-    """Convert the arrays of `pack_ids` back to ids; untrusted arrays are safe, shape (n,)."""
-    kind, end, text = packed["kind"], packed["end"], packed["text"]
-    ends = [0, *end.tolist()]
-    whole = kind.shape == end.shape and kind.ndim == 1 and ends[-1] == text.size
-    if not whole or min(np.diff(ends), default=0) < 0 or (kind.size and int(kind.max()) > 2):
-        raise DataError("damaged ids: kind, end and text do not fit together")
-    content = text.tobytes()
-    parts = [content[start:stop] for start, stop in pairwise(ends)]
+def unpack_ids(packed: NDArray[np.uint8]) -> IdColumn:
+    """Return the ids of `pack_ids`, shape (n,); bytes that come from elsewhere are safe."""
     try:
-        values = [_read_id(part, code) for part, code in zip(parts, kind.tolist(), strict=True)]
-    except ValueError as error:
+        values = json.loads(packed.tobytes())
+        if not isinstance(values, list):
+            raise TypeError("no list")
+        values = [bytes.fromhex("".join(value)) if isinstance(value, list) else value for value in values]
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"damaged ids: {error}") from error
+    if not set(map(type, values)) <= {int, str, bytes}:
+        raise DataError("damaged ids: they must be integers, strings or bytes")
     return _from_objects(values, _Where("ids", "row"))
-
-
-def _read_id(part: bytes, code: int) -> int | str | bytes:
-    if code == 2:
-        return part
-    text = part.decode("utf-8", "surrogatepass")
-    return int(text) if code == 0 else text

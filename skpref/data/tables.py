@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import sparse
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
 from skpref.data.ids import shorten
-from skpref.data.vocabulary import Vocabulary
+from skpref.data.vocabulary import Frozen, Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _MOST_INCOMPLETE = 0.25  # share of the items; the median distances of more woul
 _BITS = 16  # of a number that rounding errors leave as they are
 
 
-class Table:
+class Table(Frozen):
     """Table of features of items or users, with their ids (immutable).
 
     A table is a parameter of an estimator and not an argument of `fit`, so
@@ -91,11 +92,10 @@ class Table:
     array([2, 0])
     """
 
-    _features: Features
-    _vocabulary: Vocabulary
-    _feature_names: tuple[str, ...] | None
-    _incomplete: IntArray
-    _digest: str | None
+    features: Features
+    vocabulary: Vocabulary
+    feature_names: tuple[str, ...] | None
+    incomplete: IntArray
 
     def __init__(
         self,
@@ -116,46 +116,24 @@ class Table:
         )
 
     @property
-    def features(self) -> Features:
-        """The values, a read-only array or CSR matrix of shape (n_items, n_features)."""
-        return self._features
-
-    @property
     def ids(self) -> IdColumn:
         """The ids, a read-only array of shape (n_items,)."""
-        return self._vocabulary.ids
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The map from ids to rows."""
-        return self._vocabulary
+        return self.vocabulary.ids
 
     @property
     def n_items(self) -> int:
         """The number of items."""
-        return int(self._features.shape[0])
+        return int(self.features.shape[0])
 
     @property
     def n_features(self) -> int:
         """The number of features."""
-        return int(self._features.shape[1])
+        return int(self.features.shape[1])
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns; None if there are none."""
-        return self._feature_names
-
-    @property
-    def incomplete(self) -> IntArray:
-        """Rows that lack a feature and lie far from all others, read-only."""
-        return self._incomplete
-
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of ids and values as 64 hexadecimal digits."""
-        if self._digest is None:
-            self.__dict__["_digest"] = _digest(self._features, self.ids)
-        return str(self._digest)
+        return _digest(self.features, self.ids)
 
     def rows(self, ids: ArrayLike, name: str = "X", noun: str = "comparison") -> IntArray:
         """Return the row of every id.
@@ -179,61 +157,37 @@ class Table:
         UnknownIdError
             An id is not in the table.
         """
-        return self._vocabulary.encode(ids, name, noun=noun)
+        return self.vocabulary.encode(ids, name, noun=noun)
 
     def __repr__(self) -> str:
         """Return a description of one line."""
-        kind = ", sparse" if sparse.issparse(self._features) else ""
+        kind = ", sparse" if sparse.issparse(self.features) else ""
         return f"Table(n_items={self.n_items}, n_features={self.n_features}{kind})"
 
     def __sklearn_clone__(self) -> Table:
         """Return the table itself: it is frozen."""
         return self
 
-    def __copy__(self) -> Table:
-        """Return the table itself: it is frozen."""
-        return self
-
-    def __deepcopy__(self, memo: object) -> Table:
-        """Return the table itself: it is frozen."""
-        return self
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a table is frozen."""
-        raise AttributeError(
-            f"cannot set {name!r}: a Table is frozen; make a new one from table.features and table.ids"
-        )
-
-    def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: a table is frozen."""
-        raise AttributeError(f"cannot delete {name!r}: a Table is frozen")
-
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle and skops: arrays, the vocabulary and names."""
-        return {
-            "features": self._features,
-            "vocabulary": self._vocabulary,
-            "feature_names": self._feature_names,
-            "incomplete": self._incomplete,
-        }
+        return {name: getattr(self, name) for name in ("features", "vocabulary", "feature_names", "incomplete")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with read-only arrays."""
-        names = state["feature_names"]
+        names, incomplete = state["feature_names"], state.get("incomplete", np.zeros(0, dtype=np.int64))
         self.__dict__.update(
-            _features=_freeze(state["features"]),
-            _vocabulary=state["vocabulary"],
-            _feature_names=None if names is None else tuple(names),
-            _incomplete=_freeze(state.get("incomplete", np.zeros(0, dtype=np.int64))),
-            _digest=None,
+            features=_freeze(state["features"]),
+            vocabulary=state["vocabulary"],
+            feature_names=None if names is None else tuple(names),
+            incomplete=_freeze(incomplete),
         )
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_types(self, _vocabulary=Vocabulary)
-        width = check_features(self, "features", self._features, self._vocabulary.size)
-        require(are_names(self._feature_names, width), self, "feature_names", f"must be {width} names")
-        check_indices(self, "incomplete", self._incomplete, 0, self._vocabulary.size)
+        check_types(self, vocabulary=Vocabulary)
+        width = check_features(self, "features", self.features, self.vocabulary.size)
+        require(are_names(self.feature_names, width), self, "feature_names", f"must be {width} names")
+        check_indices(self, "incomplete", self.incomplete, 0, self.vocabulary.size)
 
 
 def _read_features(features: Any) -> Features:  # any array-like

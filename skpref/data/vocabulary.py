@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -33,14 +33,33 @@ if TYPE_CHECKING:
 
 __all__ = ["Vocabulary"]
 
-# A direct look-up table is used while it has at most this many entries, or at most
-# four for every id.
+# Integers are looked up in a table while it has at most this many entries, or at most four for every id.
 _SMALL_SPAN = 1 << 20
 _MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
 _CONVERT = "convert one of them, for example with astype(str) or astype(int)"
 
 
-class Vocabulary:
+class Frozen:
+    """A record whose attributes are set once, by `__setstate__`; copies are the record itself."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: the record is frozen."""
+        raise AttributeError(f"cannot set {name!r}: a {type(self).__name__} is frozen; make a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: the record is frozen."""
+        raise AttributeError(f"cannot delete {name!r}: a {type(self).__name__} is frozen")
+
+    def __copy__(self) -> Self:
+        """Return the record itself."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the record itself."""
+        return self
+
+
+class Vocabulary(Frozen):
     """Ids and their row numbers (frozen).
 
     Parameters
@@ -56,6 +75,8 @@ class Vocabulary:
         The ids, read-only.
     size : int
         The number of items.
+    positional : bool
+        Whether the ids are the row numbers.
 
     Raises
     ------
@@ -72,13 +93,12 @@ class Vocabulary:
     [2, 0]
     """
 
-    _ids: IdColumn
-    _index: _SpanIndex | _SortedIndex | _HashIndex | None
-    _positional: bool
+    ids: IdColumn
+    positional: bool
 
     def __init__(self, ids: ArrayLike, name: str = "ids") -> None:
         self.__setstate__({"ids": as_ids(ids, name, "row"), "positional": False})
-        _refuse_duplicates(self._ids, name)
+        _refuse_duplicates(self.ids, name)
 
     @staticmethod
     def range(size: int) -> Vocabulary:
@@ -124,19 +144,9 @@ class Vocabulary:
         return _vocabulary(ids, positional=False)
 
     @property
-    def ids(self) -> IdColumn:
-        """The ids in the order of their rows, a read-only array."""
-        return self._ids
-
-    @property
     def size(self) -> int:
         """The number of items."""
-        return int(self._ids.size)
-
-    @property
-    def positional(self) -> bool:
-        """Whether the ids are the row numbers."""
-        return self._positional
+        return int(self.ids.size)
 
     def encode(
         self,
@@ -185,23 +195,40 @@ class Vocabulary:
         return rows
 
     def _lookup(self, ids: IdColumn) -> IntArray:
-        index = self._index
-        if index is None:
-            index = self.__dict__["_index"] = _index_of(self._ids)
-        if ids.dtype == object and not isinstance(index, _HashIndex):
-            return _HashIndex(self._ids).rows(ids)
-        return index.rows(ids)
+        """Return the row of every id, -1 where it is not in the vocabulary."""
+        if self._table is None or ids.dtype == object:
+            return np.fromiter(map(self._row_of.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
+        low, table = self._table
+        rows = np.full(ids.size, -1, dtype=np.int64)
+        inside = (ids >= low) & (ids < low + table.size)
+        rows[inside] = table[_offsets(ids[inside], self.ids.dtype, low)]
+        return rows
+
+    @cached_property
+    def _row_of(self) -> dict[Hashable, int]:
+        """Row of each id."""
+        return {value: row for row, value in enumerate(self.ids.tolist())}
+
+    @cached_property
+    def _table(self) -> tuple[int, IntArray] | None:
+        """The smallest id, and the row of each integer from it on; None of ids that are no integers close together."""
+        if self.ids.dtype == object or not _is_dense(self.ids):
+            return None
+        low = int(self.ids.min())
+        table = np.full(int(self.ids.max()) - low + 1, -1, dtype=np.int64)
+        table[_offsets(self.ids, self.ids.dtype, low)] = np.arange(self.size)
+        return low, table
 
     def _refuse_other_kinds(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> None:
         """Refuse "1" where the vocabulary has 1, and the like: it would count as unseen."""
         unknown = np.flatnonzero(rows < 0)[:_MAX_UNKNOWN]
         pairs = [(row, same) for row in unknown.tolist() for same in in_other_kinds(ids.item(row))]
-        if self._ids.dtype != object:
+        if self.ids.dtype != object:
             pairs = [(row, same) for row, same in pairs if isinstance(same, int)]
         if not pairs:
             return
         others: list[Any] = [same for _, same in pairs]
-        present = self._lookup(objects(others) if self._ids.dtype == object else integers(others)) >= 0
+        present = self._lookup(objects(others) if self.ids.dtype == object else integers(others)) >= 0
         if present.any():
             row, same = pairs[int(np.argmax(present))]
             (mine,), (known,) = kinds_of(objects([ids.item(row)])), kinds_of(objects([same]))
@@ -212,11 +239,11 @@ class Vocabulary:
         row = int(np.argmin(rows))
         item, count = ids[row], int(np.count_nonzero(rows < 0))
         place = f"{noun} {row}" + (f" (and {count - 1} more)" if count > 1 else "")
-        if not self._positional or not isinstance(item, int | np.integer):
+        if not self.positional or not isinstance(item, int | np.integer):
             what = f"unknown {kind} {shorten(item)} in {place}"
-            advice = f"known ids are {_sample(self._ids)}; " + (
+            advice = f"known ids are {_sample(self.ids)}; " + (
                 f"pass `ids` to the Table if {kind}s have names"
-                if self._positional
+                if self.positional
                 else "ids must equal those of the table"
             )
         elif item < 0:
@@ -227,41 +254,31 @@ class Vocabulary:
             advice = f"rows are counted from 0; pass `ids` to the Table if {kind}s have names"
         raise UnknownIdError(f"{what}; in {name}, {advice}")
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a vocabulary is frozen."""
-        raise AttributeError(f"cannot set {name!r}: a Vocabulary is frozen; make a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: a vocabulary is frozen."""
-        raise AttributeError(f"cannot delete {name!r}: a Vocabulary is frozen")
-
     def __getstate__(self) -> dict[str, Any]:
         """Return the ids without the index, as plain arrays where possible."""
-        if self._ids.dtype != object:
-            return {"ids": self._ids, "positional": self._positional}
-        try:
-            return {**pack_ids(self._ids), "positional": False}
-        except DataError:  # tuples, dates: pickle only
-            return {"ids": self._ids, "positional": False}
+        if self.ids.dtype != object:
+            return {"ids": self.ids, "positional": self.positional}
+        packed = pack_ids(self.ids)
+        return {"ids": self.ids, "positional": False} if packed is None else {"packed": packed, "positional": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the ids, read-only."""
-        ids = state["ids"] if "ids" in state else unpack_ids(state)
-        self.__dict__.update(_ids=_freeze(ids), _index=None, _positional=bool(state["positional"]))
+        ids = state["ids"] if "ids" in state else unpack_ids(state["packed"])
+        self.__dict__.update(ids=_freeze(ids), positional=bool(state["positional"]))
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        ids = self._ids
+        ids = self.ids
         sound = isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.str in {"<i8", "<u8", "|O"}
         require(sound, self, "ids", "must be a vector of ids")
         _refuse_duplicates(ids, "ids")
-        if self._positional:
+        if self.positional:
             rows = ids.dtype == np.int64 and np.array_equal(ids, np.arange(ids.size))
             require(rows, self, "ids", "must be 0, 1, 2, ... where they are row numbers")
 
     def __repr__(self) -> str:
         """Return a short description."""
-        return f"Vocabulary({self.size} ids: {_sample(self._ids)})"
+        return f"Vocabulary({self.size} ids: {_sample(self.ids)})"
 
 
 def _vocabulary(ids: IdColumn, *, positional: bool) -> Vocabulary:
@@ -283,10 +300,7 @@ def _sample(ids: IdColumn) -> str:
 
 
 def _refuse_duplicates(ids: IdColumn, name: str) -> None:
-    if ids.dtype == object:
-        if len(set(ids)) == ids.size:
-            return
-    elif np.unique(ids).size == ids.size:
+    if len(set(ids.tolist())) == ids.size:
         return
     first_rows: dict[Hashable, int] = {}
     for row, value in enumerate(ids.tolist()):
@@ -333,66 +347,6 @@ def _is_dense(ids: IdColumn) -> bool:
     return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(_SMALL_SPAN, 4 * ids.size)
 
 
-def _index_of(ids: IdColumn) -> _SpanIndex | _SortedIndex | _HashIndex:
-    if ids.dtype == object or not ids.size:
-        return _HashIndex(ids)
-    return _SpanIndex(ids) if _is_dense(ids) else _SortedIndex(ids)
-
-
-class _HashIndex:
-    """Ids of any type: a dictionary."""
-
-    def __init__(self, ids: IdColumn) -> None:
-        self._ids = ids
-
-    @cached_property
-    def _row(self) -> dict[Hashable, int]:
-        values = self._ids.tolist()
-        return dict(zip(values, range(len(values)), strict=True))
-
-    def rows(self, ids: IdColumn) -> IntArray:
-        return np.fromiter(map(self._row.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
-
-
-class _SpanIndex:
-    """Integer ids close together: a table from id to row."""
-
-    def __init__(self, ids: IdColumn) -> None:
-        self._low, self._high = int(ids.min()), int(ids.max())
-        self._dtype = ids.dtype
-        self._row = np.full(self._high - self._low + 1, -1, dtype=np.int64)
-        self._row[self._offsets(ids)] = np.arange(ids.size)
-
-    def rows(self, ids: IdColumn) -> IntArray:
-        inside = (ids >= self._low) & (ids <= self._high)
-        if inside.all():
-            rows: IntArray = self._row[self._offsets(ids)]
-            return rows
-        result = np.full(ids.size, -1, dtype=np.int64)
-        result[inside] = self._row[self._offsets(ids[inside])]
-        return result
-
-    def _offsets(self, ids: IdColumn) -> IntArray:
-        # An id inside the span fits the dtype of the vocabulary, and the
-        # difference is smaller than the span, so nothing overflows.
-        shifted = ids.astype(self._dtype, copy=False) - self._dtype.type(self._low)
-        offsets: IntArray = shifted.astype(np.int64, copy=False)
-        return offsets
-
-
-class _SortedIndex:
-    """Integer ids far apart: binary search."""
-
-    def __init__(self, ids: IdColumn) -> None:
-        self._order = np.argsort(ids, kind="stable")
-        self._sorted = ids[self._order]
-
-    def rows(self, ids: IdColumn) -> IntArray:
-        # int64 with uint64 would become float64; entries out of range are unknown anyway.
-        limit = np.iinfo(self._sorted.dtype)
-        fits = (ids >= limit.min) & (ids <= limit.max)
-        wanted = ids if fits.all() else np.where(fits, ids, ids.dtype.type(0))
-        wanted = wanted.astype(self._sorted.dtype, copy=False)
-        place = np.minimum(np.searchsorted(self._sorted, wanted), self._sorted.size - 1)
-        present = (self._sorted[place] == wanted) & fits
-        return np.where(present, self._order[place], -1)
+def _offsets(ids: IdColumn, dtype: np.dtype[Any], low: int) -> IntArray:
+    """Return ids, none of which is below `low`, minus it; the ids fit the type, and the differences int64."""
+    return np.asarray(ids.astype(dtype, copy=False) - dtype.type(low)).astype(np.int64, copy=False)

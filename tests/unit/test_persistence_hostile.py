@@ -378,9 +378,9 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("svgp", "kernel_.k2.length_scale", always([1.0, 2.0]), "does not fit 3 features"),
     ("pairs, columns", "kernel_.k1.columns", always(slice(1, 9)), "does not fit|bounds|columns"),
     # ids and tables
-    ("pairs, table", "items._features", lambda a: a[:5], "features has 5 rows, expected 12"),
-    ("pairs, table", "items._features", lambda a: a * np.nan, "has NaN or infinite values"),
-    ("pairs, table", "items._vocabulary._ids", lambda a: np.array([a[0]] * 12, dtype=object), "duplicate item id"),
+    ("pairs, table", "items.features", lambda a: a[:5], "features has 5 rows, expected 12"),
+    ("pairs, table", "items.features", lambda a: a * np.nan, "has NaN or infinite values"),
+    ("pairs, table", "items.vocabulary.ids", lambda a: np.array([a[0]] * 12, dtype=object), "duplicate item id"),
     ("pairs", "_items.vocabulary._ids", lambda a: a.astype(float), "ids must be a vector of ids"),
     ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: a + 10), "column|indices|index"),
     ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: -a - 1), "column|indices|index"),
