@@ -13,8 +13,8 @@ from skpref.data.frames import (
     from_win_matrix,
     from_winners,
 )
-from skpref.data.ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
-from skpref.data.ratings import Ratings, from_matrix, read_rated
+from skpref.data.ids import IdColumn, as_ids
+from skpref.data.ratings import Ratings, from_matrix
 from skpref.data.roles import Reading
 from skpref.data.tables import Table, unique_rows
 from skpref.data.vocabulary import Vocabulary
@@ -43,10 +43,5 @@ __all__ = [
     "from_win_matrix",
     "from_winners",
     "one_hot_design",
-    "pack_ids",
-    "read_pairs",
-    "read_rated",
-    "read_triples",
     "unique_rows",
-    "unpack_ids",
 ]

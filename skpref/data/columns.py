@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from skpref._text import is_number, lacks_number, nearest, number, plain, with_point
 from skpref._validation import column_names, is_missing, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import LEAVE_OUT, as_ids, shorten
+from skpref.data.ids import LEAVE_OUT, as_ids, objects, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Column = Any  # name of a column (str, or the position in an array)
 Result = TypeVar("Result")
 
+_TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
 DROP = "leave such rows out by missing='drop'"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 TRUTH = {"true": 1.0, "false": 0.0}
@@ -52,13 +53,18 @@ class Columns:
     notes: list[str] = field(default_factory=list)  # for the user, once all is read
 
     @classmethod
-    def of(cls, table: Any, name: str = "frame", source: str = "", leave_out: str = DROP) -> Columns:
+    def of(
+        cls, table: Any, name: str = "frame", source: str = "", leave_out: str = DROP, wanted: str = _TABLE
+    ) -> Columns:
         """Return the columns of a data frame, a dict of columns, or an array, whose columns are numbered."""
         if isinstance(table, Columns):
             return table
         refuse_collection(table, name)
         if issparse(table):
-            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: columns of ids")
+            raise TypeError(
+                f"Sparse data was passed for {name}, but dense data is required: columns of ids. Sparse features belong "
+                "in a Table, and skpref.data.from_matrix reads a matrix of ratings"
+            )
         names = column_names(table)
         if isinstance(table, Mapping):
             lengths = {str(column): len(values) for column, values in table.items()}
@@ -69,16 +75,8 @@ class Columns:
             refuse_repeated_columns(table, name)
             values, size = {column: table[column] for column in names}, len(table)
         else:
-            rows = np.array(table, dtype=object) if isinstance(table, Sequence | np.ma.MaskedArray) else table
-            rows = np.asarray(rows)
-            if rows.ndim != 2:
-                raise DataError(
-                    f"Expected 2D array, got {rows.ndim}D array instead: {name} must be a data frame, a dict of "
-                    "columns, or an array with one row for each comparison"
-                )
-            if np.ma.isMaskedArray(table):
-                rows[np.ma.getmaskarray(table)] = None  # refused where it is read
-            values, size = {column: rows[:, column] for column in range(rows.shape[1])}, rows.shape[0]
+            columns, size = _columns_of_rows(table, name, wanted)
+            values = dict(enumerate(columns))
         return cls(values, range(size), source=source, leave_out=leave_out)
 
     # ------------------------------------------------------------------------------------------------------- columns
@@ -269,6 +267,66 @@ def as_text(cell: Any) -> str:
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]:
+    """Return the columns of an array or of a list of rows, and the number of rows."""
+    if isinstance(rows, list | tuple) and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, rows))):
+        widths = list(map(len, rows))
+        odd = next((row for row, width in enumerate(widths) if width != widths[0]), None)
+        if odd is not None:
+            raise DataError(f"the rows of {name} have different lengths: row 0 has {widths[0]}, row {odd} {widths[odd]}")
+        return [[cells[column] for cells in rows] for column in range(max(widths, default=0))], len(rows)
+    masked = np.ma.getmaskarray(rows) if np.ma.isMaskedArray(rows) else None
+    rows = objects(rows) if isinstance(rows, list | tuple) else np.asarray(rows, dtype=None if masked is None else object)
+    if rows.ndim < 2:
+        got = f"{rows.ndim}D" if rows.ndim else "scalar"
+        raise DataError(f"Expected 2D array, got {got} array instead: {name} must {wanted}")
+    if rows.ndim > 2:
+        raise DataError(f"Found array with dim {rows.ndim}, while dim <= 2 is required: {name} must {wanted}")
+    if masked is not None:
+        rows = np.where(masked, None, rows)  # refused where it is read
+    return list(rows.T), rows.shape[0]
+
+
+def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "comparison") -> list[IdColumn]:
+    """Return the columns of a table of ids, which has these and no others, whatever their names."""
+    wanted = f"have the shape (n_{noun}s, {len(roles)}): {', '.join(roles)}"
+    if isinstance(X, Mapping):
+        raise DataError(f"Expected 2D array, got a dict: {name} must {wanted}; make a data frame of it")
+    columns = Columns.of(X, name, wanted=wanted)
+    found, shape = columns.names, (columns.size, len(columns.names))
+    if not columns.size:
+        raise DataError(
+            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
+            f"at least 1 {noun} is required"
+        )
+    has_names = column_names(X) is not None
+    if len(found) != len(roles):
+        advice = ""
+        if has_names and len(found) > len(roles):
+            listed, named = ", ".join(map(str, found[:10])), ", ".join(f"{role}=" for role in roles)
+            advice = f"; of its columns ({listed}), pass those of the ids alone, or name them by {named}"
+        raise DataError(f"{name} holds {noun}s and has shape {shape}, but must {wanted}{advice}")
+    refuse_other_roles(dict(zip(roles, found, strict=True)), name)
+    text = "{}[{}]" if has_names else "{}[:, {}]"
+    return [
+        as_ids(columns.values[label], text.format(name, shorten(label)), noun, "user" if role == "user" else "item")
+        for role, label in zip(roles, found, strict=True)
+    ]
+
+
+def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Container[str] | None = None) -> None:
+    """Refuse ids that are read from a column by its place, all or some of them, where its name says other ids."""
+    for role, label in columns.items():
+        said = str(label).lower()
+        if by_order is not None and role not in by_order:
+            continue
+        if {"winner": "left", "loser": "right"}.get(said, said) in columns.keys() - {role}:
+            raise DataError(
+                f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
+                f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
+            )
 
 
 def _in_brackets(meaning: str) -> str:

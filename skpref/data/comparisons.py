@@ -13,7 +13,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._checks import require
 from skpref._validation import check_array
-from skpref.data.ids import as_ids, read_pairs, shorten
+from skpref.data.columns import read_ids
+from skpref.data.ids import as_ids, shorten
 from skpref.data.labels import read_labels
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
@@ -452,7 +453,7 @@ def from_pairs(
     >>> from_pairs([(2, 0), (2, 1)], 3).left.tolist()
     [2, 2]
     """
-    winner, loser = read_pairs(pairs, name)
+    winner, loser = read_ids(pairs, ("left", "right"), name)
     rows = Vocabulary.range(n_items)
     left, right = rows.encode(winner, name), rows.encode(loser, name)
     return from_labels(left, right, np.ones(left.size), n_items, sample_weight=sample_weight, on_self=on_self)

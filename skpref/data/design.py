@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._validation import column_names
-from skpref.data.ids import read_rated
+from skpref.data.columns import read_ids
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
@@ -163,8 +163,8 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             require(sound, self, "rated_", f"must have shape {shape}")
             require(self.rated_[[-1]].nnz == 0, self, "rated_", "has items of unseen users")
 
-    def _read(self, X: IdRows, *, reset: bool) -> tuple[IdColumn, IdColumn]:
-        columns = read_rated(X)
+    def _read(self, X: IdRows, *, reset: bool) -> list[IdColumn]:
+        columns = read_ids(X, ("user", "item"), noun="rating")
         if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
             validate_data(self, X, reset=reset, skip_check_array=True)
         return columns

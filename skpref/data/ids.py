@@ -19,17 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from skpref._validation import as_frame, as_series, column_names, is_missing, refuse_collection, refuse_repeated_columns
+from skpref._validation import as_series, is_missing, refuse_collection
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import ArrayLike
-
-    from skpref._typing import IdRows
 
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
@@ -287,121 +284,6 @@ def in_other_kinds(value: Any) -> list[int | str | bytes]:  # an id may be anyth
 def _kind_of(held: type) -> str:
     kinds = {int: "integers", str: "strings", bytes: "bytes"}
     return next((kind for base, kind in kinds.items() if issubclass(held, base)), f"{held.__name__}s")
-
-
-# --------------------------------------------------------------------------
-# two or three columns
-
-
-def read_pairs(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split pairs of item ids into two columns."""
-    left, right = _read_columns(X, name, _PAIRS)
-    return left, right
-
-
-def read_triples(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
-    """Split triples (user, left item, right item) into three columns of ids."""
-    user, left, right = _read_columns(X, name, _TRIPLES)
-    return user, left, right
-
-
-def read_rated(X: IdRows, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split pairs (user, item) of ratings into two columns of ids."""
-    user, item = _read_columns(X, name, _RATED)
-    return user, item
-
-
-class _Layout(NamedTuple):
-    """The columns of an array of comparisons or ratings, for checks and messages."""
-
-    roles: tuple[str, ...]  # what the columns are
-    rows: str
-    entry: str = "comparison"  # what a row is
-    advice: str = "Sparse features belong in a Table"
-
-    @property
-    def shape(self) -> str:
-        """The shape that is wanted."""
-        return f"(n_{self.rows}, {len(self.roles)})"
-
-
-_PAIRS = _Layout(("left", "right"), "pairs")
-_TRIPLES = _Layout(("user", "left", "right"), "comparisons")
-_RATED = _Layout(("user", "item"), "ratings", "rating", "skpref.data.from_matrix converts a matrix of ratings")
-
-
-def _read_columns(X: Any, name: str, layout: _Layout) -> list[IdColumn]:  # any array-like
-    """Return columns of ids; messages call them X['left'] of a data frame, else X[:, 0]."""
-    columns = _columns(X, name, layout)
-    labels = column_names(X) or range(len(columns))
-    roles = dict(zip(layout.roles, labels, strict=True))
-    refuse_other_roles(roles, name)
-    text = "{}[{}]" if hasattr(X, "columns") else "{}[:, {}]"
-    return [
-        as_ids(column, text.format(name, shorten(label)), layout.entry, "user" if role == "user" else "item")
-        for column, (role, label) in zip(columns, roles.items(), strict=True)
-    ]
-
-
-def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Container[str] | None = None) -> None:
-    """Refuse ids that are read from a column by its place, all or some of them, where its name says other ids."""
-    for role, label in columns.items():
-        said = str(label).lower()
-        if by_order is not None and role not in by_order:
-            continue
-        if {"winner": "left", "loser": "right"}.get(said, said) in columns.keys() - {role}:
-            raise DataError(
-                f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
-                f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
-            )
-
-
-def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # any array-like
-    refuse_collection(X, name)
-    refuse_repeated_columns(X, name)
-    if sparse.issparse(X):
-        raise TypeError(
-            f"Sparse data was passed for {name}, but dense data is required: {len(layout.roles)} columns of ids. "
-            f"{layout.advice}"
-        )
-    if (frame := as_frame(X)) is not None:
-        _check_shape(frame.shape, name, layout, columns=frame.columns)
-        return [column.to_native() for column in frame.iter_columns()]
-    if isinstance(X, list | tuple) and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, X))):
-        widths = list(map(len, X)) or [len(layout.roles)]
-        row = next((row for row, width in enumerate(widths) if width != len(layout.roles)), 0)
-        _check_shape((len(X), widths[row]), name, layout, f" in row {row}" if len(set(widths)) > 1 else "")
-        return [[cells[column] for cells in X] for column in range(len(layout.roles))]
-    rows = X if isinstance(X, np.ma.MaskedArray) else objects(X) if isinstance(X, list | tuple) else np.asarray(X)
-    _check_shape(rows.shape, name, layout)
-    return [rows[:, column] for column in range(rows.shape[1])]
-
-
-def _check_shape(
-    shape: tuple[int, ...], name: str, layout: _Layout, where: str = "", columns: Sequence[str] = ()
-) -> None:
-    wanted = f"{layout.shape}: {', '.join(layout.roles)}"
-    if len(shape) < 2:
-        got = f"{len(shape)}D" if shape else "scalar"
-        raise DataError(
-            f"Expected 2D array, got {got} array instead: {name} must have the shape {layout.shape}, one row per "
-            f"{layout.entry} with the ids of its {', '.join(layout.roles)}"
-        )
-    if len(shape) > 2:
-        raise DataError(
-            f"Found array with dim {len(shape)}, while dim <= 2 is required: {name} must have shape {wanted}"
-        )
-    if shape[0] == 0:
-        raise DataError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
-            f"at least 1 {layout.entry} is required"
-        )
-    if shape[1] != len(layout.roles):
-        advice = ""
-        if len(columns) > len(layout.roles):
-            listed, named = ", ".join(map(str, columns[:10])), ", ".join(f"{role}=" for role in layout.roles)
-            advice = f"; of its columns ({listed}), pass those of the ids alone, or name them by {named}"
-        raise DataError(f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {wanted}{advice}")
 
 
 # --------------------------------------------------------------------------

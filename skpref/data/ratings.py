@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import check_structure, refuse_dates
-from skpref.data.ids import as_ids, objects, read_rated, shorten
+from skpref.data.ids import as_ids, objects, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, format_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["ByRow", "Ratings", "format_levels", "from_matrix", "rating_levels", "read_rated"]
+__all__ = ["ByRow", "Ratings", "format_levels", "from_matrix", "rating_levels"]
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
 from skpref._validation import check_array
-from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
+from skpref.data import OneHotDesign, Vocabulary, as_ids
+from skpref.data.columns import read_ids
 from skpref.data.ids import shorten
 from skpref.data.levels import numbers_of_levels
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
@@ -342,7 +343,7 @@ class _PairsUser(_NormalUser):
                 return list(combinations(ids.tolist(), 2))
             left, right = _pairs_at(np.sort(rng.choice(total, _MAX_PAIRS, replace=False)), n)
             return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
-        left, right = read_pairs(candidates, "candidates")
+        left, right = read_ids(candidates, ("left", "right"), "candidates")
         same = [row for row, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)) if a == b]
         if same:
             raise DataError(f"candidate {same[0]} compares item {shorten(left[same[0]])} with itself.")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.validation import validate_data
 
 from skpref import SVI, CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
-from skpref.data import read_pairs
+from skpref.data.columns import read_ids
 from skpref.gp.pairwise.columns import PairRows
 from skpref.kernels import Linear
 from skpref.testing import IdColumns, _comparisons, check_comparison_estimator
@@ -400,7 +400,7 @@ class WithUsers(GPPLClassifier):
             pairs = [row[1:] for row in X]
         else:
             pairs = X[:, 1:] if X.ndim == 2 else X
-        rows = PairRows(*read_pairs(pairs), None, None)
+        rows = PairRows(*read_ids(pairs, ("left", "right")), None, None)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
 

@@ -13,6 +13,7 @@ import skpref
 from skpref import SVGPRegressor
 from skpref._validation import as_array, check_array, check_numbers, check_sparse
 from skpref.data import from_matrix
+from skpref.data.columns import read_ids
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def test_masked_ratings_are_no_ratings() -> None:
 
 # --------------------------------------------------------------------------------------------------- Dask collections
 PLACES: dict[str, Callable[[Any, Any], Any]] = {
-    "X of comparisons": lambda rows, one: skpref.data.read_pairs(rows),
+    "X of comparisons": lambda rows, one: read_ids(rows, ("left", "right")),
     "y of comparisons": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], one),
     "weights": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], [1, 0, 1], one),
     "X of rows": lambda rows, one: skpref.GPOrdinalRegressor().fit(rows, [0, 1, 2]),

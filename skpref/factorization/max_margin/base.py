@@ -27,9 +27,10 @@ from skpref._sources import on_collections
 from skpref._validation import as_array, column_names
 from skpref._warn import warn
 from skpref.data import Vocabulary
+from skpref.data.columns import read_ids
 from skpref.data.ids import shorten, single_id
 from skpref.data.rating_shards import RatingCounts
-from skpref.data.ratings import Ratings, rating_levels, read_rated
+from skpref.data.ratings import Ratings, rating_levels
 from skpref.data.records import frame_or_record
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
@@ -296,7 +297,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return self
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        columns = read_rated(X)
+        columns = read_ids(X, ("user", "item"), noun="rating")
         if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
             validate_data(self, X, reset=reset, skip_check_array=True)
         return columns

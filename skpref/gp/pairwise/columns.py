@@ -14,9 +14,8 @@ from sklearn.utils.validation import validate_data
 from skpref._checks import require
 from skpref._validation import column_names
 from skpref._warn import warn
-from skpref.data import read_pairs, read_triples
-from skpref.data.columns import Columns
-from skpref.data.ids import LEAVE_OUT, refuse_other_roles, shorten
+from skpref.data.columns import Columns, read_ids, refuse_other_roles
+from skpref.data.ids import LEAVE_OUT, shorten
 from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles, read
 from skpref.exceptions import DataError, DataWarning
@@ -145,7 +144,7 @@ class PairColumns:
             return self.read(X, weighted=False)  # says which columns are missing
         columns = PairColumns.of(ids, None, None)
         by_name = names == {*ids.values()} or any(isinstance(c, str) and c in names for c in ids.values())
-        return columns.read(X) if columns and by_name else read_id_columns(X, len(sides))
+        return columns.read(X) if columns and by_name else read_id_columns(X, sides)
 
     def check_varying(self, comparisons: Comparisons) -> None:
         """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
@@ -219,12 +218,9 @@ def refuse_two_weights(weight: Any, sample_weight: Any) -> None:
         raise DataError(f"weights are given twice: by weight={weight!r} and by sample_weight; give one of them")
 
 
-def read_id_columns(X: Any, width: int) -> PairRows:
-    """Return rows of (left, right), or of (user, left, right)."""
-    if width == 2:
-        return PairRows(*read_pairs(X))
-    user, left, right = read_triples(X)
-    return PairRows(left, right, user=user)
+def read_id_columns(X: Any, sides: Sequence[str]) -> PairRows:
+    """Return rows of the ids of these sides."""
+    return PairRows(**dict(zip(sides, read_ids(X, sides), strict=True)))
 
 
 def has_columns(X: Any, width: int) -> bool:
@@ -258,7 +254,7 @@ class ReadsColumns:
             nameless = columns.by_name and column_names(X) is None
             if nameless or self.n_features_in_ > width:
                 return columns.read_ids(X, self._sides)
-        rows = read_id_columns(X, width) if columns is None else columns.read(X, weighted=weighted)
+        rows = read_id_columns(X, self._sides) if columns is None else columns.read(X, weighted=weighted)
         if reset or columns is None or not columns.by_name:
             validate_data(self, X, reset=reset, skip_check_array=True)
         return rows

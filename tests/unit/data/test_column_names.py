@@ -6,11 +6,22 @@ import re
 
 import pytest
 
-from skpref.data import read_pairs, read_triples
-from skpref.data.ids import read_rated
+from skpref.data.columns import read_ids
 from skpref.exceptions import DataError
 
 pd = pytest.importorskip("pandas")
+
+
+def read_pairs(X, name="X"):
+    return read_ids(X, ("left", "right"), name)
+
+
+def read_triples(X, name="X"):
+    return read_ids(X, ("user", "left", "right"), name)
+
+
+def read_rated(X):
+    return read_ids(X, ("user", "item"), noun="rating")
 
 
 @pytest.mark.parametrize(

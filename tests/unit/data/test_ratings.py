@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from skpref.data.ratings import Ratings, fingerprint, format_levels, from_matrix, rating_levels, read_rated
+from skpref.data.columns import read_ids
+from skpref.data.ratings import Ratings, fingerprint, format_levels, from_matrix, rating_levels
 from skpref.exceptions import DataError
 
 IDS = ["ann", "bob", "cleo"]
@@ -192,6 +193,10 @@ def test_spelt():
 # ids and matrices
 
 
+def read_rated(X):
+    return read_ids(X, ("user", "item"), noun="rating")
+
+
 def test_columns_of_ids():
     user, item = read_rated([("ann", 7), ("bob", 7.0)])
     assert user.tolist() == ["ann", "bob"]
@@ -201,7 +206,7 @@ def test_columns_of_ids():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([[1, 2, 3]], r"X holds ratings and has shape \(1, 3\), expected shape \(n_ratings, 2\)"),
+        ([[1, 2, 3]], r"X holds ratings and has shape \(1, 3\), but must have the shape \(n_ratings, 2\)"),
         ([1, 2], "Expected 2D array, got 1D array"),
         (np.zeros((0, 2)), r"Found array with 0 sample\(s\).*at least 1 rating is required"),
         ([(None, 2)], "missing user id in rating 0"),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from skpref.data import Vocabulary, as_ids, pack_ids, unpack_ids
+from skpref.data import Vocabulary, as_ids
 from skpref.data import vocabulary as vocabularies
-from skpref.data.ids import in_other_kinds, kinds_of, shorten
+from skpref.data.ids import in_other_kinds, kinds_of, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import kendalltau
 
-from skpref.data import Comparisons, from_labels, read_triples
+from skpref.data import Comparisons, from_labels
+from skpref.data.columns import read_ids
 from skpref.datasets import _crowd, make_crowd, make_pairwise
 from skpref.exceptions import DataError
 
@@ -57,7 +58,7 @@ def test_crowds_are_valid(n_users, n_items, n_comparisons, n_factors, n_features
     sizes = (n_users, n_items, n_comparisons, n_factors, n_features, n_user_features)
     given = {"ties": ties, "share_random": share, "order_effect": (0.5, 1.0), "random_state": seed}
     data = make_crowd(*sizes, **given)
-    user, left, right = read_triples(data.comparisons)
+    user, left, right = read_ids(data.comparisons, ("user", "left", "right"))
     pairs = from_labels(left, right, data.y, n_items, user=user, n_users=n_users)
     assert (pairs.n_pairs, data.comparisons.dtype, data.y.dtype) == (n_comparisons, np.int64, np.float64)
     assert (data.item_factors.shape, data.user_factors.shape) == ((n_items, n_factors), (n_users, n_factors))
