@@ -95,10 +95,9 @@ _SCIKIT_LEARN = _named(
 _RECORDS = _named(
     {
         "skpref.data.comparisons": "Comparisons",
-        "skpref.data.rating_shards": "RatingCounts",
+        "skpref.data.design": "ColumnDesign",
         "skpref.data.ratings": "Ratings",
-        "skpref.data.row_shards": "ColumnDesign",
-        "skpref.data.shards": "ComparisonCounts",
+        "skpref.data.shards": "ComparisonCounts RatingCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
         "skpref.factorization.machine.posterior": "FMDraws FMPosterior",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "

@@ -1,7 +1,7 @@
 """Tables, ids, comparisons and ratings: from the user's data to checked arrays."""
 
 from skpref.data.comparisons import Comparisons, from_labels, from_pairs, from_scores
-from skpref.data.design import OneHotDesign, feature_groups, one_hot_design
+from skpref.data.design import OneHotDesign, feature_groups
 from skpref.data.frames import (
     ComparisonRows,
     from_choices,
@@ -42,6 +42,5 @@ __all__ = [
     "from_scores",
     "from_win_matrix",
     "from_winners",
-    "one_hot_design",
     "unique_rows",
 ]

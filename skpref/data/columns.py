@@ -62,8 +62,8 @@ class Columns:
         refuse_collection(table, name)
         if issparse(table):
             raise TypeError(
-                f"Sparse data was passed for {name}, but dense data is required: columns of ids. Sparse features belong "
-                "in a Table, and skpref.data.from_matrix reads a matrix of ratings"
+                f"Sparse data was passed for {name}, but dense data is required: columns of ids. Sparse features "
+                "belong in a Table, and skpref.data.from_matrix reads a matrix of ratings"
             )
         names = column_names(table)
         if isinstance(table, Mapping):
@@ -271,14 +271,16 @@ def as_text(cell: Any) -> str:
 
 def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]:
     """Return the columns of an array or of a list of rows, and the number of rows."""
-    if isinstance(rows, list | tuple) and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, rows))):
+    is_list = isinstance(rows, list | tuple)
+    if is_list and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, rows))):
         widths = list(map(len, rows))
         odd = next((row for row, width in enumerate(widths) if width != widths[0]), None)
         if odd is not None:
-            raise DataError(f"the rows of {name} have different lengths: row 0 has {widths[0]}, row {odd} {widths[odd]}")
+            lengths = f"row 0 has {widths[0]}, row {odd} {widths[odd]}"
+            raise DataError(f"the rows of {name} have different lengths, and must {wanted}: {lengths}")
         return [[cells[column] for cells in rows] for column in range(max(widths, default=0))], len(rows)
     masked = np.ma.getmaskarray(rows) if np.ma.isMaskedArray(rows) else None
-    rows = objects(rows) if isinstance(rows, list | tuple) else np.asarray(rows, dtype=None if masked is None else object)
+    rows = objects(rows) if is_list else np.asarray(rows, dtype=None if masked is None else object)
     if rows.ndim < 2:
         got = f"{rows.ndim}D" if rows.ndim else "scalar"
         raise DataError(f"Expected 2D array, got {got} array instead: {name} must {wanted}")

@@ -1,35 +1,140 @@
-"""Sparse designs of (user, item) pairs for factorization machines, and the groups of their features."""
+"""Sparse designs of columns of ids and numbers for factorization machines, and the groups of their features."""
 
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
-from skpref._checks import check_types, require
-from skpref._validation import column_names
+from skpref._checks import are_names, check_types, require
+from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref.data.columns import read_ids
+from skpref.data.ids import shorten
+from skpref.data.stored import is_stored
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import IdRows, IntArray
+    from skpref._typing import Array, IdRows, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["OneHotDesign", "feature_groups", "one_hot_design"]
+__all__ = ["ColumnDesign", "OneHotDesign", "feature_groups"]
 
-_GROUPS = ("user", "item", "implicit")
+_LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnDesign:
+    """Columns as features: a feature for each id and one for unseen ids, or the number itself."""
+
+    names: tuple[str, ...]
+    ids: tuple[Vocabulary | None, ...]  # of each column; None: numbers
+
+    def validate(self) -> None:
+        """Raise DataError unless there are ids or numbers of each column."""
+        sound = bool(self.names) and are_names(self.names, len(self.ids)) and isinstance(self.ids, tuple)
+        require(sound, self, "names", "must be a name of each column")
+        require(all(isinstance(ids, Vocabulary | None) for ids in self.ids), self, "ids", "must be ids or None")
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of the features of each column."""
+        return [1 if ids is None else ids.size + 1 for ids in self.ids]
+
+    @property
+    def starts(self) -> IntArray:
+        """First feature of each column, and their number, shape (n_columns + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.widths)]).astype(np.int64)
+
+    @property
+    def groups(self) -> IntArray:
+        """Column of each feature."""
+        return np.repeat(np.arange(len(self.names)), self.widths)
+
+    def same_as(self, other: ColumnDesign | None) -> bool:
+        """Tell whether another design has the same features."""
+        return (
+            other is not None
+            and self.names == other.names
+            and all(
+                a is b or (a is not None and b is not None and np.array_equal(a.ids, b.ids))
+                for a, b in zip(self.ids, other.ids, strict=True)
+            )
+        )
+
+    def matrix(self, columns: Sequence[NDArray[Any] | None]) -> sparse.csr_array:
+        """Return the features of rows of numbers and of places of ids; columns that are None have no entries."""
+        starts = self.starts
+        held = [(k, column) for k, column in enumerate(columns) if column is not None]
+        n = held[0][1].size if held else 0
+        index, value = np.empty((n, len(held)), dtype=np.int64), np.ones((n, len(held)))
+        for entry, (k, column) in enumerate(held):
+            index[:, entry] = starts[k]
+            if self.ids[k] is None:
+                value[:, entry] = column
+            else:
+                index[:, entry] += column
+        index = index.astype(sparse.get_index_dtype(maxval=max(value.size, int(starts[-1]))), copy=False)
+        start = np.arange(n + 1, dtype=index.dtype) * index.dtype.type(len(held))
+        X = sparse.csr_array((value.ravel(), index.ravel(), start), (n, int(starts[-1])))
+        X.eliminate_zeros()
+        return X
+
+    def transform(self, X: Any) -> sparse.csr_array:  # any table
+        """Return the features of rows in memory: a data frame with these columns, or rows of as many entries."""
+        names = column_names(X)
+        rows = None if names is not None else _as_rows(X, len(self.names))
+        return self.matrix([self.column(k, X[n] if rows is None else rows[:, k]) for k, n in enumerate(self.names)])
+
+    def column(self, k: int, values: Any, *, unknown: str = "column") -> NDArray[Any]:  # of a table
+        """Return the numbers of a column, or the places of its ids; unseen ids come last, or are refused."""
+        name, ids = self.names[k], self.ids[k]
+        if ids is None:
+            return checked_numbers(values, name)
+        mark: Literal["raise", "mark"] = "raise" if unknown == "raise" else "mark"
+        place = ids.encode(values, f"column {name!r}", unknown=mark, noun="row", kind=name)
+        return np.where(place < 0, ids.size, place)
+
+    def get_feature_names_out(self) -> NDArray[np.object_]:
+        """Return the names of the features: "user_ann", "user (unseen)", "price"."""
+        names: list[str] = []
+        for name, ids in zip(self.names, self.ids, strict=True):
+            names += [name] if ids is None else [*(f"{name}_{one}" for one in _texts(ids.ids)), f"{name} (unseen)"]
+        return np.array(names, dtype=object)
+
+
+def _as_rows(X: Any, width: int) -> NDArray[Any]:  # any table
+    if is_stored(X):
+        raise DataError(f"X is {shorten(str(X))}; fit takes files, and other methods take rows in memory: read them")
+    rows = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise DataError(f"X must have the {width} columns of the files of fit; got the shape {rows.shape}")
+    return rows
+
+
+def checked_numbers(values: Any, name: str) -> Array:  # array-like
+    """Return a column of numbers that are not too large."""
+    try:
+        numbers = np.asarray(check_numbers(values, "X"), dtype=np.float64)
+        assert_all_finite(numbers, input_name="X")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"column {name!r} holds numbers: {error}") from error
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if largest > _LARGEST:
+        raise DataError(f"overflow in interactions; scale X: column {name!r} holds values up to {largest:g}.")
+    return numbers
 
 
 class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -66,7 +171,6 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
 
     See Also
     --------
-    one_hot_design : The same in one call.
     feature_groups : Groups of the features of scikit-learn's encoders.
 
     References
@@ -147,18 +251,18 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             Vocabulary.from_columns(column) if ids is None else Vocabulary(ids, name)
             for column, ids, name in zip(columns, (self.users, self.items), ("users", "items"), strict=True)
         )
-        user = users.encode(columns[0], noun="row", kind="user")
-        item = items.encode(columns[1], noun="row", kind="item")
-        self._users, self._items = users, items
+        self._design = ColumnDesign(("user", "item"), (users, items))
+        user, item = (self._design.column(k, column, unknown="raise") for k, column in enumerate(columns))
         self.rated_ = _rated(user, item, (users.size + 1, items.size)) if self.implicit else None
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, _users=Vocabulary, _items=Vocabulary)
-        require(min(self._users.size, self._items.size) >= 1, self, "_users", "and _items must be ids")
+        check_types(self, _design=ColumnDesign)
+        users, items = self._vocabularies
+        require(users.size >= 1 <= items.size, self, "_design", "must have ids of users and items")
         require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
         if self.rated_ is not None:
-            shape = self._users.size + 1, self._items.size
+            shape = users.size + 1, items.size
             sound = sparse.issparse(self.rated_) and self.rated_.shape == shape
             require(sound, self, "rated_", f"must have shape {shape}")
             require(self.rated_[[-1]].nnz == 0, self, "rated_", "has items of unseen users")
@@ -188,40 +292,36 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             If an id is missing, or is unknown and `unknown` is "raise".
         """
         check_is_fitted(self)
-        users, items = self._read(X, reset=False)
-        user, item = self._rows(self._users, users, "user"), self._rows(self._items, items, "item")
-        # The rows of a user differ in the item only, so one row a user is built, and its item replaced.
-        n_users, n_items = self._users.size + 1, self._items.size + 1
-        place = np.ones(n_users), np.zeros(n_users, dtype=np.int32), np.arange(n_users + 1, dtype=np.int32)
-        parts = [sparse.eye_array(n_users, format="csr"), sparse.csr_array(place, (n_users, n_items))]
-        design = sparse.hstack(parts if self.rated_ is None else [*parts, self.rated_], format="csr")[user]
-        design.indices[design.indptr[:-1] + 1] = n_users + item
-        return design
+        places = [self._design.column(k, ids, unknown=self.unknown) for k, ids in enumerate(self._read(X, reset=False))]
+        design = self._design.matrix(places)
+        if self.rated_ is None:
+            return design
+        # The sum of two matrices of equal width is faster than their columns side by side.
+        n_before, n_after = design.shape[1], design.shape[1] + self.rated_.shape[1]
+        design.resize(design.shape[0], n_after)
+        before = sparse.csr_array((self.rated_.shape[0], n_before))
+        return design + sparse.hstack([before, self.rated_], format="csr")[places[0]]
 
-    def _rows(self, vocabulary: Vocabulary, column: IdColumn, kind: str) -> IntArray:
-        """Return the number of each id, the next free one for unseen ids, shape (n,)."""
-        unknown: Literal["raise", "mark"] = "raise" if self.unknown == "raise" else "mark"
-        rows = vocabulary.encode(column, unknown=unknown, noun="row", kind=kind)
-        return np.where(rows < 0, vocabulary.size, rows)
+    @property
+    def _vocabularies(self) -> tuple[Any, ...]:
+        check_is_fitted(self)
+        return self._design.ids
 
     @property
     def user_ids_(self) -> NDArray[Any]:
         """Ids of the users that have a column."""
-        check_is_fitted(self)
-        return self._users.ids
+        return self._vocabularies[0].ids
 
     @property
     def item_ids_(self) -> NDArray[Any]:
         """Ids of the items that have a column."""
-        check_is_fitted(self)
-        return self._items.ids
+        return self._vocabularies[1].ids
 
     @property
     def groups_(self) -> NDArray[np.str_]:
         """Group of each column."""
-        check_is_fitted(self)
-        sizes = self._users.size + 1, self._items.size + 1, 0 if self.rated_ is None else self._items.size
-        return np.repeat(_GROUPS, sizes)
+        n_implicit = self.item_ids_.size * (self.rated_ is not None)
+        return np.array([*np.take(self._design.names, self._design.groups), *["implicit"] * n_implicit])
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[np.object_]:
         """Return the names of the columns.
@@ -244,11 +344,9 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         names_in = getattr(self, "feature_names_in_", None)
         if input_features is not None and names_in is not None and list(input_features) != list(names_in):
             raise DataError("input_features is not equal to feature_names_in_")
-        users, items = _texts(self._users.ids), _texts(self._items.ids)
-        names = [f"user_{name}" for name in users] + ["user (unseen)"]
-        names += [f"item_{name}" for name in items] + ["item (unseen)"]
+        names = self._design.get_feature_names_out().tolist()
         if self.rated_ is not None:
-            names += [f"implicit_{name}" for name in items]
+            names += [f"implicit_{name}" for name in _texts(self.item_ids_)]
         return np.array(names, dtype=object)
 
 
@@ -264,46 +362,6 @@ def _rated(user: IntArray, item: IntArray, shape: tuple[int, int]) -> sparse.csr
 def _texts(ids: NDArray[Any]) -> list[str]:
     texts = [str(value) for value in ids.tolist()]
     return texts if len(set(texts)) == len(texts) else [repr(value) for value in ids.tolist()]
-
-
-def one_hot_design(
-    users: Iterable[Hashable], items: Iterable[Hashable], *, implicit: bool = False
-) -> tuple[sparse.csr_array, OneHotDesign]:
-    """Encode two columns of ids; return the matrix and the fitted encoder.
-
-    Parameters
-    ----------
-    users, items : array-like of shape (n,)
-        Ids of the user and of the item of each rating.
-    implicit : bool, default=False
-        Whether to add the implicit-feedback block, see `OneHotDesign`.
-
-    Returns
-    -------
-    X : csr_array of shape (n, n_features)
-        The design.
-    design : OneHotDesign
-        The encoder: `transform` encodes other pairs, unseen ids included; `groups_` has the groups of the columns.
-
-    Raises
-    ------
-    ValueError
-        If an id is missing or the lengths differ.
-
-    Examples
-    --------
-    >>> from skpref import VariationalFM
-    >>> from skpref.data import one_hot_design
-    >>> X, design = one_hot_design(["ann", "ann", "bob"], ["tea", "milk", "tea"], implicit=True)
-    >>> model = VariationalFM(n_factors=1, groups=design.groups_, random_state=0).fit(X, [5.0, 1.0, 5.0])
-    >>> model.predict(design.transform([["cleo", "tea"]])).shape
-    (1,)
-    """
-    columns = list(users), list(items)
-    check_consistent_length(*columns)
-    pairs = list(zip(*columns, strict=True))
-    design = OneHotDesign(implicit=implicit).fit(pairs)
-    return design.transform(pairs), design
 
 
 def feature_groups(transformer: object) -> NDArray[np.str_]:

@@ -302,12 +302,10 @@ def pack_ids(ids: IdColumn) -> NDArray[np.uint8] | None:
 def unpack_ids(packed: NDArray[np.uint8]) -> IdColumn:
     """Return the ids of `pack_ids`, shape (n,); bytes that come from elsewhere are safe."""
     try:
-        values = json.loads(packed.tobytes())
-        if not isinstance(values, list):
-            raise TypeError("no list")
-        values = [bytes.fromhex("".join(value)) if isinstance(value, list) else value for value in values]
+        read = json.loads(packed.tobytes())
+        values = [bytes.fromhex("".join(value)) if isinstance(value, list) else value for value in read]
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"damaged ids: {error}") from error
-    if not set(map(type, values)) <= {int, str, bytes}:
-        raise DataError("damaged ids: they must be integers, strings or bytes")
+    if not isinstance(read, list) or not set(map(type, values)) <= {int, str, bytes}:
+        raise DataError("damaged ids: they must be a list of integers, strings and bytes")
     return _from_objects(values, _Where("ids", "row"))

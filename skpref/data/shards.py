@@ -1,4 +1,8 @@
-"""Comparisons in shards: what is read of each shard where it is, and what all shards must agree on."""
+"""Rows in shards: what is read of each shard where it is, and what all shards must agree on.
+
+A reader takes a table, its targets and weights and the number of its first row. It returns a summary of the shard,
+which is brought here, and its rows by the numbers of the summary, which stay where they are.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,64 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._checks import check_arrays, check_positive
+from skpref._checks import check_arrays, check_positive, is_count, require
+from skpref._validation import assert_all_finite, check_numbers
+from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.comparisons import Comparisons, from_labels
-from skpref.data.ids import objects
+from skpref.data.design import ColumnDesign, checked_numbers
+from skpref.data.ids import as_ids, objects, shorten
 from skpref.data.labels import classes_of
-from skpref.data.stored import column_values
+from skpref.data.levels import check_labels, stated_order
+from skpref.data.ratings import encoded_ratings, enough_levels
+from skpref.data.stored import check_names, column_values
 from skpref.data.vocabulary import Vocabulary
-from skpref.exceptions import DataError
+from skpref.data.weights import read_weights
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray
+    from skpref.data.columns import Column
     from skpref.data.comparisons import OnSelf
     from skpref.data.ids import IdColumn
+    from skpref.data.ratings import Ratings
     from skpref.data.roles import Roles
 
+_MANY_IDS = 1000  # distinct numbers up to which a column is taken for ids without a warning
 
+
+# ----------------------------------------------------------------------------------------------------------------- ids
+def numbered(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
+    """Return the distinct ids of a column, sorted, and the number of each row's."""
+    vocabulary = Vocabulary.from_columns(ids)
+    return vocabulary.ids, vocabulary.encode(ids).astype(np.int32)
+
+
+def with_shared_ids(summary: Any, ids: dict[Any, Any]) -> Any:  # a summary of a shard
+    """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
+    return type(summary)(*(_shared(value, ids) for value in summary))
+
+
+def _shared(value: Any, ids: dict[Any, Any]) -> Any:  # a field of a summary
+    if isinstance(value, list):
+        return [_shared(column, ids) for column in value]
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return value
+    return objects([ids.setdefault(one, one) for one in value.tolist()])
+
+
+def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
+    """Return one column of the distinct ids, where all are objects; shards share most of them."""
+    if any(column.dtype != object for column in columns):
+        return columns
+    return [objects(list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns))))]
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
 class ShardOptions(NamedTuple):
     """How the comparisons of a shard are read and merged."""
 
@@ -110,26 +154,6 @@ def read_shard(
     return summary, merged
 
 
-def with_shared_ids(summary: Any, ids: dict[Any, Any]) -> Any:  # a summary of a shard
-    """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
-    return type(summary)(*(_shared(value, ids) for value in summary))
-
-
-def _shared(value: Any, ids: dict[Any, Any]) -> Any:  # a field of a summary
-    if isinstance(value, list):
-        return [_shared(column, ids) for column in value]
-    if not isinstance(value, np.ndarray) or value.dtype != object:
-        return value
-    return objects([ids.setdefault(one, one) for one in value.tolist()])
-
-
-def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
-    """Return one column of the distinct ids, where all are objects; shards share most of them."""
-    if any(column.dtype != object for column in columns):
-        return columns
-    return [objects(list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns))))]
-
-
 def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
     """Return the two sides as the labels of all shards write them."""
     first = classes[0]
@@ -140,3 +164,284 @@ def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
             "in the same way"
         )
     return first
+
+
+# ------------------------------------------------------------------------------------------------------------ ratings
+class RatingColumns(NamedTuple):
+    """Names of the columns of ratings; None where there is none."""
+
+    user: Column
+    item: Column
+    y: str | None = None
+    weight: str | None = None
+
+
+class RatingSummary(NamedTuple):
+    """Summary of a shard that is needed before the fit; only rows of positive weight count."""
+
+    users: IdColumn  # distinct ids
+    items: IdColumn
+    user_counts: NDArray[np.int32]  # number of the rows of each
+    item_counts: NDArray[np.int32]
+    levels: NDArray[Any]  # distinct ratings, or the levels that the shard or the caller declares
+    is_declared: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return int(self.user_counts.sum())
+
+
+class RatingRows(NamedTuple):
+    """The ratings of a shard, by the numbers of its summary, in their order."""
+
+    user: NDArray[np.int32]
+    item: NDArray[np.int32]
+    level: NDArray[np.int16]
+    weight: Array | None  # None: 1 each
+
+
+@dataclass(frozen=True, eq=False)
+class RatingCounts:
+    """What is left of ratings that were in shards: how many there were."""
+
+    n_users: int
+    n_items: int
+    n_levels: int
+    size: int
+
+    def validate(self) -> None:
+        """Raise DataError unless they are numbers."""
+        for name in ("n_users", "n_items", "n_levels", "size"):
+            require(is_count(getattr(self, name)), self, name, "must be a whole number >= 0")
+
+    def followed_by(self, other: Ratings) -> RatingCounts:
+        """Return these ratings and others, of which they are the first users and items."""
+        return RatingCounts(other.n_users, other.n_items, self.n_levels, self.size + other.size)
+
+
+def read_rating_shard(
+    table: Any, y: Any, weight: Any, start: int, sides: tuple[Column, Column], levels: ArrayLike | None
+) -> tuple[RatingSummary, RatingRows]:
+    """Return the summary of a table of ratings, and the ratings; messages count rows from the first one's number."""
+    columns = Columns.of(table, "X", leave_out="")
+    users, items = (columns.ids(name, kind) for name, kind in zip(sides, ("user", "item"), strict=True))
+    y = y.to_pandas() if hasattr(y, "to_pandas") else y
+    if len(y) != len(users):
+        raise DataError(f"there are {len(users)} users and items, and {len(y)} ratings")
+    number = start + np.arange(len(users))
+    if weight is not None:
+        weight = read_weights(weight, len(users))
+        rows = np.flatnonzero(weight)
+        users, items, y, weight, number = users[rows], items[rows], _rows_of(y, rows), weight[rows], number[rows]
+    ordered, level, declared = np.zeros(0), np.zeros(0, dtype=np.int64), False
+    if len(users):
+        ordered, level, declared = encoded_ratings(y, levels, users, items, number)
+    if ordered.size > 1:
+        enough_levels(ordered)
+    (users, user), (items, item) = numbered(users), numbered(items)
+    summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared)
+    return summary, RatingRows(user, item, level.astype(np.int16), weight)
+
+
+def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
+    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+
+
+def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
+    return np.bincount(rows, minlength=ids.size).astype(np.int32)
+
+
+def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:
+    """Return the levels of the ratings of all shards, low to high."""
+    with_rows = [summary for summary in summaries if summary.n_rows]
+    if not with_rows:
+        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no ratings")
+    first = with_rows[0]
+    if not first.is_declared:
+        return enough_levels(np.unique(np.concatenate([summary.levels for summary in with_rows])))
+    other = next((s for s in with_rows if s.levels.tolist() != first.levels.tolist()), None)
+    if other is not None:
+        raise DataError(
+            f"y has the categories {shorten(first.levels.tolist())} in one shard and {shorten(other.levels.tolist())} "
+            "in another; list all levels in levels, low to high"
+        )
+    return enough_levels(first.levels)
+
+
+def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
+    """Return columns that a collection has."""
+    check_names(names, dict(zip(("user", "item", "y", "sample_weight"), columns, strict=True)))
+    named = [name for name in columns if name is not None]
+    if len({*named}) < len(named):
+        raise DataError(f"user, item, y and sample_weight must be different columns of X; got {', '.join(named)}")
+    return columns
+
+
+# ----------------------------------------------------------------------------------------------------- rows of features
+class RowColumns(NamedTuple):
+    """Columns of features."""
+
+    names: tuple[str, ...]
+    is_id: tuple[bool, ...]  # of each of them
+    are_named: bool  # whether the caller has named those of ids
+
+
+class RowSummary(NamedTuple):
+    """Summary of a shard that is needed before the fit; only rows of positive weight count."""
+
+    n_rows: int
+    ids: list[IdColumn | None]  # distinct ids of each column, sorted; None: numbers
+    labels: NDArray[Any] | None  # distinct targets, of a classifier
+    weight: float  # total
+    squares: float  # weighted sum of the squares of all features
+    largest: float  # size of a target
+    label_weights: Array | None = None  # total of each distinct target, of a classifier
+    orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
+
+
+class RowShard(NamedTuple):
+    """Rows of a shard, by the numbers of its summary."""
+
+    columns: list[NDArray[Any]]  # places of ids, int32, or numbers
+    y: Array  # targets, or places of labels
+    weight: Array
+
+
+def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColumns:  # of pyarrow
+    """Return the columns of features: ids are those that are named, or else all but floats and booleans."""
+    import pyarrow as pa
+
+    kinds = {name: schema.field(name).type for name in names}
+    tests = pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
+    if categorical is None:
+        is_id = [not any(test(kinds[name]) for test in tests) for name in names]
+        return RowColumns(tuple(names), tuple(is_id), are_named=False)
+    chosen = [categorical] if isinstance(categorical, str) else list(categorical)
+    unknown = [name for name in chosen if name not in names]
+    if unknown:
+        listed = ", ".join(map(str, names[:20]))
+        raise DataError(f"categorical_features names {unknown[0]!r}, which is not one of the features of X: {listed}")
+    for name in names:
+        if name not in chosen and not any(test(kinds[name]) for test in (*tests, pa.types.is_integer)):
+            raise DataError(
+                f"column {name!r} of X holds {kinds[name]}, and no numbers: name it in categorical_features, or leave "
+                "it out of the files"
+            )
+    return RowColumns(tuple(names), tuple(name in chosen for name in names), are_named=True)
+
+
+def read_rows(
+    table: Any, y: Any, weight: Any, start: int, columns: RowColumns, labels: bool
+) -> tuple[RowSummary, RowShard]:
+    """Return summary and rows of a table of pyarrow or pandas."""
+    import pyarrow as pa
+
+    del start
+    if not hasattr(table, "to_pandas"):
+        try:
+            table = pa.Table.from_pandas(table, preserve_index=False)
+        except pa.ArrowException as error:
+            raise DataError(f"a column of X mixes types: {error}") from error
+    summary, rows = _read(table, _target_values(y), weight, columns, labels=labels)
+    return summary._replace(orders=_orders(y) if labels else ()), rows
+
+
+def _target_values(y: Any) -> NDArray[Any]:  # a column
+    """Return targets as an array, decimals as floats."""
+    import pyarrow as pa
+
+    return column_values(y.cast(pa.float64()) if isinstance(y, pa.ChunkedArray) and pa.types.is_decimal(y.type) else y)
+
+
+def _orders(y: Any) -> list[NDArray[Any]]:  # a column
+    """Return the order of categories, one for each part of a column."""
+    stated = (stated_order(part)[0] for part in getattr(y, "chunks", [y]))
+    return [order for order in stated if order is not None]
+
+
+def _read(
+    table: Any,  # of pyarrow
+    y: NDArray[Any],
+    weight: NDArray[Any] | None,
+    columns: RowColumns,
+    *,
+    labels: bool,
+) -> tuple[RowSummary, RowShard]:
+    weight = read_weights(weight, len(table))
+    used: Any = slice(None) if weight.all() else np.flatnonzero(weight)
+    weight, distinct, label_weights = weight[used], None, None
+    if labels:
+        distinct, y = np.unique(np.asarray(check_labels(y))[used], return_inverse=True)
+        label_weights = np.bincount(y, weight, distinct.size).astype(np.float64, copy=False)
+    else:
+        try:
+            y = np.asarray(check_numbers(y, "y"), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"y must be numbers: {error}") from error
+        assert_all_finite(y, input_name="y")
+        y = y[used]
+    ids: list[IdColumn | None] = []
+    places: list[NDArray[Any]] = []
+    squares = 0.0
+    for name, is_id in zip(columns.names, columns.is_id, strict=True):
+        if is_id:
+            column = as_ids(table[name], f"column {name!r}", "row", name, leave_out="")
+            own, place = numbered(column if weight.size == column.size else column[used])
+            ids.append(own)
+            places.append(place)
+            squares += float(weight.sum())
+        else:
+            ids.append(None)
+            places.append(_numbers_of(table[name], name)[used])
+            squares += float(weight @ places[-1] ** 2)
+    largest = float(np.abs(y).max(initial=0.0))
+    total = float(weight.sum())
+    summary = RowSummary(weight.size, ids, distinct, total, squares, largest, label_weights)
+    return summary, RowShard(places, y.astype(np.float64, copy=False), weight)
+
+
+def _numbers_of(column: Any, name: str) -> Array:  # of pyarrow
+    import pyarrow as pa
+
+    if column.null_count:
+        row = int(np.argmax(column.combine_chunks().is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(f"column {name!r} has no value in row {row}: fill it in, or leave the row out")
+    return checked_numbers(column_values(column.cast(pa.float64())), name)
+
+
+def design_of_shards(
+    columns: RowColumns, summaries: Sequence[RowSummary]
+) -> tuple[ColumnDesign, list[list[NDArray[np.int32] | None]]]:
+    """Return the features of shards with rows, and the place of each shard's distinct ids among those of all."""
+    if not summaries:
+        raise DataError(
+            "Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows, or none of positive "
+            "sample_weight"
+        )
+    vocabularies: list[Vocabulary | None] = []
+    for k, is_id in enumerate(columns.is_id):
+        own: list[Any] = [summary.ids[k] for summary in summaries]
+        vocabularies.append(Vocabulary.from_columns(*without_repeats(own)) if is_id else None)
+    if not columns.are_named:
+        _warn_of_numbers(columns, vocabularies, sum(summary.n_rows for summary in summaries))
+    places = [
+        [
+            None if all_ids is None or ids is None else all_ids.encode(ids, noun="distinct id").astype(np.int32)
+            for all_ids, ids in zip(vocabularies, summary.ids, strict=True)
+        ]
+        for summary in summaries
+    ]
+    return ColumnDesign(columns.names, tuple(vocabularies)), places
+
+
+def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | None], n_rows: int) -> None:
+    """Warn of a column of integers or dates that was taken for ids, though most rows have one of their own."""
+    for name, ids in zip(columns.names, vocabularies, strict=True):
+        if ids is not None and max(_MANY_IDS, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
+            warn(
+                f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
+                "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
+                "columns of ids in categorical_features.",
+                DataWarning,
+            )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
     from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.row_shards import RowShard, RowSummary
+    from skpref.data.shards import RowShard, RowSummary
     from skpref.inference.shards import Shards
     from skpref.likelihoods import Likelihood
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.row_shards import RowSummary
+    from skpref.data.shards import RowSummary
     from skpref.likelihoods import Likelihood
 
 _LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from skpref._events import Iteration
     from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.row_shards import RowSummary
+    from skpref.data.shards import RowSummary
     from skpref.factorization.machine.model import Machine
     from skpref.factorization.machine.posterior import FMPosterior
 

@@ -14,8 +14,7 @@ from skpref._estimator import precision, unchanged_on_failure
 from skpref._sources import as_source, is_elsewhere, set_features, target_column
 from skpref._validation import column_names
 from skpref.data import Ratings, Vocabulary
-from skpref.data.rating_shards import RatingColumns, levels_of_all, rating_columns, read_rating_shard
-from skpref.data.shards import without_repeats
+from skpref.data.shards import RatingColumns, levels_of_all, rating_columns, read_rating_shard, without_repeats
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from skpref._sources import Source
     from skpref._typing import IdRows, RandomState, Stored
-    from skpref.data.rating_shards import RatingSummary
+    from skpref.data.shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
     from skpref.inference.shards import Shards

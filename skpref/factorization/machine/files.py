@@ -19,7 +19,8 @@ from skpref._compiled.jit import limited_threads
 from skpref._math.random import as_generator
 from skpref._sources import feature_columns, refuse_parameters
 from skpref._validation import check_array
-from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
+from skpref.data.design import ColumnDesign
+from skpref.data.shards import design_of_shards, read_rows, row_columns
 from skpref.data.stored import is_stored
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import FMBase, checked_features
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from skpref._sources import Source
     from skpref._typing import Features
-    from skpref.data.row_shards import RowColumns, RowSummary
+    from skpref.data.shards import RowColumns, RowSummary
     from skpref.factorization.machine.model import Machine
     from skpref.factorization.machine.sharded import ShardedRows
     from skpref.inference.shards import Shards

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from skpref._compiled.fm import Slopes
     from skpref._compiled.fm_full import Sites
     from skpref._typing import Array, IntArray
-    from skpref.data.row_shards import ColumnDesign, RowShard, RowSummary
+    from skpref.data.design import ColumnDesign
+    from skpref.data.shards import RowShard, RowSummary
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Bias, Machine
     from skpref.inference.shards import Shards

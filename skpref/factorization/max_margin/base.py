@@ -29,9 +29,9 @@ from skpref._warn import warn
 from skpref.data import Vocabulary
 from skpref.data.columns import read_ids
 from skpref.data.ids import shorten, single_id
-from skpref.data.rating_shards import RatingCounts
 from skpref.data.ratings import Ratings, rating_levels
 from skpref.data.records import frame_or_record
+from skpref.data.shards import RatingCounts
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin.calibration import learnt_calibration

@@ -15,8 +15,8 @@ import numpy as np
 
 from skpref._compiled.jit import limited_threads, n_threads
 from skpref._compiled.m3f import Rows, Sums, Thresholds, draw_rows, hinge_losses, portions, scores
-from skpref.data.rating_shards import RatingCounts
 from skpref.data.ratings import Ratings, fingerprint
+from skpref.data.shards import RatingCounts
 from skpref.factorization.max_margin.m3f_chain import MarginProblem, rows_of
 from skpref.inference.shards import InMemory
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from skpref._compiled.m3f import Model, StreamName
     from skpref._typing import Array, IntArray
-    from skpref.data.rating_shards import RatingRows, RatingSummary
     from skpref.data.ratings import Duplicates
+    from skpref.data.shards import RatingRows, RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginPrior, Side
     from skpref.factorization.max_margin.posterior import RatingVocabularies
     from skpref.inference.gibbs import State

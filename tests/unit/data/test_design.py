@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref import GibbsM3F, VariationalFM, load, save
-from skpref.data import OneHotDesign, feature_groups, one_hot_design
+from skpref.data import OneHotDesign, feature_groups
 from skpref.exceptions import DataError, UnknownIdError
 
 PAIRS = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["ann", "tea"]]
@@ -87,7 +87,7 @@ def test_tools_of_scikit_learn():
     design = OneHotDesign(implicit=True).fit(pairs)
     again = pickle.loads(pickle.dumps(design))
     assert (again.transform(pairs) != design.transform(pairs)).nnz == 0
-    assert not hasattr(clone(design), "_users")
+    assert not hasattr(clone(design), "_design")
     # Nothing of the pairs that are transformed gets into the block: it is the training pairs' alone.
     part = OneHotDesign(implicit=True).fit(pairs[:100])
     assert part.rated_[:-1].toarray().sum() == pytest.approx(
@@ -96,7 +96,9 @@ def test_tools_of_scikit_learn():
 
 
 def test_a_machine_finds_the_fields_of_the_design():
-    X, design = one_hot_design(["a", "a", "b", "c"], ["x", "y", "x", "y"])
+    pairs = [["a", "x"], ["a", "y"], ["b", "x"], ["c", "y"]]
+    design = OneHotDesign().fit(pairs)
+    X = design.transform(pairs)
     model = VariationalFM(n_factors=1, random_state=0).fit(X, [1.0, 2.0, 3.0, 4.0])
     code = model.posterior_.machine.prior.group
     assert code.tolist() == np.repeat([0, 1], [4, 3]).tolist()
@@ -150,7 +152,7 @@ def test_in_a_column_transformer():
 def test_bad_input():
     for X, message in [
         ([["ann", None]], "missing item id in row 0|missing item id"),
-        ([["ann"]], r"expected shape \(n_ratings, 2\)"),
+        ([["ann"]], r"must have the shape \(n_ratings, 2\)"),
         (["ann"], "Expected 2D array, got 1D array"),
         (np.empty((0, 2)), r"Found array with 0 sample\(s\)"),
         (np.array([[1.5, 2.0]]), "must be integers"),
@@ -165,8 +167,6 @@ def test_bad_input():
     for wrong in ({"implicit": "yes"}, {"unknown": "ignore"}, {"users": 3}):
         with pytest.raises(InvalidParameterError, match=next(iter(wrong))):
             OneHotDesign(**wrong).fit(PAIRS)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        one_hot_design(["a", "b"], ["x"])
     with pytest.raises(DataError, match=re.escape("equal to number of features (2); got 3")):
         OneHotDesign().fit(PAIRS).get_feature_names_out(["a", "b", "c"])
 

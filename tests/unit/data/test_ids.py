@@ -438,7 +438,9 @@ def test_read_triples_keeps_every_id(rows):
     ],
 )
 def test_row_28_triple_shape(X, shape):
-    message = f"X holds comparisons and has shape {shape}, but must have the shape (n_comparisons, 3): user, left, right"
+    message = (
+        f"X holds comparisons and has shape {shape}, but must have the shape (n_comparisons, 3): user, left, right"
+    )
     with pytest.raises(DataError, match=re.escape(message)):
         read_triples(X)
 
@@ -459,7 +461,8 @@ def test_rows_3_and_30_no_triples(X):
 @pytest.mark.parametrize("X", [np.arange(4), ["abc", "def"], "abc", 7, {"a": 1}])
 def test_row_5_triples_not_two_dimensional(X):
     with pytest.raises(
-        DataError, match=r"Expected 2D array, got (1D array|scalar array|a dict).* \(n_comparisons, 3\): user, left, right"
+        DataError,
+        match=r"Expected 2D array, got (1D array|scalar array|a dict).* \(n_comparisons, 3\): user, left, right",
     ):
         read_triples(X)
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from skpref._sources import as_source
 from skpref.data import Ratings
-from skpref.data.rating_shards import (
+from skpref.data.shards import (
     RatingColumns,
     RatingCounts,
     levels_of_all,

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.data import Vocabulary
-from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
+from skpref.data.design import ColumnDesign
+from skpref.data.shards import design_of_shards, read_rows, row_columns
 from skpref.data.stored import open_dataset, shared_schema
 from skpref.exceptions import DataError, DataWarning
 
