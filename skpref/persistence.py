@@ -131,8 +131,8 @@ _RECORDS = _named(
 )
 _OTHERS = _named(
     {
+        "skpref.data.ids": "Vocabulary",
         "skpref.data.tables": "Table",
-        "skpref.data.vocabulary": "Vocabulary",
         "skpref.settings": "LBFGS SVI Adam Checkpoint FactorPrior Fixed Gamma Inducing",
         "skpref.kernels.columns": "Columns",
         "skpref.kernels.identity": "Identity",

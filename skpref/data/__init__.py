@@ -1,6 +1,6 @@
 """Tables, ids, comparisons and ratings: from the user's data to checked arrays."""
 
-from skpref.data.comparisons import Comparisons, from_labels, from_pairs, from_scores
+from skpref.data.comparisons import Comparisons
 from skpref.data.design import OneHotDesign, feature_groups
 from skpref.data.frames import (
     ComparisonRows,
@@ -13,11 +13,10 @@ from skpref.data.frames import (
     from_win_matrix,
     from_winners,
 )
-from skpref.data.ids import IdColumn, as_ids
+from skpref.data.ids import IdColumn, Vocabulary, as_ids
 from skpref.data.ratings import Ratings, from_matrix
 from skpref.data.roles import Reading
 from skpref.data.tables import Table, unique_rows
-from skpref.data.vocabulary import Vocabulary
 
 __all__ = [
     "ComparisonRows",
@@ -32,14 +31,11 @@ __all__ = [
     "feature_groups",
     "from_choices",
     "from_counts",
-    "from_labels",
     "from_matrix",
     "from_pair_columns",
-    "from_pairs",
     "from_preflib",
     "from_rankings",
     "from_results",
-    "from_scores",
     "from_win_matrix",
     "from_winners",
     "unique_rows",

@@ -13,10 +13,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._checks import require
 from skpref._validation import check_array
-from skpref.data.columns import read_ids
-from skpref.data.ids import as_ids, shorten
+from skpref.data.ids import Vocabulary, as_ids, shorten
 from skpref.data.labels import read_labels
-from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["Comparisons", "from_labels", "from_pairs", "from_scores"]
+__all__ = ["Comparisons", "from_labels", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
 _COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group"
@@ -89,30 +87,28 @@ class Comparisons:
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
-        left, right = _rows(self.left, "left"), _rows(self.right, "right")
-        user = None if self.user is None else _rows(self.user, "user")
-        check_consistent_length(left, right, user)
-        y, weight = read_labels(self.y, left.size), read_weights(self.weight, left.size)
+        names = [name for name in ("left", "right", "user") if getattr(self, name) is not None]
+        columns: dict[str, Any] = {name: _rows(getattr(self, name), name) for name in names}
+        check_consistent_length(*columns.values())
+        left, right = columns["left"], columns["right"]
+        columns |= {"y": read_labels(self.y, left.size), "weight": read_weights(self.weight, left.size)}
         require(isinstance(self.n_items, Integral), self, "n_items", f"must be an integer; got {shorten(self.n_items)}")
         _check_range("item", self.n_items, left, right)
-        if user is not None:
-            _check_range("user", self.n_users, user)
+        if self.user is not None:
+            _check_range("user", self.n_users, columns["user"])
         elif self.n_users:
             raise DataError(f"n_users is {self.n_users}, but user is None; pass the row of the user of each comparison")
         _check_self(left, right)
-        covariates = self.covariates
-        if covariates is not None:
-            covariates = check_array(covariates, input_name="covariates", dtype=np.float64, ensure_min_samples=0)
-            check_consistent_length(left, covariates)
-        group = self.group
-        if group is not None:
-            numbered = group.ndim == 2 and group.dtype == np.int64 and int(group.min(initial=0)) >= 0
+        if self.covariates is not None:
+            options: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}
+            columns["covariates"] = check_array(self.covariates, input_name="covariates", **options)
+        if self.group is not None:
+            numbered = self.group.ndim == 2 and self.group.dtype == np.int64 and int(self.group.min(initial=0)) >= 0
             require(numbered, self, "group", "must be columns of numbers of groups, from 0")
-            check_consistent_length(left, group)
-        columns = {"left": left, "right": right, "y": y, "weight": weight, "user": user, "covariates": covariates}
-        columns["group"] = group
+            columns["group"] = self.group
+        check_consistent_length(*columns.values())
         for name, values in columns.items():
-            object.__setattr__(self, name, None if values is None else _read_only(values))
+            object.__setattr__(self, name, _read_only(values))
 
     @property
     def n_pairs(self) -> int:
@@ -350,113 +346,25 @@ def from_labels(
     sample_weight: ArrayLike | None = None,
     on_self: OnSelf = "raise",
     names: IdColumn | None = None,
-    user: ArrayLike | None = None,
     n_users: int = 0,
-    covariates: Array | None = None,
-    group: IntArray | None = None,
+    **more: Any,
 ) -> Comparisons:
-    """Build the record from rows of items and labels.
+    """Return comparisons of rows of items, without those of an item with itself if they are to be dropped.
 
-    Parameters
-    ----------
-    left, right : array-like of shape (P,)
-        Rows of the two items, as `Table.rows` gives them.
-    y : array-like of shape (P,) or None
-        Labels in [0, 1]: 1 = left preferred, 0 = right, 0.5 = a tie. Or booleans,
-        or the words left, right and tie. None: left always preferred.
-    n_items : int
-        Number of items.
-    sample_weight : array-like of shape (P,) or float, default=None
-        Weight of each comparison, >= 0; None means 1.
-    on_self : {"raise", "drop"}, default="raise"
-        What to do with comparisons of an item with itself. They hold no
-        information on utilities and usually mean an error in the data.
-    names : ndarray of shape (n_items,), default=None
-        Ids of the items, for error messages; None means their rows.
-    user : array-like of shape (P,), default=None
-        Row of the user who answered each comparison; None means that users
-        are not distinguished.
-    n_users : int, default=0
-        Number of users, needed with `user`.
-    covariates : ndarray of shape (P, n_covariates), default=None
-        What favours the left item where it is positive.
-    group : ndarray of shape (P, n_kinds), dtype int64, default=None
-        Number of the group of each comparison, one column for each kind of groups.
-
-    Returns
-    -------
-    Comparisons
-        The checked record, in the same order.
-
-    Raises
-    ------
-    DataError
-        As for `Comparisons`.
-
-    Examples
-    --------
-    >>> from skpref.data import from_labels
-    >>> from_labels([0, 1], [1, 2], [1, 0.5], 3).weight.tolist()
-    [1.0, 1.0]
+    No labels: left always won. `names` are the items' in messages, `more` are further columns of the record, or None.
     """
-    first, second = _rows(left, "left"), _rows(right, "right")
-    users = None if user is None else _rows(user, "user")
-    check_consistent_length(first, second, users)
-    labels, weight = read_labels(y, first.size), read_weights(sample_weight, first.size)
+    columns = {"left": _rows(left, "left"), "right": _rows(right, "right")}
+    given = {name: values for name, values in more.items() if values is not None}
+    columns |= {name: _rows(values, name) if name == "user" else values for name, values in given.items()}
+    check_consistent_length(*columns.values())
+    first, second = columns["left"], columns["right"]
+    columns |= {"y": read_labels(y, first.size), "weight": read_weights(sample_weight, first.size)}
     if on_self == "drop":
-        keep = first != second
-        first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
-        users = None if users is None else users[keep]
-        covariates, group = (None if columns is None else columns[keep] for columns in (covariates, group))
+        columns = {name: values[first != second] for name, values in columns.items()}
     elif names is not None:
         _check_range("item", n_items, first, second)
         _check_self(first, second, names)
-    return Comparisons(first, second, labels, weight, n_items, users, n_users, covariates, group)
-
-
-def from_pairs(
-    pairs: ArrayLike,
-    n_items: int,
-    *,
-    sample_weight: ArrayLike | None = None,
-    on_self: OnSelf = "raise",
-    name: str = "comparisons",
-) -> Comparisons:
-    """Build the record from pairs (winner, loser).
-
-    Parameters
-    ----------
-    pairs : array-like of shape (P, 2)
-        Row of the winner and row of the loser.
-    n_items : int
-        Number of items.
-    sample_weight : array-like of shape (P,) or float, default=None
-        Weight of each comparison, >= 0; None means 1.
-    on_self : {"raise", "drop"}, default="raise"
-        What to do with comparisons of an item with itself.
-    name : str, default="comparisons"
-        Name of the argument in error messages.
-
-    Returns
-    -------
-    Comparisons
-        The winner is on the left and every label is 1.
-
-    Raises
-    ------
-    DataError
-        As for `Comparisons`, or `pairs` is empty or has not two columns.
-
-    Examples
-    --------
-    >>> from skpref.data import from_pairs
-    >>> from_pairs([(2, 0), (2, 1)], 3).left.tolist()
-    [2, 2]
-    """
-    winner, loser = read_ids(pairs, ("left", "right"), name)
-    rows = Vocabulary.range(n_items)
-    left, right = rows.encode(winner, name), rows.encode(loser, name)
-    return from_labels(left, right, np.ones(left.size), n_items, sample_weight=sample_weight, on_self=on_self)
+    return Comparisons(**columns, n_items=n_items, n_users=n_users)
 
 
 def from_scores(
@@ -469,58 +377,13 @@ def from_scores(
     items: IntArray | None = None,
     n_items: int | None = None,
 ) -> Comparisons:
-    """Build comparisons from scores, grades or ranks: the higher one wins.
+    """Return comparisons of rows with different scores: the higher one wins.
 
-    Only rows of the same group with different scores are compared. First, rows
-    of a group with the same item and the same score are merged and their
-    weights added; rows of weight zero are left out. The weight of a pair is the
-    product of the weights of its rows, so an integer weight has the same effect
-    as repeating the row.
-
-    A small group of g merged rows, g - 1 <= 2 `pairs_per_item`, gives all its
-    pairs. In a larger one every row draws `pairs_per_item` partners with another
-    score, with replacement; a pair that is drawn twice counts once.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Finite numbers; the higher, the better.
-    qid : array-like of shape (n,), default=None
-        Group of each row; None means one group.
-    pairs_per_item : int, default=10
-        Partners of each row in large groups. The cost is linear in n; with 10
-        the comparisons of a group almost surely form one connected graph.
-    rng : numpy.random.Generator, int or None, default=None
-        Source of randomness for the partners; not used where all groups are
-        small.
-    sample_weight : array-like of shape (n,), default=None
-        Weight of each row, >= 0.
-    items : ndarray of shape (n,), dtype int64, default=None
-        Number of the item in each row; None means that row i is item i. For
-        results that do not depend on the order of the rows, use a numbering
-        that does not either, such as that of `unique_rows`.
-    n_items : int, default=None
-        Number of items; None means the number of rows.
-
-    Returns
-    -------
-    Comparisons
-        The winner is on the left and every label is 1. It has no rows if no
-        two scores of a group differ.
-
-    Raises
-    ------
-    DataError
-        Lengths differ, a weight is negative, an item is out of range.
-    ValueError
-        A score is not a finite number.
-
-    Examples
-    --------
-    >>> from skpref.data import from_scores
-    >>> pairs = from_scores([3.0, 1.0, 2.0, 5.0], qid=[0, 0, 0, 1])
-    >>> sorted(zip(pairs.left.tolist(), pairs.right.tolist()))
-    [(0, 1), (0, 2), (2, 1)]
+    Rows of a group with the same item and score are merged first, and their weights added; the weight of a pair is the
+    product of its rows' weights, so that an integer weight has the effect of repeating the row. A group of g merged
+    rows, g - 1 <= 2 `pairs_per_item`, gives all its pairs. In a larger one every row draws `pairs_per_item` partners
+    with another score, with replacement; a pair that is drawn twice counts once. The cost is linear in n, and with 10
+    partners the comparisons of a group almost surely form one connected graph. Row i is item i by default.
     """
     numbers = check_array(y, input_name="y", ensure_2d=False, ensure_min_samples=0, dtype=np.float64)
     score = column_or_1d(numbers, warn=True)

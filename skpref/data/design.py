@@ -16,9 +16,8 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import are_names, check_types, require
 from skpref._validation import assert_all_finite, check_numbers, column_names
 from skpref.data.columns import read_ids
-from skpref.data.ids import shorten
+from skpref.data.ids import Vocabulary, shorten
 from skpref.data.stored import is_stored
-from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from skpref._text import is_number, lacks_number, number
 from skpref._warn import warn
 from skpref.data.columns import Columns, as_text, complete
 from skpref.data.ids import as_ids, shorten
-from skpref.data.mirrored import mirrored_rows
 from skpref.data.weights import read_weights
-from skpref.data.winners import read_labels_of, read_margins, refuse_ties
+from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.comparisons import Comparisons, from_labels
 from skpref.data.design import ColumnDesign, checked_numbers
-from skpref.data.ids import as_ids, objects, shorten
+from skpref.data.ids import Vocabulary, as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
 from skpref.data.ratings import encoded_ratings, enough_levels
 from skpref.data.stored import check_names, column_values
-from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 

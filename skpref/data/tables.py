@@ -12,8 +12,7 @@ from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import shorten
-from skpref.data.vocabulary import Frozen, Vocabulary
+from skpref.data.ids import Frozen, Vocabulary, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Who won a comparison: a label, a word for a side, or the id of one of the items; and the scores of both sides."""
+"""Who won a comparison: a label, a word for a side, or the id of an item; scores of both sides; games listed twice."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from skpref._text import is_number, lacks_number, number, other_side, plain
 from skpref.data.columns import DROP, TRUTH
-from skpref.data.ids import shorten
+from skpref.data.ids import Vocabulary, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
     from skpref.data.columns import Columns
     from skpref.data.ids import IdColumn
 
@@ -47,6 +47,7 @@ _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+
 _TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
 _YES = {"1", "true", "yes"}
 _FEWEST = 10  # rows from which a pattern is hardly chance
+_MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 
 
 def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], right: tuple[Any, IdColumn]) -> Array:
@@ -212,3 +213,28 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
             name,
         )
     return margins
+
+
+# --------------------------------------------------------------------------------------------------- games listed twice
+def mirrored_rows(left: IdColumn, right: IdColumn, margin: Array, user: IdColumn | None = None) -> IntArray | None:
+    """Return numbers of games, shape (n,), of which rows that list one for either side share one; None if few do."""
+    n = margin.size
+    if n < _FEWEST or abs(np.sum(np.sign(margin))) > (1.0 - _MIRRORED) * n:
+        return None
+    items = Vocabulary.from_columns(left, right)
+    codes = np.stack([items.encode(left), items.encode(right)])
+    swap = codes[0] > codes[1]
+    key = codes.min(axis=0) * items.size + codes.max(axis=0)
+    own = [np.where(swap, -margin, margin), *([] if user is None else [Vocabulary.from_columns(user).encode(user)])]
+    for column in own:
+        key, more = (np.unique(values, return_inverse=True)[1] for values in (key, column))
+        key = key * n + more
+    key = np.unique(key, return_inverse=True)[1]
+    if 2 * np.sum(np.minimum(np.bincount(key, swap), np.bincount(key, ~swap))) < _MIRRORED * n:
+        return None
+    order = np.lexsort((swap, key))
+    runs = np.flatnonzero(np.diff(2 * key[order] + swap[order], prepend=-1))
+    place = np.arange(n) - np.repeat(runs, np.diff(runs, append=n))  # among the rows that say the same
+    game = np.empty(n, dtype=np.int64)
+    game[order] = key[order] * n + place
+    return game

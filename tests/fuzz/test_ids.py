@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpref import OneHotDesign, Table
-from skpref.data import Vocabulary, from_labels, from_matrix, from_pairs, from_scores
+from skpref.data import Vocabulary, from_matrix
+from skpref.data.comparisons import from_labels, from_scores
 from skpref.elicitation import Session
 from tests.fuzz import strategies as drawn
 from tests.fuzz.outcome import again, assert_learns_or_refuses, assert_sound, predict_or_refuse, refusal
@@ -91,7 +92,6 @@ READERS: dict[str, Any] = {
     "similar_items": lambda ids, numbers: at.fitted("CrowdGPPL").similar_items(ids)[1:],
 }
 TABLE_READERS: dict[str, Any] = {
-    "from_pairs": lambda rows: from_pairs(rows, 4).weight,
     "OneHotDesign": lambda rows: OneHotDesign(implicit=True).fit(rows).transform(rows),
     "Session": lambda rows: Session(at.fitted("GPPLClassifier"), rows, random_state=0).ask(2),
     "Session of a crowd": lambda rows: Session(at.fitted("CrowdGPPL"), rows, user="u0", random_state=0).ask(2),

@@ -381,7 +381,7 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("pairs, table", "items.features", lambda a: a[:5], "features has 5 rows, expected 12"),
     ("pairs, table", "items.features", lambda a: a * np.nan, "has NaN or infinite values"),
     ("pairs, table", "items.vocabulary.ids", lambda a: np.array([a[0]] * 12, dtype=object), "duplicate item id"),
-    ("pairs", "_items.vocabulary._ids", lambda a: a.astype(float), "ids must be a vector of ids"),
+    ("pairs", "_items.vocabulary.ids", lambda a: a.astype(float), "ids must be a vector of ids"),
     ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: a + 10), "column|indices|index"),
     ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: -a - 1), "column|indices|index"),
     ("pairs, sparse", "_items.features", bad_csr("indices", np.zeros_like), "unsorted or repeated"),

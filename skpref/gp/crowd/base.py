@@ -13,7 +13,8 @@ from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
-from skpref.data import Comparisons, as_ids, from_labels
+from skpref.data import Comparisons, as_ids
+from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import are_classes, refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError

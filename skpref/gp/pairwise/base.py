@@ -27,7 +27,7 @@ from skpref._math.random import as_generator
 from skpref._sources import on_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
-from skpref.data import Comparisons, from_scores
+from skpref.data.comparisons import from_scores
 from skpref.data.labels import left_column, read_labels
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, Features, IdRows, IntArray
-    from skpref.data import IdColumn
+    from skpref.data import Comparisons, IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.sharded import ShardedComparisons
 

@@ -16,8 +16,8 @@ from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import as_source, is_elsewhere, on_collections
-from skpref.data import Comparisons, Table, from_labels
-from skpref.data.comparisons import append_comparisons
+from skpref.data import Comparisons, Table
+from skpref.data.comparisons import append_comparisons, from_labels
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError

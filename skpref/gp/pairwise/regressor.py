@@ -17,7 +17,9 @@ from skpref._math.random import as_generator
 from skpref._sources import as_source, is_elsewhere, on_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
-from skpref.data import as_ids, from_labels, from_pairs, unique_rows
+from skpref.data import Vocabulary, as_ids, unique_rows
+from skpref.data.columns import read_ids
+from skpref.data.comparisons import from_labels
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
@@ -247,7 +249,9 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         if comparisons is None:
             pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
         else:
-            rows = from_pairs(comparisons, features.shape[0], sample_weight=sample_weight)
+            known, sides = Vocabulary.range(features.shape[0]), read_ids(comparisons, ("left", "right"), "comparisons")
+            winner, loser = (known.encode(side, "comparisons") for side in sides)
+            rows = from_labels(winner, loser, None, known.size, sample_weight=sample_weight)
             _warn_of_twins(item[rows.left] == item[rows.right])
             pairs = from_labels(
                 item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"

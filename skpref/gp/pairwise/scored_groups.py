@@ -13,7 +13,8 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, refuse_parameters
 from skpref._validation import validate_data
-from skpref.data import Comparisons, from_scores, unique_rows
+from skpref.data import Comparisons, unique_rows
+from skpref.data.comparisons import from_scores
 from skpref.data.ids import shorten
 from skpref.data.stored import column_values
 from skpref.data.tables import canonical

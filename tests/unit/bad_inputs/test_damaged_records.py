@@ -12,7 +12,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref import Table
-from skpref.data.vocabulary import Vocabulary
+from skpref.data.ids import Vocabulary
 from skpref.exceptions import SkprefError
 from skpref.gp.crowd.groups import Places
 from skpref.kernels.checks import check_parameters

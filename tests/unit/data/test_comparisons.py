@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import DataConversionWarning
 
-from skpref.data import Comparisons, from_labels, from_pairs, from_scores, unique_rows
+from skpref.data import Comparisons, Vocabulary, unique_rows
 from skpref.data import comparisons as module
+from skpref.data.columns import read_ids
+from skpref.data.comparisons import from_labels, from_scores
 from skpref.exceptions import DataError
+
+
+def from_pairs(pairs, n_items, **options):
+    """As GPPLRegressor reads comparisons of rows."""
+    winner, loser = (
+        Vocabulary.range(n_items).encode(side, "comparisons")
+        for side in read_ids(pairs, ("left", "right"), "comparisons")
+    )
+    return from_labels(winner, loser, None, n_items, **options)
 
 
 def log_likelihood(pairs, f):

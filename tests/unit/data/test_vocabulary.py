@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from skpref.data import Vocabulary, as_ids
-from skpref.data import vocabulary as vocabularies
+from skpref.data import ids as vocabularies
 from skpref.data.ids import in_other_kinds, kinds_of, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import kendalltau
 
-from skpref.data import Comparisons, from_labels
+from skpref.data import Comparisons
 from skpref.data.columns import read_ids
+from skpref.data.comparisons import from_labels
 from skpref.datasets import _crowd, make_crowd, make_pairwise
 from skpref.exceptions import DataError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from skpref.data import from_labels
+from skpref.data.comparisons import from_labels
 from skpref.datasets import _simulated, load_modechoice, make_arena, make_crowd, make_pairwise
 from skpref.exceptions import DataError, MissingExtraError
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref import GPPLRegressor
-from skpref.data import from_scores
+from skpref.data.comparisons import from_scores
 from skpref.gp.pairwise.fit import PairConfig
 from skpref.gp.pairwise.scores import stationary_weights, worth_of
 from skpref.inference.scale import GammaScale
