@@ -217,24 +217,20 @@ class Columns:
         """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
         return with_point(cell) if self.decimal == "," else cell
 
-    def cells_like(self, row: int, name: Any) -> Sequence[Any]:
-        """Return the cells of the column of a cell, as the file has it."""
-        del row
-        return _as_list(self.column(name))
-
     def _got(self, name: Any, row: int) -> str:
         cell = _as_list(self.column(name))[row]
         return f", got {shorten(cell)}" if isinstance(cell, str) and cell.strip() else ""
 
     def _number_fault(self, name: Any, row: int, value: float, low: float, high: float, meaning: str) -> DataError:
         """Return what is wrong with a cell that is no number, or none in a range."""
-        cell, more = _as_list(self.column(name))[row], _in_brackets(meaning)
+        likes, more = _as_list(self.column(name)), _in_brackets(meaning)
+        cell = likes[row]
         if math.isfinite(value):
             bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
             return self.fault(f"{value:g} is outside the range {bounds}{more}", row, name)
         if is_number(self.with_point(cell)):
             return self.fault(f"expected a finite number{more}, got {shorten(cell)}", row, name)
-        advice, likes = "", self.cells_like(row, name)
+        advice = ""
         if self.decimal == "," and is_number(cell):
             advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
         elif self.is_text and self.decimal != "," and is_number(with_point(cell)):
@@ -276,7 +272,7 @@ def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]
         widths = list(map(len, rows))
         odd = next((row for row, width in enumerate(widths) if width != widths[0]), None)
         if odd is not None:
-            lengths = f"row 0 has {widths[0]}, row {odd} {widths[odd]}"
+            lengths = f"row 0 has {widths[0]} cells, row {odd} has {widths[odd]}"
             raise DataError(f"the rows of {name} have different lengths, and must {wanted}: {lengths}")
         return [[cells[column] for cells in rows] for column in range(max(widths, default=0))], len(rows)
     masked = np.ma.getmaskarray(rows) if np.ma.isMaskedArray(rows) else None

@@ -300,8 +300,7 @@ def _rows(values: Any, name: str) -> IntArray:  # any array-like
     ids = as_ids(values, name)
     if ids.dtype == object and ids.size:
         raise DataError(f"{name} must hold row numbers, integers from 0; convert ids with Table.rows first")
-    # No number beyond int64 is in range, so the largest int64 stands for all of them.
-    return ids if ids.dtype == np.int64 else np.minimum(ids.astype(np.uint64), 2**63 - 1).astype(np.int64)
+    return ids.astype(np.int64)
 
 
 def _check_range(noun: str, limit: int, *columns: IntArray) -> None:

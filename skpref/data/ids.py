@@ -1,7 +1,7 @@
 """Columns of ids, which are integers, strings or any other hashables, and vocabularies, which number the ids.
 
-A column of ids has one of three dtypes: ``int64``, ``uint64`` (only if a value
-needs it) or ``object``. Strings stay Python objects, because a fixed-width array
+A column of ids has the dtype ``int64``, or ``object`` if it holds anything else
+than integers of 64 bits. Strings stay Python objects, because a fixed-width array
 of strings needs the size of its longest entry for every row and drops trailing
 NULs.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skpref._typing import IntArray
 
 IdColumn = NDArray[Any]
-"""A one-dimensional array of ids with dtype int64, uint64 or object."""
+"""A one-dimensional array of ids with dtype int64 or object."""
 
 
 class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignore[misc]
@@ -49,7 +49,6 @@ class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignor
 LEAVE_OUT = "leave such rows out of X and y, such as by X[keep] and y[keep] with a mask of the complete rows"
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
-_UINT64_MAX = 2**64 - 1
 # Integers are looked up in a table while it has at most this many entries, or at most four for every id.
 _SMALL_SPAN = 1 << 20
 _MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
@@ -80,7 +79,7 @@ def shorten(value: object) -> str:
 def as_ids(
     column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item", leave_out: str = LEAVE_OUT
 ) -> IdColumn:
-    """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
+    """Convert a column of ids to an array of dtype int64 or object, shape (n,)."""
     if isinstance(column, _EncodedIds) and column.ndim == 1 and (column.dtype == object or column.encoding):
         return column
     where = _Where(name, noun, kind, leave_out)
@@ -175,7 +174,7 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
     if kind in "bi":
         return np.ascontiguousarray(values, dtype=np.int64)
     if kind == "u":
-        return _narrow(values)
+        return integers(values.tolist()) if values.max(initial=0) > _INT64_MAX else values.astype(np.int64)
     if kind == "f":
         return _from_floats(values, where)
     if kind == "c":
@@ -185,12 +184,6 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
     if kind == "O" and all(issubclass(held, str | bytes) for held in set(map(type, objects))):
         return np.ascontiguousarray(values).view(_EncodedIds)
     return _from_objects(objects, where)
-
-
-def _narrow(values: NDArray[Any]) -> IdColumn:
-    if values.size and int(values.max()) > _INT64_MAX:
-        return np.ascontiguousarray(values, dtype=np.uint64)
-    return np.ascontiguousarray(values, dtype=np.int64)
 
 
 def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
@@ -210,12 +203,10 @@ def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
 
 
 def integers(values: list[int]) -> IdColumn:
-    """Return integers as int64, uint64 or object, the first that holds all of them exactly."""
+    """Return integers as int64, or as objects if that does not hold all of them."""
     low, high = min(values, default=0), max(values, default=0)
     if low >= -(2**63) and high <= _INT64_MAX:
         return np.array(values, dtype=np.int64)
-    if low >= 0 and high <= _UINT64_MAX:
-        return np.array(values, dtype=np.uint64)
     if (bits := max(-low, high).bit_length()) > _MOST_BITS:
         raise DataError(f"an id is an integer of {bits} bits, which Python cannot write: use shorter ids, or strings")
     return objects(values)
@@ -355,7 +346,7 @@ class Vocabulary(Frozen):
 
     Attributes
     ----------
-    ids : ndarray of shape (n_items,), dtype int64, uint64 or object
+    ids : ndarray of shape (n_items,), dtype int64 or object
         The ids, read-only.
     size : int
         The number of items.
@@ -484,8 +475,8 @@ class Vocabulary(Frozen):
             return np.fromiter(map(self._row_of.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
         low, table = self._table
         rows = np.full(ids.size, -1, dtype=np.int64)
-        inside = (ids >= low) & (ids < low + table.size)
-        rows[inside] = table[_offsets(ids[inside], self.ids.dtype, low)]
+        inside = (ids >= low) & (ids <= low + (table.size - 1))
+        rows[inside] = table[ids[inside] - low]
         return rows
 
     @cached_property
@@ -500,7 +491,7 @@ class Vocabulary(Frozen):
             return None
         low = int(self.ids.min())
         table = np.full(int(self.ids.max()) - low + 1, -1, dtype=np.int64)
-        table[_offsets(self.ids, self.ids.dtype, low)] = np.arange(self.size)
+        table[self.ids - low] = np.arange(self.size)
         return low, table
 
     def _refuse_other_kinds(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> None:
@@ -553,7 +544,7 @@ class Vocabulary(Frozen):
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         ids = self.ids
-        sound = isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.str in {"<i8", "<u8", "|O"}
+        sound = isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.str in {"<i8", "|O"}
         require(sound, self, "ids", "must be a vector of ids")
         _refuse_duplicates(ids, "ids")
         if self.positional:
@@ -607,8 +598,7 @@ def _refuse_columns_of_other_kinds(columns: list[IdColumn], name: str) -> None:
 
 
 def _distinct(columns: list[IdColumn]) -> IdColumn:
-    kinds = {column.dtype for column in columns}
-    if len(kinds) == 1 and np.dtype(object) not in kinds:
+    if all(column.dtype != object for column in columns):
         return _distinct_integers(np.concatenate(columns))
     values = list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns)))
     with suppress(TypeError):  # mixed types have no common order
@@ -619,18 +609,12 @@ def _distinct(columns: list[IdColumn]) -> IdColumn:
 def _distinct_integers(ids: IdColumn) -> IdColumn:
     if not _is_dense(ids):
         return np.unique(ids)
-    low = ids.min()
-    present = np.zeros(int(ids.max()) - int(low) + 1, dtype=bool)
+    low = int(ids.min())
+    present = np.zeros(int(ids.max()) - low + 1, dtype=bool)
     present[ids - low] = True
-    distinct: IdColumn = np.flatnonzero(present).astype(ids.dtype) + low
-    return distinct
+    return np.flatnonzero(present) + low
 
 
 def _is_dense(ids: IdColumn) -> bool:
     """Return whether a table over the whole span of the ids is small enough."""
     return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(_SMALL_SPAN, 4 * ids.size)
-
-
-def _offsets(ids: IdColumn, dtype: np.dtype[Any], low: int) -> IntArray:
-    """Return ids, none of which is below `low`, minus it; the ids fit the type, and the differences int64."""
-    return np.asarray(ids.astype(dtype, copy=False) - dtype.type(low)).astype(np.int64, copy=False)

@@ -59,7 +59,7 @@ class Table(Frozen):
     ----------
     features : ndarray or csr_array of shape (n_items, n_features)
         The values.
-    ids : ndarray of shape (n_items,), dtype int64, uint64 or object
+    ids : ndarray of shape (n_items,), dtype int64 or object
         The ids.
     n_items, n_features : int
         Number of rows and of columns.

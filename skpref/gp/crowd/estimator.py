@@ -525,7 +525,7 @@ class CrowdGPPL(ShardedCrowd):
         check_is_fitted(self)
         if has_columns(X, 2):
             sides = "left", "right"
-            rows = read_id_columns(X, 2) if self._columns is None else self._columns.read_ids(X, sides)
+            rows = read_id_columns(X, sides) if self._columns is None else self._columns.read_ids(X, sides)
             pairs = self._items.pairs(rows.left, rows.right)
             return probability_positive(*self.posterior_.consensus.pairs(*pairs, order=False))
         return probability_positive(*self._moments(X, order=False))

@@ -42,11 +42,11 @@ plain_ids = st.one_of(
         (np.array([True, False]), np.int64, [1, 0]),
         (np.array([2.0, 5.0], dtype=np.float32), np.int64, [2, 5]),
         (np.array([INT64_MAX, -(2**63)]), np.int64, [INT64_MAX, -(2**63)]),
-        ([INT64_MAX + 1, 0], np.uint64, [INT64_MAX + 1, 0]),
-        (np.array([UINT64_MAX, 1], dtype=np.uint64), np.uint64, [UINT64_MAX, 1]),
+        ([INT64_MAX + 1, 0], object, [INT64_MAX + 1, 0]),
+        (np.array([UINT64_MAX, 1], dtype=np.uint64), object, [UINT64_MAX, 1]),
         ([UINT64_MAX + 1, -1], object, [UINT64_MAX + 1, -1]),
-        ([2.0**63, 0.0], np.uint64, [2**63, 0]),
-        (np.array([2.0**63, 0.0]), np.uint64, [2**63, 0]),
+        ([2.0**63, 0.0], object, [2**63, 0]),
+        (np.array([2.0**63, 0.0]), object, [2**63, 0]),
         (np.array([1e30]), object, [int(1e30)]),
         (["b", "a"], object, ["b", "a"]),
         (np.array(["b", "a"]), object, ["b", "a"]),
@@ -57,7 +57,7 @@ plain_ids = st.one_of(
         ([], object, []),
     ],
 )
-def test_as_ids_keeps_one_of_three_forms(column, dtype, expected):
+def test_as_ids_keeps_one_of_two_forms(column, dtype, expected):
     ids = as_ids(column)
     assert ids.dtype == dtype
     assert ids.tolist() == expected

@@ -231,8 +231,8 @@ def test_kinds_of_ids_have_the_first_as_their_example() -> None:
     ("values", "dtype"),
     [
         ([2**63 - 1, -(2**63)], np.int64),
-        ([2**63, 1], np.uint64),
-        ([2**64 - 1, 0], np.uint64),
+        ([2**63, 1], object),
+        ([2**64 - 1, 0], object),
         ([2**64, 0], object),
         ([2**63, -1], object),
         ([-(2**63) - 1, 0], object),
