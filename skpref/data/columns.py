@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -109,6 +109,12 @@ class Columns:
         advice = f"; {self.leave_out}" if self.leave_out else ""
         return MissingCellError(f"{self.fault(text, rows[0], column)}{advice}", rows)
 
+    def refuse_empty(self, text: str, is_empty: Iterable[Any], name: Any, advice: str = "") -> None:
+        """Refuse cells of a column that are needed and empty; the text says what is missing."""
+        rows = [row for row, empty in enumerate(is_empty) if empty]
+        if rows:
+            raise self.missing(f"{text}{self._got(name, rows[0])}{advice}", rows, name)
+
     def require(self, names: Sequence[Any], purpose: str = "") -> None:
         """Refuse a name that no column has, and suggest the nearest one."""
         for name in names:
@@ -157,15 +163,14 @@ class Columns:
             if all(cell is not None for cell in self.cells(name)):
                 raise self.fault(str(error)) from error
         what = f"{'an' if noun[0] in 'aeio' else 'a'} {noun}{'' if noun in {'label', 'feature'} else ' id'}"
-        empty = [row for row, cell in enumerate(self.cells(name)) if cell is None]
-        raise self.missing(f"{what} is missing", empty, name)
+        raise self.missing(
+            f"{what} is missing", [row for row, cell in enumerate(self.cells(name)) if cell is None], name
+        )
 
     def refuse_missing(self, name: Any, levels: Sequence[str]) -> None:
         """Refuse cells of a column of levels that hold none: nothing, or text such as NA."""
-        cells = self.texts(name)
-        empty = [row for row, cell in enumerate(cells) if lacks_number(cell) and cell not in levels]
-        if empty:
-            raise self.missing(f"a level is missing{self._got(name, empty[0])}", empty, name)
+        is_empty = (lacks_number(cell) and cell not in levels for cell in self.texts(name))
+        self.refuse_empty("a level is missing", is_empty, name)
 
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
         """Return a column of numbers, or the difference of a pair of columns, shape (n,)."""
@@ -182,12 +187,7 @@ class Columns:
             read = TRUTH.get if words and words <= TRUTH.keys() | {""} else None
             values = np.array([number(self.with_point(cell), read) for cell in cells], dtype=np.float64)
         if absent.any():
-            row = int(np.argmax(absent))
-            raise self.missing(
-                f"a number is missing{_in_brackets(meaning)}{self._got(name, row)}",
-                np.flatnonzero(absent).tolist(),
-                name,
-            )
+            self.refuse_empty(f"a number is missing{_in_brackets(meaning)}", absent, name)
         wrong = ~np.isfinite(values) | (values < low) | (values > high)
         if wrong.any():
             raise self._number_fault(name, int(np.argmax(wrong)), float(values[np.argmax(wrong)]), low, high, meaning)

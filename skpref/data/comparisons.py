@@ -13,7 +13,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._checks import require
 from skpref._validation import check_array
-from skpref.data.ids import Vocabulary, as_ids, shorten
+from skpref.data.ids import Vocabulary, as_ids, read_only, shorten
 from skpref.data.labels import read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -108,7 +108,7 @@ class Comparisons:
             columns["group"] = self.group
         check_consistent_length(*columns.values())
         for name, values in columns.items():
-            object.__setattr__(self, name, _read_only(values))
+            object.__setattr__(self, name, read_only(values))
 
     @property
     def n_pairs(self) -> int:
@@ -326,12 +326,6 @@ def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) 
         )
 
 
-def _read_only(values: NDArray[Any]) -> NDArray[Any]:
-    view = values.view()
-    view.flags.writeable = False
-    return view
-
-
 # --------------------------------------------------------------------------
 # builders
 
@@ -352,7 +346,7 @@ def from_labels(
 
     No labels: left always won. `names` are the items' in messages, `more` are further columns of the record, or None.
     """
-    columns = {"left": _rows(left, "left"), "right": _rows(right, "right")}
+    columns: dict[str, Any] = {"left": _rows(left, "left"), "right": _rows(right, "right")}
     given = {name: values for name, values in more.items() if values is not None}
     columns |= {name: _rows(values, name) if name == "user" else values for name, values in given.items()}
     check_consistent_length(*columns.values())

@@ -104,7 +104,7 @@ class ColumnDesign:
             return checked_numbers(values, name)
         mark: Literal["raise", "mark"] = "raise" if unknown == "raise" else "mark"
         place = ids.encode(values, f"column {name!r}", unknown=mark, noun="row", kind=name)
-        return np.where(place < 0, ids.size, place)
+        return np.asarray(np.where(place < 0, ids.size, place))
 
     def get_feature_names_out(self) -> NDArray[np.object_]:
         """Return the names of the features: "user_ann", "user (unseen)", "price"."""
@@ -299,12 +299,12 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         n_before, n_after = design.shape[1], design.shape[1] + self.rated_.shape[1]
         design.resize(design.shape[0], n_after)
         before = sparse.csr_array((self.rated_.shape[0], n_before))
-        return design + sparse.hstack([before, self.rated_], format="csr")[places[0]]
+        return sparse.csr_array(design + sparse.hstack([before, self.rated_], format="csr")[places[0]])
 
     @property
-    def _vocabularies(self) -> tuple[Any, ...]:
+    def _vocabularies(self) -> tuple[Vocabulary, ...]:
         check_is_fitted(self)
-        return self._design.ids
+        return tuple(ids for ids in self._design.ids if ids is not None)
 
     @property
     def user_ids_(self) -> NDArray[Any]:

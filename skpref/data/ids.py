@@ -539,7 +539,9 @@ class Vocabulary(Frozen):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the ids, read-only."""
         ids = state["ids"] if "ids" in state else unpack_ids(state["packed"])
-        self.__dict__.update(ids=_freeze(ids), positional=bool(state["positional"]))
+        self.__dict__.update(
+            ids=read_only(np.array(ids) if ids.flags.writeable else ids), positional=bool(state["positional"])
+        )
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -563,10 +565,11 @@ def _vocabulary(ids: IdColumn, *, positional: bool) -> Vocabulary:
     return vocabulary
 
 
-def _freeze(ids: IdColumn) -> IdColumn:
-    ids = np.array(ids) if ids.flags.writeable else np.asarray(ids)  # a plain array: a model file holds no subclass
-    ids.flags.writeable = False
-    return ids
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to."""
+    view = np.asarray(values).view()  # a plain array: a model file holds no subclass
+    view.flags.writeable = False
+    return view
 
 
 def _sample(ids: IdColumn) -> str:

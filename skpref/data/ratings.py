@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import check_structure, refuse_dates
-from skpref.data.ids import as_ids, objects, shorten
+from skpref.data.ids import as_ids, objects, read_only, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, format_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -109,8 +109,8 @@ class Ratings:
             if limit >= (_MAX_LEVELS + 1 if name == "level" else _ENTRIES):
                 most = _MAX_LEVELS if name == "level" else _ENTRIES - 1
                 raise DataError(f"there are {limit} {name}s, more than the maximum of {most}")
-            object.__setattr__(self, name, _frozen(values))
-        object.__setattr__(self, "weight", _frozen(weight))
+            object.__setattr__(self, name, read_only(np.array(values)))
+        object.__setattr__(self, "weight", read_only(np.array(weight)))
 
     @property
     def size(self) -> int:
@@ -227,12 +227,6 @@ class Ratings:
         position = np.asarray(turned.data, dtype=np.int64)
         start, column = np.asarray(turned.indptr, dtype=np.int64), np.asarray(turned.indices, dtype=np.int32)
         return ByRow(start, column, users.level[position], np.ascontiguousarray(self.weight[position]), position)
-
-
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    values = values.copy() if values.flags.writeable else values
-    values.flags.writeable = False
-    return values
 
 
 # --------------------------------------------------------------------------

@@ -396,9 +396,7 @@ def _menus(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
 def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tuple[Any, ...]]) -> list[Any]:
     """Return the item that was chosen in each row; a cell has its id, the name of its column, or its position."""
     cells = columns.cells(name)
-    absent = [row for row, cell in enumerate(cells) if cell is None]
-    if absent:
-        raise columns.missing("the choice is missing", absent, name)
+    columns.refuse_empty("the choice is missing", (cell is None for cell in cells), name)
     items = {item for row in lists for item in row}
     places = _places(cells, offered)
     by_place = places is not None and items.isdisjoint(cells) and not set(cells) & set(offered)

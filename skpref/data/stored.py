@@ -100,15 +100,18 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # o
 
 def shared_schema(dataset: Any, names: list[str]) -> Any:  # of pyarrow
     """Return the schema of a dataset with the types that hold some columns of all its files."""
-    fragments = _fragments(dataset)
-    schema = _shared_schema(dataset.schema, _unfiltered(dataset) if fragments is None else fragments, names)
-    wider = [field for field, own in zip(schema, dataset.schema, strict=True) if field.type != own.type]
-    if fragments is None and wider:  # pyarrow reads filtered files with the types of the first one
-        raise DataError(
-            f"column {wider[0].name!r} of X, a filtered dataset, holds {wider[0].type} in some files and "
-            f"{dataset.schema.field(wider[0].name).type} in the first one: state the type {wider[0].type} of this "
-            "column before you filter, by schema= of pyarrow.dataset.dataset"
-        )
+    schema, fragments = dataset.schema, _fragments(dataset)
+    for place, field in enumerate(dataset.schema):
+        if field.name not in names:
+            continue
+        kind = _type_in_all(field, _unfiltered(dataset) if fragments is None else fragments)
+        if fragments is None and kind != field.type:  # pyarrow reads filtered files with the types of the first one
+            raise DataError(
+                f"column {field.name!r} of X, a filtered dataset, holds {kind} in some files and {field.type} in the "
+                f"first one: state the type {kind} of this column before you filter, by schema= of "
+                "pyarrow.dataset.dataset"
+            )
+        schema = schema.set(place, field.with_type(kind))
     return schema
 
 
@@ -127,36 +130,32 @@ def _unfiltered(dataset: Any) -> list[Any]:  # of pyarrow
     return [*own, *chain.from_iterable(map(_unfiltered, children))]
 
 
-def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # of pyarrow
-    """Return a schema with the types that hold a column of all files; refuse a column of which there is none."""
-    for place, field in enumerate(schema):
-        if field.name not in names:
-            continue
-        files: dict[Any, str] = {}  # by the type of the column: the first file that has it
-        for number, fragment in enumerate(fragments):
-            if field.name in fragment.physical_schema.names:
-                files.setdefault(
-                    fragment.physical_schema.field(field.name).type, getattr(fragment, "path", f"part {number}")
-                )
-        types = list(files)
-        if not types or types[0] != field.type:  # pyarrow takes the first file's type unless the caller stated another
-            continue
-        shared = types[0]
-        for other in types[1:]:
-            wider = _shared_type(shared, other)
-            if wider is None:
-                raise DataError(
-                    f"column {field.name!r} of X holds {types[0]} in {files[types[0]]}, and {other} in {files[other]}: "
-                    "write all files with one type of this column, such as by astype of pandas or cast of pyarrow"
-                )
-            shared = wider
-        if len(types) > 1:
-            schema = schema.set(place, field.with_type(shared))
-    return schema
+def _type_in_all(field: Any, fragments: list[Any]) -> Any:  # of pyarrow
+    """Return the type that holds a column of all files; refuse a column of which there is none."""
+    files: dict[Any, str] = {}  # by the type of the column: the first file that has it
+    for number, fragment in enumerate(fragments):
+        own = fragment.physical_schema
+        if field.name in own.names:
+            files.setdefault(own.field(field.name).type, getattr(fragment, "path", f"part {number}"))
+    first = next(iter(files), None)
+    shared = field.type
+    for other in (
+        files if first == shared else ()
+    ):  # pyarrow takes the first file's type unless the caller stated another
+        wider = _shared_type(shared, other)
+        if wider is None:
+            raise DataError(
+                f"column {field.name!r} of X holds {first} in {files[first]}, and {other} in {files[other]}: write all "
+                "files with one type of this column, such as by astype of pandas or cast of pyarrow"
+            )
+        shared = wider
+    return shared
 
 
 def _shared_type(first: Any, second: Any) -> Any:  # of pyarrow
     """Return the type that holds the values of both as they are, or None."""
+    if first == second:
+        return first
     import pyarrow as pa
 
     kinds = [first, second]

@@ -59,9 +59,8 @@ def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], righ
     if odd is not None:
         raise columns.fault(f"winners must be ids or words; got {shorten(odd)}", None, name)
     items = {*left[1].tolist(), *right[1].tolist()}
-    absent = [row for row, cell in enumerate(cells) if cell not in items and lacks_number(cell)]
-    if absent:
-        raise columns.missing("the winner is missing; if nobody won, write tie", absent, name)
+    is_empty = (cell not in items and lacks_number(cell) for cell in cells)
+    columns.refuse_empty("the winner is missing", is_empty, name, "; if nobody won, write tie")
     y = _labels(columns, name, cells, left, right)
     if np.isnan(y).any():
         row, numbers = int(np.argmax(np.isnan(y))), _soft_labels(cells)
@@ -194,9 +193,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
     name = scores[0]
     cells = columns.cells(name)
     if any(isinstance(cell, str) and _SCORE.match(cell) for cell in cells):
-        absent = [row for row, cell in enumerate(cells) if lacks_number(cell)]
-        if absent:
-            raise columns.missing("a score is missing", absent, name)
+        columns.refuse_empty("a score is missing", map(lacks_number, cells), name)
         found = [_SCORE.fullmatch(cell) if isinstance(cell, str) else None for cell in cells]
         for row, score in enumerate(found):
             if score is None:
