@@ -219,16 +219,12 @@ def objects(values: Sequence[object]) -> IdColumn:
 
 def _from_objects(values: list[Any], where: _Where) -> IdColumn:
     kinds = set(map(type, values))
-    if not all(_is_plain(kind) for kind in kinds):
+    if not all(issubclass(kind, int | str | bytes) for kind in kinds):
         values = [_plain(value, row, where) for row, value in enumerate(values)]
         kinds = set(map(type, values))
     if values and all(issubclass(kind, int) for kind in kinds):
         return integers([int(value) for value in values] if kinds != {int} else values)
     return objects(values).view(_EncodedIds)
-
-
-def _is_plain(kind: type) -> bool:
-    return issubclass(kind, int | str | bytes)
 
 
 def _plain(value: Any, row: int, where: _Where) -> Hashable:  # an id may be anything
@@ -496,19 +492,15 @@ class Vocabulary(Frozen):
 
     def _refuse_other_kinds(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> None:
         """Refuse "1" where the vocabulary has 1, and the like: it would count as unseen."""
-        unknown = np.flatnonzero(rows < 0)[:_MAX_UNKNOWN]
-        pairs = [(row, same) for row in unknown.tolist() for same in in_other_kinds(ids.item(row))]
-        if self.ids.dtype != object:
-            pairs = [(row, same) for row, same in pairs if isinstance(same, int)]
-        if not pairs:
-            return
-        others: list[Any] = [same for _, same in pairs]
-        present = self._lookup(objects(others) if self.ids.dtype == object else integers(others)) >= 0
-        if present.any():
-            row, same = pairs[int(np.argmax(present))]
-            (mine,), (known,) = kinds_of(objects([ids.item(row)])), kinds_of(objects([same]))
-            msg = f"unknown {kind} {shorten(ids[row])} in {noun} {row}: {kind} ids of {name} are {mine}, but the known "
-            raise UnknownIdError(f"{msg}ids, such as {shorten(same)}, are {known}; {_CONVERT}")
+        for row in np.flatnonzero(rows < 0)[:_MAX_UNKNOWN].tolist():
+            value: Any = ids.item(row)
+            same = next((other for other in in_other_kinds(value) if other in self._row_of), None)
+            if same is not None:
+                mine, known = _kind_of(type(value)), _kind_of(type(same))
+                msg = (
+                    f"unknown {kind} {shorten(value)} in {noun} {row}: {kind} ids of {name} are {mine}, but the known "
+                )
+                raise UnknownIdError(f"{msg}ids, such as {shorten(same)}, are {known}; {_CONVERT}")
 
     def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> NoReturn:
         row = int(np.argmin(rows))

@@ -94,21 +94,12 @@ class Roles:
 
     def columns(self) -> list[Any]:
         """Return all columns that are read, in a fixed order."""
-        several = (self.scores, self.counts, self.ranking, self.item_ranks, self.item_ratings, self.pairs, self.offered)
-        single = (
-            self.left,
-            self.right,
-            self.winner,
-            self.loser,
-            self.chosen,
-            self.worst,
-            self.rank,
-            self.user,
-            self.weight,
-        )
+        one = "left", "right", "winner", "loser", "chosen", "worst", "rank", "user", "weight"
+        some = "scores", "counts", "ranking", "item_ranks", "item_ratings", "pairs", "offered", "task", "item", "groups"
         terms = [part for term in self.covariates for part in (term if isinstance(term, tuple) else (term,))]
-        listed = [name for names in (*several, self.task, self.item, self.groups, self.once) for name in names]
-        return [name for name in dict.fromkeys([*single, *terms, *listed]) if name is not None]
+        listed = [name for role in (*some, "once") for name in getattr(self, role)]
+        names = dict.fromkeys([*(getattr(self, role) for role in one), *terms, *listed])
+        return [name for name in names if name is not None]
 
 
 @dataclass(frozen=True)

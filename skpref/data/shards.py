@@ -342,62 +342,37 @@ def read_rows(
             table = pa.Table.from_pandas(table, preserve_index=False)
         except pa.ArrowException as error:
             raise DataError(f"a column of X mixes types: {error}") from error
-    summary, rows = _read(table, _target_values(y), weight, columns, labels=labels)
-    return summary._replace(orders=_orders(y) if labels else ()), rows
-
-
-def _target_values(y: Any) -> NDArray[Any]:  # a column
-    """Return targets as an array, decimals as floats."""
-    import pyarrow as pa
-
-    return column_values(y.cast(pa.float64()) if isinstance(y, pa.ChunkedArray) and pa.types.is_decimal(y.type) else y)
-
-
-def _orders(y: Any) -> list[NDArray[Any]]:  # a column
-    """Return the order of categories, one for each part of a column."""
-    stated = (stated_order(part)[0] for part in getattr(y, "chunks", [y]))
-    return [order for order in stated if order is not None]
-
-
-def _read(
-    table: Any,  # of pyarrow
-    y: NDArray[Any],
-    weight: NDArray[Any] | None,
-    columns: RowColumns,
-    *,
-    labels: bool,
-) -> tuple[RowSummary, RowShard]:
     weight = read_weights(weight, len(table))
     used: Any = slice(None) if weight.all() else np.flatnonzero(weight)
-    weight, distinct, label_weights = weight[used], None, None
+    weight, orders, distinct, label_weights = weight[used], [], None, None
+    is_decimal = isinstance(y, pa.ChunkedArray) and pa.types.is_decimal(y.type)
+    target = column_values(y.cast(pa.float64()) if is_decimal else y)
     if labels:
-        distinct, y = np.unique(np.asarray(check_labels(y))[used], return_inverse=True)
-        label_weights = np.bincount(y, weight, distinct.size).astype(np.float64, copy=False)
+        orders = [order for part in getattr(y, "chunks", [y]) if (order := stated_order(part)[0]) is not None]
+        distinct, target = np.unique(np.asarray(check_labels(target))[used], return_inverse=True)
+        label_weights = np.bincount(target, weight, distinct.size).astype(np.float64, copy=False)
     else:
         try:
-            y = np.asarray(check_numbers(y, "y"), dtype=np.float64)
+            target = np.asarray(check_numbers(target, "y"), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"y must be numbers: {error}") from error
-        assert_all_finite(y, input_name="y")
-        y = y[used]
+        assert_all_finite(target, input_name="y")
+        target = target[used]
     ids: list[IdColumn | None] = []
     places: list[NDArray[Any]] = []
-    squares = 0.0
+    total, squares = float(weight.sum()), 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
             column = as_ids(table[name], f"column {name!r}", "row", name, leave_out="")
             own, place = numbered(column if weight.size == column.size else column[used])
-            ids.append(own)
-            places.append(place)
-            squares += float(weight.sum())
         else:
-            ids.append(None)
-            places.append(_numbers_of(table[name], name)[used])
-            squares += float(weight @ places[-1] ** 2)
-    largest = float(np.abs(y).max(initial=0.0))
-    total = float(weight.sum())
-    summary = RowSummary(weight.size, ids, distinct, total, squares, largest, label_weights)
-    return summary, RowShard(places, y.astype(np.float64, copy=False), weight)
+            own, place = None, _numbers_of(table[name], name)[used]
+        ids.append(own)
+        places.append(place)
+        squares += total if is_id else float(weight @ place**2)
+    largest = float(np.abs(target).max(initial=0.0))
+    summary = RowSummary(weight.size, ids, distinct, total, squares, largest, label_weights, orders)
+    return summary, RowShard(places, target.astype(np.float64, copy=False), weight)
 
 
 def _numbers_of(column: Any, name: str) -> Array:  # of pyarrow

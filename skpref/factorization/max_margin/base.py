@@ -297,10 +297,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return self
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
-        columns = read_ids(X, ("user", "item"), noun="rating")
+        user, item = read_ids(X, ("user", "item"), noun="rating")
         if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
             validate_data(self, X, reset=reset, skip_check_array=True)
-        return columns
+        return user, item
 
     def _encode_more(self, X: Any, y: Any, sample_weight: Any) -> tuple[RatingVocabularies, Ratings]:
         """Return the vocabularies with new ids appended, and further ratings."""

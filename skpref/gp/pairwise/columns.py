@@ -220,7 +220,8 @@ def refuse_two_weights(weight: Any, sample_weight: Any) -> None:
 
 def read_id_columns(X: Any, sides: Sequence[str]) -> PairRows:
     """Return rows of the ids of these sides."""
-    return PairRows(**dict(zip(sides, read_ids(X, sides), strict=True)))
+    ids: dict[str, Any] = dict(zip(sides, read_ids(X, sides), strict=True))
+    return PairRows(**ids)
 
 
 def has_columns(X: Any, width: int) -> bool:

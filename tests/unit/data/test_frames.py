@@ -372,7 +372,7 @@ def test_a_winner_may_be_called_na() -> None:
     assert from_winners(battles, missing="drop").y.tolist() == [1.0, 0.0, 0.0]
     battles = {"left": ["A", "A"], "right": ["B", "B"], "winner": ["n/a", "B"]}
     assert from_winners(battles, missing="drop").y.tolist() == [0.0]
-    with pytest.raises(DataError, match="column 'winner', row 0: the winner is missing, got 'n/a'; if nobody won, write tie"):
+    with pytest.raises(DataError, match="column 'winner', row 0: the winner is missing, got 'n/a'; if nobody won"):
         from_winners(battles)
 
 
