@@ -289,7 +289,8 @@ def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]
 
 def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "comparison") -> list[IdColumn]:
     """Return the columns of a table of ids, which has these and no others, whatever their names."""
-    wanted = f"have the shape (n_{noun}s, {len(roles)}): {', '.join(roles)}"
+    shape_of_ids = f"shape (n_{noun}s, {len(roles)}): {', '.join(roles)}"
+    wanted = f"have the {shape_of_ids}"
     if isinstance(X, Mapping):
         raise DataError(f"Expected 2D array, got a dict: {name} must {wanted}; make a data frame of it")
     columns = Columns.of(X, name, wanted=wanted)
@@ -305,7 +306,7 @@ def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "compari
         if has_names and len(found) > len(roles):
             listed, named = ", ".join(map(str, found[:10])), ", ".join(f"{role}=" for role in roles)
             advice = f"; of its columns ({listed}), pass those of the ids alone, or name them by {named}"
-        raise DataError(f"{name} holds {noun}s and has shape {shape}, but must {wanted}{advice}")
+        raise DataError(f"{name} holds {noun}s and has shape {shape}, expected {shape_of_ids}{advice}")
     refuse_other_roles(dict(zip(roles, found, strict=True)), name)
     text = "{}[{}]" if has_names else "{}[:, {}]"
     return [

@@ -26,9 +26,8 @@ from skpref._math.random import as_generator
 from skpref._sources import on_collections
 from skpref._validation import as_array, column_names
 from skpref._warn import warn
-from skpref.data import Vocabulary
 from skpref.data.columns import read_ids
-from skpref.data.ids import shorten, single_id
+from skpref.data.ids import Vocabulary, shorten, single_id
 from skpref.data.ratings import Ratings, rating_levels
 from skpref.data.records import frame_or_record
 from skpref.data.shards import RatingCounts

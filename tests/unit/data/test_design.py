@@ -152,7 +152,7 @@ def test_in_a_column_transformer():
 def test_bad_input():
     for X, message in [
         ([["ann", None]], "missing item id in row 0|missing item id"),
-        ([["ann"]], r"must have the shape \(n_ratings, 2\)"),
+        ([["ann"]], r"expected shape \(n_ratings, 2\)"),
         (["ann"], "Expected 2D array, got 1D array"),
         (np.empty((0, 2)), r"Found array with 0 sample\(s\)"),
         (np.array([[1.5, 2.0]]), "must be integers"),

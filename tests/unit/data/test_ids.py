@@ -362,13 +362,13 @@ def test_read_pairs_and_triples_of_polars():
 
 @pytest.mark.parametrize("X", [np.ones((3, 3)), [(1, 2, 3)], [(1, 2), (1, 2, 3)], np.empty((0, 2)).T])
 def test_row_28_pair_shape(X):
-    with pytest.raises(DataError, match=r"must have the shape \(n_comparisons, 2\)|rows of X have different lengths"):
+    with pytest.raises(DataError, match=r"expected shape \(n_comparisons, 2\)|rows of X have different lengths"):
         read_pairs(X)
 
 
 def test_row_28_frame_of_three_columns():
     pd = pytest.importorskip("pandas")
-    with pytest.raises(DataError, match=r"has shape \(1, 3\), but must have the shape \(n_comparisons, 2\)"):
+    with pytest.raises(DataError, match=r"has shape \(1, 3\), expected shape \(n_comparisons, 2\)"):
         read_pairs(pd.DataFrame([[1, 2, 3]]))
 
 
@@ -438,9 +438,7 @@ def test_read_triples_keeps_every_id(rows):
     ],
 )
 def test_row_28_triple_shape(X, shape):
-    message = (
-        f"X holds comparisons and has shape {shape}, but must have the shape (n_comparisons, 3): user, left, right"
-    )
+    message = f"X holds comparisons and has shape {shape}, expected shape (n_comparisons, 3): user, left, right"
     with pytest.raises(DataError, match=re.escape(message)):
         read_triples(X)
 

@@ -206,7 +206,7 @@ def test_columns_of_ids():
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ([[1, 2, 3]], r"X holds ratings and has shape \(1, 3\), but must have the shape \(n_ratings, 2\)"),
+        ([[1, 2, 3]], r"X holds ratings and has shape \(1, 3\), expected shape \(n_ratings, 2\)"),
         ([1, 2], "Expected 2D array, got 1D array"),
         (np.zeros((0, 2)), r"Found array with 0 sample\(s\).*at least 1 rating is required"),
         ([(None, 2)], "missing user id in rating 0"),
