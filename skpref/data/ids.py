@@ -51,6 +51,7 @@ MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 # Integers are looked up in a table while it has at most this many entries, or at most four for every id.
 _SMALL_SPAN = 1 << 20
+_BLOCK = 1 << 20  # ids that are Python objects at a time
 _MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
 _CONVERT = "convert one of them, for example with astype(str) or astype(int)"
 _LONG = 20_000  # strings from which pyarrow, which hashes several times as fast, is worth its import
@@ -468,7 +469,8 @@ class Vocabulary(Frozen):
     def _lookup(self, ids: IdColumn) -> IntArray:
         """Return the row of every id, -1 where it is not in the vocabulary."""
         if self._table is None or ids.dtype == object:
-            return np.fromiter(map(self._row_of.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
+            values = chain.from_iterable(ids[k : k + _BLOCK].tolist() for k in range(0, ids.size, _BLOCK))
+            return np.fromiter(map(self._row_of.get, values, repeat(-1)), dtype=np.int64, count=ids.size)
         low, table = self._table
         rows = np.full(ids.size, -1, dtype=np.int64)
         inside = (ids >= low) & (ids <= low + (table.size - 1))

@@ -220,6 +220,13 @@ def test_a_million_integer_ids_take_a_fraction_of_a_second(factor):
     np.testing.assert_array_equal(words.ids[rows], column)
 
 
+def test_ids_far_apart_are_looked_up_in_blocks(monkeypatch):
+    monkeypatch.setattr(vocabularies, "_BLOCK", 3)
+    for ids in ([10**15, 5, -(10**15)], ["b", "a", "c"]):
+        asked = [ids[k % 3] for k in range(8)]
+        assert Vocabulary(ids).encode(asked).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
 def test_kinds_of_ids_have_the_first_as_their_example() -> None:
     assert kinds_of(as_ids([3, 1, 2])) == {"integers": 3}
     assert kinds_of(as_ids(["b", "a"])) == {"strings": "b"}
