@@ -203,7 +203,7 @@ def test_frames_of_three_dimensions_hold_no_pairs() -> None:
     assert has_columns([np.array(["a", "b"]), ("b", "c")], 2)
     assert not has_columns([["a", "b"], ["a", "b", 1]], 2)
     assert not has_columns(["ab", "cd"], 2)
-    with pytest.raises(DataError, match="got 3D array"):
+    with pytest.raises(DataError, match="Found array with dim 3"):
         PairColumns.of(NOTHING, [2], None).read(np.zeros((2, 3, 3)))
 
 
