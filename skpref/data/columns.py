@@ -290,7 +290,7 @@ def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]
 def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "comparison") -> list[IdColumn]:
     """Return the columns of a table of ids, which has these and no others, whatever their names."""
     shape_of_ids = f"shape (n_{noun}s, {len(roles)}): {', '.join(roles)}"
-    wanted = f"have the {shape_of_ids}"
+    wanted = f"have the {shape_of_ids} ids"
     if isinstance(X, Mapping):
         raise DataError(f"Expected 2D array, got a dict: {name} must {wanted}; make a data frame of it")
     columns = Columns.of(X, name, wanted=wanted)
