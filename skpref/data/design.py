@@ -257,11 +257,11 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, _design=ColumnDesign)
-        users, items = self._vocabularies
-        require(users.size >= 1 <= items.size, self, "_design", "must have ids of users and items")
+        sizes = [0 if ids is None else ids.size for ids in self._design.ids]
+        require(len(sizes) == 2 and min(sizes) >= 1, self, "_design", "must have ids of users and items")
         require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
         if self.rated_ is not None:
-            shape = users.size + 1, items.size
+            shape = sizes[0] + 1, sizes[1]
             sound = sparse.issparse(self.rated_) and self.rated_.shape == shape
             require(sound, self, "rated_", f"must have shape {shape}")
             require(self.rated_[[-1]].nnz == 0, self, "rated_", "has items of unseen users")

@@ -479,7 +479,8 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("machine, words", "posterior_.machine.likelihood", always(PairwiseProbitTies()), "must not be of type"),
     ("machine, words", "posterior_.scale", always(2.0), "units 0 and 1"),
     ("machine, design", "steps.1.1._one_hot_groups", lambda a: a.astype(float), "must be a vector of int64"),
-    ("machine, design", "steps.0.1._users", always(None), "_users must not be of type"),
+    ("machine, design", "steps.0.1._design", always(None), "_design must not be of type"),
+    ("machine, design", "steps.0.1._design.ids.0", always(None), "must have ids of users and items"),
     ("machine, design", "steps.0.1.rated_", bad_csr("indices", lambda a: a + 100), "column|indices|index"),
     # scikit-learn's
     ("machine, design", "steps.1.1.posterior_.scale", always(1e300), "square in the range"),
