@@ -346,7 +346,7 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     "label nan": (
         GOOD + "i1,i2,nan\n",
         None,
-        "line 62, column 'label': the winner is missing; .*; --missing drop",
+        "line 62, column 'label': the winner is missing, got 'nan'; .*; --missing drop",
     ),
     "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
     "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
