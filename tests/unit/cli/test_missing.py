@@ -160,7 +160,7 @@ def test_a_winner_written_na_is_missing(capsys: Any) -> None:
     votes = [("left", "right", "winner")] + [("A", "B", "left" if k % 2 else "right") for k in range(12)]
     Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in [*votes, ("A", "B", "NA")]))
     assert main(["fit", "battles.csv", *FAST]) == 2
-    assert "line 14, column 'winner': the winner is missing; if nobody won, write tie; --missing drop" in (
+    assert "line 14, column 'winner': the winner is missing, got 'NA'; if nobody won, write tie; --missing drop" in (
         capsys.readouterr().err
     )
     assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 0
