@@ -35,6 +35,7 @@ from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.gp.entities import Entities
 from skpref.kernels.checks import check_parameters
+from skpref.settings import Settings
 
 if TYPE_CHECKING:
     import os
@@ -375,6 +376,8 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
         _check_all(vars(value) if parts is None else {part: getattr(value, part) for part in parts}, memo, where)
     if isinstance(value, Kernel):
         check_parameters(value)
+    elif isinstance(value, Settings):
+        _check_settings(value, where)
     elif name in _RECORDS or isinstance(value, Table | Vocabulary):
         getattr(value, "validate", getattr(value, "__post_init__", tuple))()
 
@@ -393,16 +396,12 @@ def _check_csr(matrix: Any, where: str) -> None:
 
 
 def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str) -> None:
-    cls, held, params = type(estimator), vars(estimator), set(type(estimator)._get_param_names())  # noqa: SLF001
-    require(params <= held.keys(), where or cls.__name__, "lacks a parameter")
+    cls, held, params = type(estimator), vars(estimator), _check_parameters(estimator, where)
     for name in params & _DROPPED:
         setattr(estimator, name, None)
     for name in sorted(held.keys() - params):
         fitted = _ATTRIBUTE.fullmatch(name) and not hasattr(cls, name)
         require(fitted, where or cls.__name__, f"{name!r:.80} is no fitted attribute")
-    for name in params:
-        large = isinstance(held[name], Integral) and abs(int(held[name])) >= _MAX_INTEGER
-        require(not large, where or cls.__name__, f"{name} is too large a number")
     ours = _full_name(estimator) in _OURS
     _check_all(held if ours else dict(enumerate(_inner(list(held.values())))), memo, where)
     if hasattr(cls, "_parameter_constraints"):
@@ -418,6 +417,22 @@ def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str)
         estimator._check_fitted()  # noqa: SLF001 - of this package
     else:
         require(held.keys() - params <= _UNFITTED, where or cls.__name__, "is not fitted, but has a state")
+
+
+def _check_settings(settings: Settings, where: str) -> None:
+    require(_check_parameters(settings, where) == vars(settings).keys(), where, "has more than its parameters")
+    settings._validate_params()  # noqa: SLF001 - scikit-learn's hook
+
+
+def _check_parameters(value: BaseEstimator, where: str) -> set[str]:
+    """Return the names of the parameters of an estimator or of settings; refuse missing ones and huge numbers."""
+    cls, held = type(value), vars(value)
+    names = set(cls._get_param_names())
+    require(names <= held.keys(), where or cls.__name__, "lacks a parameter")
+    for name in names:
+        large = isinstance(held[name], Integral) and abs(int(held[name])) >= _MAX_INTEGER
+        require(not large, where or cls.__name__, f"{name} is too large a number")
+    return names
 
 
 def _check_encoder(encoder: OneHotEncoder, where: str) -> None:
