@@ -100,7 +100,7 @@ _RECORDS = _named(
         "skpref.data.row_shards": "ColumnDesign",
         "skpref.data.shards": "ComparisonCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
-        "skpref.factorization.machine.posterior": "FMDraws FMPosterior",
+        "skpref.factorization.machine.posterior": "FMDraws FMFitted FMPosterior",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
         "RatingVocabularies",
         "skpref.gp.crowd.fit_hierarchy": "Regularisation",
