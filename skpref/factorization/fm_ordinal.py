@@ -20,6 +20,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
 from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sampled, warn_not_stationary
 from skpref.factorization.machine.heads import LevelHead
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import effective_sample_size, split_rhat
 from skpref.metrics import ordinal_mae
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
-_MOST_PRODUCTS: Final = 2.5e6  # of entries of X with a weight or factor, up to which "auto" draws
 
 
 @dataclass(eq=False, repr=False)
@@ -224,7 +224,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         if self.inference == "auto":
             n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
             sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
-            short = n_products <= _MOST_PRODUCTS and self.batch_size is None and not self.early_stopping
+            short = n_products <= POLICY.most_products and self.batch_size is None and not self.early_stopping
             return sound and short and not stream and self._check_chain(data.weight)
         return self.inference == "gibbs" and self._check_chain(data.weight)
 

@@ -40,6 +40,7 @@ from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, compressed, start_for_squares, start_machine
 from skpref.factorization.machine.posterior import FMFitted, FMPosterior
 from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,8 +80,6 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 _LARGEST: Final = 1e25  # limit on features: the squares of curvatures are eighth powers and must fit into float64
-_PROBE: Final = 2000  # rows looked at for repeats
-_FIRST_PASSES: Final = 15  # of coordinate ascent or Adam before a chain
 
 
 class TrainingRows(NamedTuple):
@@ -96,7 +95,7 @@ class TrainingRows(NamedTuple):
 
     def merged(self) -> TrainingRows:
         """Return each distinct row once with the sum of its weights if most rows are repeated, else all rows."""
-        probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, _PROBE)).astype(np.int64))
+        probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, POLICY.probe_rows)).astype(np.int64))
         if probe.distinct()[0].size > probe.y.size / 2:
             return self
         first, number = self.distinct()
@@ -227,7 +226,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
         start = FMFitted(FMPosterior(machine, machine, *units), groups, one_hot_groups(X, code), classes)
         plan = self._plan(np.ones(code.size, dtype=bool), code, learn=True)
         if draws:
-            plan = replace(plan, n_epochs=min(plan.n_epochs, _FIRST_PASSES))
+            plan = replace(plan, n_epochs=min(plan.n_epochs, POLICY.passes_before_chain))
         self._optimise(start, machine, data, plan, rng)
         if draws:
             self._sample(data)

@@ -19,6 +19,7 @@ from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.model import Bias, Prior
 from skpref.factorization.machine.moves import ChainProblem, drawn_with_thresholds
 from skpref.factorization.machine.posterior import FMDraws, FMPosterior
+from skpref.factorization.policy import POLICY
 from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Chain, Info, Plan, run, split_rhat, warning_limit
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State, Step
     from skpref.likelihoods import OrdinalProbit
 
-PERIOD = 3  # sweeps from one draw of the thresholds, the dearest part of a sweep, to the next
-# Correlation of a feature's draw with the one before given the rest [Adl81]: what one errs by, the next makes good.
-_RELAXATION = -0.9
-_TAU = 10.0  # autocorrelation time of the log likelihood, in draws of the thresholds
 _TINY = np.finfo(np.float64).tiny
 _KEPT = ("theta", "thresholds", "nu", "lam")
 # Streams of random numbers, named by seed, sweep and these.
@@ -75,7 +72,7 @@ def step_of(problem: ChainProblem) -> Step:
     def sweep(state: State, number: int) -> tuple[State, Info]:
         seed = int(state["seed"])
         rng = np.random.default_rng([seed, number, _COMMON])
-        state = drawn_with_thresholds(problem, state, rng) if number % PERIOD == 1 else state
+        state = drawn_with_thresholds(problem, state, rng) if number % POLICY.thresholds_period == 1 else state
         theta, thresholds, nu, lam = (state[name] for name in ("theta", "thresholds", "nu", "lam"))
         theta, table = theta.copy(), design.table(theta)
         latent = truncated_normals(row_values(design.codes, table), level, thresholds, (seed, number, _LATENT))
@@ -85,7 +82,8 @@ def step_of(problem: ChainProblem) -> Step:
         for f, (columns, ranges) in enumerate(design.parts):
             evidence = drawn_evidence(f, design.holders, design.codes, design.offsets, latent, table)
             offset = int(design.offsets[f])
-            if not draw_features(columns, ranges, offset, theta, (nu, lam, group), evidence, table, noise, _RELAXATION):
+            prior, a = (nu, lam, group), POLICY.relaxation
+            if not draw_features(columns, ranges, offset, theta, prior, evidence, table, noise, a):
                 raise DataError(f"a feature's weight and factors overflow in sweep {number}; scale X.")
         theta[unseen] = (nu[group] + noise / np.sqrt(lam[group]))[unseen]
         log_p = float(state["log_p"])
@@ -139,7 +137,8 @@ def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
     if posterior.sampled is None:
         return
     trace = posterior.sampled.log_likelihoods
-    r_hat, limit = split_rhat(trace[None]), warning_limit(1, PERIOD * trace.size, trace.size, _TAU)
+    n_sweeps = POLICY.thresholds_period * trace.size
+    r_hat, limit = split_rhat(trace[None]), warning_limit(1, n_sweeps, trace.size, POLICY.chain_tau)
     if r_hat > limit:
         msg = f"The chain of {name} is not stationary: R-hat of the log likelihood is {r_hat:.2f}, above {limit:.2f}."
         warn(f"{msg} Increase n_sweeps and burn_in.", ConvergenceWarning)
@@ -182,7 +181,8 @@ def with_draws(posterior: FMPosterior, chain: Chain, options: ChainOptions, prob
     burn_in = options.burn_in
     samples = {name: np.stack([sample[name] for sample in chain.samples]) for name in _KEPT}
     # Of sweeps without a draw of the thresholds it is the one before.
-    log_likelihoods = -np.array(chain.trace["risk"])[burn_in:][(np.arange(burn_in, chain.sweep) % PERIOD) == 0]
+    with_thresholds = np.arange(burn_in, chain.sweep) % POLICY.thresholds_period == 0
+    log_likelihoods = -np.array(chain.trace["risk"])[burn_in:][with_thresholds]
     # y(x) and the thresholds move together: only their differences matter.
     centre = samples["thresholds"].mean(axis=1)
     bias = centre.mean() - centre

@@ -25,6 +25,7 @@ from skpref._compiled.fm_full import (
     row_moments_full,
     update_patterns,
 )
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
 
 _PART = 2**24  # entries that are counted at once
-MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def design_of(X: Features) -> Design:
     rows = Compressed(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
     order = np.argsort(-np.diff(bounds), kind="stable")
-    widest = [f for f in order[:MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
+    widest = [f for f in order[: POLICY.most_fields].tolist() if bounds[f + 1] - bounds[f] > 1]
     left, codes, parts = np.ones(K, dtype=bool), [], []
     for f in sorted(widest):
         if not left[bounds[f] : bounds[f + 1]].any():

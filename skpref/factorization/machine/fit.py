@@ -17,6 +17,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.machine.balance import balanced, bipartite_sides
 from skpref.factorization.machine.fields import DesignSweep, design_of
 from skpref.factorization.machine.model import Bias, compressed, diagonals
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.model import Machine
 
 _MIN_STEP = 2.0**-12  # share of a full step at which the search for a better bound ends
-FIRST_PRIOR_PASS = 2  # passes before the priors are learnt: else they would shrink factors that are still noise to 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
         new_moments = sweep.moments(candidate)
         if plan.learn_likelihood:
             candidate = sweep.with_learnt_likelihood(candidate, new_moments)
-        if plan.learn_priors and len(bounds) >= FIRST_PRIOR_PASS:
+        if plan.learn_priors and len(bounds) >= POLICY.first_prior_pass:
             candidate = sweep.with_learnt_priors(candidate)
         expected, new_slopes = sweep.slopes(candidate, new_moments)
         new = candidate.bound(expected)
@@ -118,7 +118,7 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
             if not converged:
                 sweep.moments(machine)
             continue
-        converged = len(bounds) > FIRST_PRIOR_PASS and new - bound < min_gain * rho
+        converged = len(bounds) > POLICY.first_prior_pass and new - bound < min_gain * rho
         machine, slopes, moments, bound, rho = candidate, new_slopes, new_moments, new, min(1.0, 2.0 * rho)
         bounds.append(bound)
         if plan.stops(bounds, start_time, machine):

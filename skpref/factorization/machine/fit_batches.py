@@ -10,8 +10,9 @@ import numpy as np
 
 from skpref._compiled.fm import Compressed, Slopes, feature_gradients, row_moments
 from skpref.exceptions import DataError
-from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
+from skpref.factorization.machine.fit import overflow_message
 from skpref.factorization.machine.model import Bias, compressed, normal_divergence
+from skpref.factorization.policy import POLICY
 from skpref.inference.adam import Adam
 from skpref.likelihoods import Gaussian, OrdinalProbit
 
@@ -239,7 +240,7 @@ class _AdamState:
         if self._plan.learn_likelihood and isinstance(machine.likelihood, Gaussian):
             machine = replace(machine, likelihood=Gaussian(weight / (squares + 2.0)))
         self.machine = (
-            machine.with_learnt_priors() if self._plan.learn_priors and epoch >= FIRST_PRIOR_PASS else machine
+            machine.with_learnt_priors() if self._plan.learn_priors and epoch >= POLICY.first_prior_pass else machine
         )
 
     def reset_unseen(self, unseen: NDArray[np.bool_]) -> None:

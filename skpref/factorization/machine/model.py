@@ -16,6 +16,7 @@ from skpref._checks import check_arrays, check_indices, check_positive, check_ty
 from skpref._compiled.fm import Compressed, Slopes, row_moments
 from skpref._compiled.fm_full import FeaturePosterior, log_determinants
 from skpref.factorization.machine.fields import DesignSweep, design_of
+from skpref.factorization.policy import POLICY
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.likelihoods import Likelihood
-
-_START = 0.1  # standard deviation of the interaction of two ones at the start
-_MAX_START = 100.0  # limit on the start's scale, for X so small that interactions do not matter
 
 
 class Bias(NamedTuple):
@@ -204,7 +202,7 @@ def start_for_squares(
 ) -> Machine:
     """Return the start of a fit to rows whose entries have this mean sum of squares."""
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
-    scale = _START * min(np.sqrt(2.0 / squared), _MAX_START) if squared > 0.0 else _START
+    scale = POLICY.start_scale * min(np.sqrt(2.0 / squared), POLICY.most_start) if squared > 0.0 else POLICY.start_scale
     mean = np.zeros((n_features, 1 + d))
     mean[:, 1:] = scale * rng.standard_normal((n_features, d))
     variance = np.full((n_features, 1 + d), scale**2)

@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from skpref._compiled.fm_draws import row_values
+from skpref.factorization.policy import POLICY
 from skpref.likelihoods.ordinal import Projections
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _ROUNDING = 1e-12  # of sums of columns
-_WIDTH = 4.0  # of the first interval of slice sampling
 _STEP = 1e-4  # of numerical derivatives of y(x), which is quadratic
 
 
@@ -159,8 +159,8 @@ def balanced(problem: ChainProblem, state: State, rng: np.random.Generator) -> S
 
 def slice_sampled(log_p: Callable[[float], float], rng: np.random.Generator) -> float:
     """Draw a number by slice sampling from 0, without stepping out (Neal: Annals of Statistics 31, 2003)."""
-    height, low = log_p(0.0) - rng.exponential(), -_WIDTH * rng.random()
-    high = low + _WIDTH
+    height, low = log_p(0.0) - rng.exponential(), -POLICY.slice_width * rng.random()
+    high = low + POLICY.slice_width
     while True:
         u = float(rng.uniform(low, high))
         if log_p(u) >= height:

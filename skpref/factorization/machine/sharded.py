@@ -29,7 +29,7 @@ from skpref._compiled.fm_full import (
 from skpref._compiled.jit import limited_threads, n_threads
 from skpref.exceptions import DataError
 from skpref.factorization.machine.balance import bipartite_sides
-from skpref.factorization.machine.fields import MAX_FIELDS, Design, DesignSweep, assembled
+from skpref.factorization.machine.fields import Design, DesignSweep, assembled
 from skpref.factorization.machine.fit import (
     after_bias_step,
     sites_of,
@@ -38,6 +38,7 @@ from skpref.factorization.machine.fit import (
     with_updated_features,
 )
 from skpref.factorization.machine.model import slopes_of
+from skpref.factorization.policy import POLICY
 from skpref.inference.shards import summed
 from skpref.likelihoods import Gaussian, OrdinalProbit
 
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
 _OWN_BYTES: Final = 1 << 28  # of the patterns that are those of one row, of a shard in memory
 _LEAST_ROWS: Final = 1000  # of such a shard
-_PROBE: Final = 10_000  # rows looked at before all
 
 
 class ShardPart(NamedTuple):
@@ -126,7 +126,7 @@ def _fields(
     """Return the values of all columns in the patterns of each field, by its column of ids, and the other columns."""
     widths = [0 if ids is None else width for ids, width in zip(design.ids, design.widths, strict=True)]
     order = np.argsort(-np.array(widths), kind="stable").tolist()
-    widest = sorted(k for k in order[:MAX_FIELDS] if widths[k])
+    widest = sorted(k for k in order[: POLICY.most_fields] if widths[k])
     functions = reduce(_merged, shards.collect(_functions, rows, places, shared=(widest, widths)))
     left, fields = set(range(len(widths))), {}
     for f in widest:
@@ -150,7 +150,7 @@ def _functions(rows: RowShard, places: Any, widest: list[int], widths: list[int]
         for k, column in enumerate(columns):
             functions[f, k] = None
             if k != f:
-                for n in (_PROBE, None):
+                for n in (POLICY.probe_rows, None):
                     code, value, table = columns[f][:n], column[:n], np.full(widths[f] - 1, np.nan)
                     table[code] = value
                     if not np.array_equal(table[code], value):

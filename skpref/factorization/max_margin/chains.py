@@ -14,8 +14,8 @@ from skpref._estimator import digest
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
-from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
 from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior
+from skpref.factorization.policy import POLICY
 from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Average, Chain, Plan, State, Step, run
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.factorization.max_margin.m3f_chain import FoldIn, MarginProblem
     from skpref.factorization.max_margin.posterior import M3FPosterior
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
@@ -142,7 +142,7 @@ def fold_in_users(chain: Chain, fold: FoldIn, n_sweeps: int, burn_in: int) -> Ch
     state, sweep, joined = new.state, new.sweep, []
     for sample in (*chain.samples, chain.state):
         state = fold.start(sample, state)
-        for _ in range(SWEEPS_PER_SAMPLE):
+        for _ in range(POLICY.sweeps_per_sample):
             sweep += 1
             state, _ = fold.step(state, sweep)
         joined.append(fold.join(sample, state))

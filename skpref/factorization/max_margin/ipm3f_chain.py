@@ -31,6 +31,7 @@ from skpref.factorization.max_margin.m3f_chain import (
     threshold_penalty,
     with_users,
 )
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Info
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State, Step
 
 _TYPICAL_WIDTH = 256  # features assumed when ratings are split into portions for threads
-_MIN_HOLDERS = 0.5  # an average drops a feature that is gone and had fewer holders on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ def aligned_mean(average: State | None, added: State, n: int) -> State:
     if average is None:
         return {name: value if name == "feature" else np.array(value, np.float64) for name, value in added.items()}
     alive = np.isin(average["feature"], added["feature"], assume_unique=True)
-    kept = alive | (average["users"].sum(axis=0) * (n - 1) / n >= _MIN_HOLDERS)
+    kept = alive | (average["users"].sum(axis=0) * (n - 1) / n >= POLICY.least_holders)
     feature = np.union1d(average["feature"][kept], added["feature"])
     mean: dict[str, Any] = {"feature": feature}
     old: IntArray = np.searchsorted(feature, average["feature"][kept])

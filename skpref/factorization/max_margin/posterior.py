@@ -13,13 +13,13 @@ from scipy.stats import qmc
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref.data import Vocabulary
 from skpref.factorization.max_margin.m3f_chain import expected_user_mean
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
 
-_NODES = 256  # points that average over the prior of unseen users and items
 _MAX_GATHERED = 1 << 24  # numbers of one side that are gathered at once
 
 
@@ -227,7 +227,7 @@ class M3FPosterior:
             drawn = theta + (user < 0)[:, None] * (root @ node[1:])[:, None]
             p = level_probabilities(mean + deviation * node[0], drawn, self.cost, self.margin, calibration)
             total += p.mean(axis=0)
-        return total / _NODES
+        return total / POLICY.unseen_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +271,7 @@ class IPM3FPosterior(M3FPosterior):
 @lru_cache(maxsize=8)
 def _normal_nodes(width: int) -> Array:
     """Return quasi-random standard normal points, the same in every process, shape (256, width)."""
-    return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(_NODES)))
+    return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(POLICY.unseen_nodes)))
 
 
 def uncalibrated(n_levels: int) -> Calibration:

@@ -16,8 +16,8 @@ from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.max_margin import ipm3f_chain
-from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 
@@ -244,7 +244,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(alpha=2.0).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + 10 * (N_FORGET + N_KEPT)
+    assert len(done) - before == 24 - 16 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

@@ -16,7 +16,7 @@ from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base
-from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 
@@ -410,7 +410,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(random_state=5).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + 10 * (N_FORGET + N_KEPT)
+    assert len(done) - before == 24 - 16 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

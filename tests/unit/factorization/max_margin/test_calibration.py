@@ -14,6 +14,7 @@ from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
 from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, uncalibrated
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
@@ -136,7 +137,7 @@ def test_chains_do_not_change_and_few_ratings_leave_probabilities_uncalibrated(m
     model = clone(SMALL).fit(X, Y)
     assert clone(SMALL).fit(X[:9], Y[:9]).temperature_ == 1.0
     assert clone(SMALL).set_params(C=0.0).fit(X, Y).temperature_ == 1.0
-    monkeypatch.setattr(calibration, "_SHARE", len(Y) + 1)
+    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, calibration_share=len(Y) + 1))
     plain = clone(SMALL).fit(X, Y)
     assert plain.temperature_ == 1.0
     np.testing.assert_array_equal(plain.posterior_.samples.items, model.posterior_.samples.items)
@@ -176,7 +177,7 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         clone(model).set_params(random_state=0).fit(X, Y)
     resumed = clone(model).set_params(random_state=0).fit(X, Y)
-    assert len(done) == 12 + 7 + 10 * (calibration.N_FORGET + calibration.N_KEPT)
+    assert len(done) == 12 + 7 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     monkeypatch.setattr(gibbs, "advanced", real)
     assert resumed.temperature_ == clone(SMALL).fit(X, Y).temperature_
     assert not path.exists()
@@ -203,7 +204,7 @@ def test_ratings_are_held_out_at_random(monkeypatch):
 
 
 def test_of_many_ratings_no_more_are_held_out_than_weights_need(monkeypatch):
-    monkeypatch.setattr(calibration, "_LEAST", 400)
+    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, least_calibration=400))
     folds, real = [], calibration.best_calibration
     monkeypatch.setattr(calibration, "best_calibration", lambda *args: folds.extend(args[0]) or real(*args))
     clone(SMALL).fit(X, Y)
