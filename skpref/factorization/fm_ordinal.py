@@ -18,7 +18,7 @@ from skpref._sources import on_collections
 from skpref.data.levels import encode_levels, with_levels_of
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
-from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sampled, warn_not_stationary
+from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sample_chain, warn_not_stationary
 from skpref.factorization.machine.heads import LevelHead
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import effective_sample_size, split_rhat
@@ -244,12 +244,12 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         rows = np.repeat(np.arange(data.y.size), data.weight.astype(np.int64))
         hook, n_passes = on_iteration(self, step="sweep", objective="log likelihood"), self.n_iter_
 
-        def after_passes(event: Iteration) -> bool | None:
+        def report_sweep(event: Iteration) -> bool | None:
             return (
                 None if hook is None else hook(replace(event, step=event.step + n_passes, n_max=event.n_max + n_passes))
             )
 
-        reports = None if hook is None else after_passes
+        reports = None if hook is None else report_sweep
         seed, X, level = (
             int(as_generator(self.random_state).integers(2**63)),
             data.X[rows],
@@ -265,7 +265,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
             fitted=lambda posterior: self._snapshot(replace(self.fitted_, posterior=posterior)),
         )
         with self._limit_threads():
-            self.fitted_ = replace(self.fitted_, posterior=sampled(self.posterior_, X, level, options, seed))
+            self.fitted_ = replace(self.fitted_, posterior=sample_chain(self.posterior_, X, level, options, seed))
         if self.inference == "gibbs":
             warn_not_stationary(self.posterior_, type(self).__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -26,16 +27,12 @@ from skpref.factorization.max_margin.ipm3f_chain import (
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 
 if TYPE_CHECKING:
-    import os
-
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import RandomState
     from skpref.data.ratings import Ratings
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.inference.gibbs import Chain
 
 
+@dataclass(eq=False, repr=False)
 class GibbsIPM3F(MaxMarginFactorization):
     """Recommendations from ratings: matrix factorization that learns the number of factors, by Gibbs sampling.
 
@@ -158,6 +155,12 @@ class GibbsIPM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
+    _: KW_ONLY
+    alpha: float = 3.0
+    max_new: int = 10
+    sigma: float = 1.5
+    prediction: Literal["scores", "median", "average", "last"] = "median"
+
     _chain_model: ClassVar[ChainModel] = ChainModel(
         start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8, IPM3FPosterior, 20.0
     )
@@ -167,55 +170,6 @@ class GibbsIPM3F(MaxMarginFactorization):
         "alpha": [Interval(Real, 0.0, 1e4, closed="right")],
         "max_new": [Interval(Integral, 0, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 3.0,
-        C: float = 0.075,
-        max_new: int = 10,
-        margin: float = 9.0,
-        user_thresholds: bool = True,
-        threshold_scale: float = 1.5,
-        threshold_means: ArrayLike | Literal["symmetric"] | None = None,
-        levels: ArrayLike | None = None,
-        n_sweeps: int = 50,
-        burn_in: int = 10,
-        n_chains: int = 1,
-        n_samples: int = 20,
-        sigma: float = 1.5,
-        prediction: Literal["median", "scores", "average", "last"] = "median",
-        duplicates: Literal["error", "mean", "last"] = "error",
-        unknown: Literal["prior", "raise"] = "prior",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.alpha = alpha
-        self.C = C
-        self.max_new = max_new
-        self.margin = margin
-        self.user_thresholds = user_thresholds
-        self.threshold_scale = threshold_scale
-        self.threshold_means = threshold_means
-        self.levels = levels
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.n_chains = n_chains
-        self.n_samples = n_samples
-        self.sigma = sigma
-        self.prediction = prediction
-        self.duplicates = duplicates
-        self.unknown = unknown
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _problem(self, ratings: Ratings) -> MarginProblem:
         prior = self._prior(ratings.n_levels)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -25,18 +26,17 @@ from skpref.factorization.max_margin.sharded import sharded_ratings
 from skpref.inference.gibbs import running_mean
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import ArrayLike, DTypeLike
 
     from skpref._sources import Source
-    from skpref._typing import IdRows, RandomState, Stored
+    from skpref._typing import IdRows, Stored
     from skpref.data.rating_shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
     from skpref.inference.shards import Shards
 
 
+@dataclass(eq=False, repr=False)
 class GibbsM3F(MaxMarginFactorization):
     """Recommendations from ratings: max-margin matrix factorization by Gibbs sampling.
 
@@ -159,6 +159,12 @@ class GibbsM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
+    n_factors: int = 100
+    _: KW_ONLY
+    user: str | None = None
+    item: str | None = None
+    dtype: DTypeLike = "float64"
+
     _chain_model: ClassVar[ChainModel] = ChainModel(
         start_state, step_of, fold_in_of, risk_of, running_mean, np.float32, M3FPosterior, 2.0
     )
@@ -171,59 +177,6 @@ class GibbsM3F(MaxMarginFactorization):
         "item": [str, None],
         "dtype": [StrOptions({"float64", "float32"}), type],
     }
-
-    def __init__(
-        self,
-        n_factors: int = 100,
-        *,
-        C: float = 0.075,
-        margin: float = 9.0,
-        user_thresholds: bool = True,
-        threshold_scale: float = 1.5,
-        threshold_means: ArrayLike | Literal["symmetric"] | None = None,
-        levels: ArrayLike | None = None,
-        user: str | None = None,
-        item: str | None = None,
-        n_sweeps: int = 50,
-        burn_in: int = 10,
-        n_chains: int = 1,
-        n_samples: int = 20,
-        sigma: float = 1.0,
-        prediction: Literal["scores", "median", "average", "last"] = "scores",
-        duplicates: Literal["error", "mean", "last"] = "error",
-        unknown: Literal["prior", "raise"] = "prior",
-        dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.C = C
-        self.margin = margin
-        self.user_thresholds = user_thresholds
-        self.threshold_scale = threshold_scale
-        self.threshold_means = threshold_means
-        self.levels = levels
-        self.user = user
-        self.item = item
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.n_chains = n_chains
-        self.n_samples = n_samples
-        self.sigma = sigma
-        self.prediction = prediction
-        self.duplicates = duplicates
-        self.unknown = unknown
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.verbose = verbose
-        self.random_state = random_state
 
     @fit_context
     def fit(
@@ -272,7 +225,7 @@ class GibbsM3F(MaxMarginFactorization):
         return super()._read(X, reset=reset)
 
     def _id_columns(self, *first: str) -> RatingColumns:
-        """Return the columns of users and items, those that are not named by parameters being the first two."""
+        """Return the columns of users and items: named by parameters, or else the first two."""
         user, item, *_ = [*first, "a second column", "a third"]
         return RatingColumns(user if self.user is None else self.user, item if self.item is None else self.item)
 
@@ -304,7 +257,7 @@ class GibbsM3F(MaxMarginFactorization):
     def _fit_shards(
         self, shards: Shards, summaries: list[RatingSummary], rows: list[Any], names: list[str] | int
     ) -> None:
-        """Fit to ratings in shards, of which there are summaries here and handles on the ratings."""
+        """Fit to ratings in shards, given their summaries and handles on the ratings."""
         levels = levels_of_all(summaries)
         ids = ([getattr(summary, side) for summary in summaries if summary.n_rows] for side in ("users", "items"))
         users, items = (Vocabulary.from_columns(*without_repeats(column)) for column in ids)

@@ -27,7 +27,7 @@ class Policy:
     # Priors and new users of max-margin factorization
     threshold_spacing: float = 3.0  # distance of neighbouring thresholds' means, in margins: [XZZ13] section 4
     # Users that the prior of the mean of the users' factors counts for: of .3 to 30 the best on simulated ratings with
-    # and without item effects, and on a thousand ratings of restaurants; without a mean, item effects are hardly learnt.
+    # and without item effects and on a thousand ratings of restaurants; without a mean, item effects are hardly learnt.
     mean_users: float = 3.0
     most_joint: int = 30  # thresholds that a learnt prior correlates: the cost grows with the cube of their number
     sweeps_per_sample: int = 3  # of new users for each kept sample: they start near the end of the sample before

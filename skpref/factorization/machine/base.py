@@ -34,10 +34,10 @@ from skpref.data.stored import is_stored
 from skpref.data.tables import canonical, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
-from skpref.factorization.machine.fields import one_hot_groups, rows_without
+from skpref.factorization.machine.fields import find_absent_groups, one_hot_groups
 from skpref.factorization.machine.fit import FitOptions, ascend, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
-from skpref.factorization.machine.model import Prior, compressed, start_for_squares, start_machine
+from skpref.factorization.machine.model import Prior, compress, start_for_squares, start_machine
 from skpref.factorization.machine.posterior import FMFitted, FMPosterior
 from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
 from skpref.factorization.policy import POLICY
@@ -93,16 +93,16 @@ class TrainingRows(NamedTuple):
         """Return some rows."""
         return TrainingRows(self.X[rows], self.y[rows], self.weight[rows])
 
-    def merged(self) -> TrainingRows:
+    def merge_repeats(self) -> TrainingRows:
         """Return each distinct row once with the sum of its weights if most rows are repeated, else all rows."""
         probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, POLICY.probe_rows)).astype(np.int64))
-        if probe.distinct()[0].size > probe.y.size / 2:
+        if probe.number_rows()[0].size > probe.y.size / 2:
             return self
-        first, number = self.distinct()
+        first, number = self.number_rows()
         rows = self.take(first)
         return rows._replace(weight=np.bincount(number, self.weight, first.size).astype(np.float64, copy=False))
 
-    def distinct(self) -> tuple[IntArray, IntArray]:
+    def number_rows(self) -> tuple[IntArray, IntArray]:
         """Return one example of each distinct row, and the number of every row's example."""
         return unique_rows(sparse.hstack([self.X, self.y[:, None]], format="csr"))
 
@@ -222,7 +222,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
             machine = old.posterior.last
         else:
             likelihood = self._head.start(values, weight, classes)
-            machine = start_machine(compressed(X), weight, code, int(self.n_factors), likelihood, rng)
+            machine = start_machine(compress(X), weight, code, int(self.n_factors), likelihood, rng)
         start = FMFitted(FMPosterior(machine, machine, *units), groups, one_hot_groups(X, code), classes)
         plan = self._plan(np.ones(code.size, dtype=bool), code, learn=True)
         if draws:
@@ -317,7 +317,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
             )
             stopping = _EarlyStopping(data.take(held_out), self._loss, self.n_iter_no_change)
             data, plan = data.take(np.sort(kept)), replace(plan, stop=stopping)
-        plan = replace(plan, fitted=lambda machine: self._snapshot(start.with_machines(machine, machine)))
+        plan = replace(plan, fitted=lambda machine: self._snapshot(start.replace_machines(machine, machine)))
         with self._limit_threads():
             last, average, bounds, converged = self._run(machine, data, plan, rng)
         best = stopping.best if stopping is not None and stopping.best is not None else average
@@ -327,7 +327,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
                 replace(m, bias_prior=before.bias_prior, prior=before.prior, hyper_prior=True) for m in (best, last)
             )
         losses = [] if stopping is None else stopping.losses
-        self.fitted_ = start.finished(best, last, bounds, data.weight.sum(), losses, converged=converged)
+        self.fitted_ = start.finish(best, last, bounds, data.weight.sum(), losses, converged=converged)
 
     def _snapshot(self, fitted: FMFitted) -> Self:
         """Return a copy with what the fit has learnt so far."""
@@ -343,7 +343,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
             last, bounds, converged = coordinate_ascent(
-                machine.with_posterior(full=self.posterior == "full"), data.merged(), plan
+                machine.convert_posterior(full=self.posterior == "full"), data.merge_repeats(), plan
             )
             return last, last, bounds, converged
         n = data.y.size
@@ -351,11 +351,11 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
             msg = f"batch_size={self.batch_size} is more than the {n} rows; a batch has all of them."
             warn(msg, DataWarning)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
-        last, average, bounds, converged = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
+        last, average, bounds, converged = adam_ascent(machine.convert_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, converged
 
     def _loss(self, machine: Machine, data: TrainingRows) -> float:
-        mu, v = machine.moments(compressed(data.X))
+        mu, v = machine.moments(compress(data.X))
         return self._head.loss(machine.likelihood, data.y, mu, v, data.weight)
 
     # ---------------------------------------------------------- files and collections
@@ -411,20 +411,20 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
         columns_of_ids = np.flatnonzero([ids is not None for ids in design.ids])
         start = FMFitted(FMPosterior(machine, machine, *units), names, columns_of_ids, classes, design)
         plan = self._plan(np.ones(group.size, dtype=bool), group, learn=True)
-        plan = replace(plan, fitted=lambda machine: self._snapshot(start.with_machines(machine, machine)))
+        plan = replace(plan, fitted=lambda machine: self._snapshot(start.replace_machines(machine, machine)))
         with self._limit_threads():
-            machine = machine.with_posterior(full=True)
+            machine = machine.convert_posterior(full=True)
             last, bounds, converged = ascend(machine, ShardedSweep(sharded, machine, plan), plan)
-        self.fitted_ = start.finished(last, last, bounds, sharded.total_weight, converged=converged)
+        self.fitted_ = start.finish(last, last, bounds, sharded.total_weight, converged=converged)
         return self
 
     # ------------------------------------------------------------- rows in memory
 
-    def _validated(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
+    def _validate_rows(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
         numeric = isinstance(self, RegressorMixin)
         labels = y if numeric else check_labels(y)
         X, y = validate_data(self, X, labels, accept_sparse="csr", dtype=np.float64, y_numeric=numeric, reset=reset)
-        return checked_features(X), y
+        return canonical_features(X), y
 
     def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
         if reset and self.categorical_features is not None:
@@ -433,18 +433,18 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
                 "OneHotDesign or OneHotEncoder, or write X to a Parquet file"
             )
         if reset or self.design_ is None:
-            return self._validated(X, y, reset=reset)
+            return self._validate_rows(X, y, reset=reset)
         # The checks of another estimator: this one has the columns of the files.
-        return clone(self)._validated(self._encoded(X), y, reset=True)  # noqa: SLF001
+        return clone(self)._validate_rows(self._encode(X), y, reset=True)  # noqa: SLF001
 
     def _features(self, X: Any) -> Features:
         if self.design_ is not None:
-            return self._encoded(X)
-        X = checked_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+            return self._encode(X)
+        X = canonical_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         self._warn_of_zeros(X)
         return X
 
-    def _encoded(self, X: Any) -> Features:
+    def _encode(self, X: Any) -> Features:
         """Return rows in memory as the features of the files' columns; a sparse matrix holds these features already."""
         design = self.fitted_.design
         assert design is not None  # noqa: S101 - asked by the caller
@@ -452,7 +452,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
             width = int(design.starts[-1])
             if X.shape[1] != width:
                 raise DataError(f"a sparse X must hold the {width} features of design_; got {X.shape[1]} columns")
-            return checked_features(check_array(X, accept_sparse="csr", dtype=np.float64))
+            return canonical_features(check_array(X, accept_sparse="csr", dtype=np.float64))
         if not is_stored(X):
             validation.validate_data(self, X, reset=False, skip_check_array=True)
         return design.transform(X)
@@ -460,7 +460,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
     def _warn_of_zeros(self, X: Features) -> None:
         """Warn of rows that lack the one which all training rows have in a group: an unknown id, in most cases."""
         fitted = self.fitted_
-        absent = rows_without(X, fitted.posterior.machine.prior.group, fitted.one_hot_groups)
+        absent = find_absent_groups(X, fitted.posterior.machine.prior.group, fitted.one_hot_groups)
         for row, g in np.argwhere(absent)[:1].tolist():
             label, others = fitted.groups[fitted.one_hot_groups[g]], int(absent.any(axis=1).sum()) - 1
             msg = (
@@ -473,7 +473,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
     def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
         """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
         if self.groups is None:
-            fields = one_hot_ranges(compressed(X), X.shape[1])
+            fields = one_hot_ranges(compress(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
             return np.arange(code[-1] + 1), code
@@ -661,7 +661,7 @@ def _read_used_rows(n_rows: int, sample_weight: Any) -> tuple[Any, Array]:
     return used, weight[used]
 
 
-def checked_features(X: Features) -> Features:
+def canonical_features(X: Features) -> Features:
     """Return X as CSR without explicit zeros and duplicates; the input is not changed."""
     X = canonical(sparse.csr_array(X))
     if np.abs(X.data).max(initial=0.0) > _LARGEST:

@@ -15,7 +15,7 @@ from skpref.data.row_shards import ColumnDesign
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.fit import overflow_message
-from skpref.factorization.machine.model import Machine, compressed
+from skpref.factorization.machine.model import Machine, compress
 from skpref.likelihoods import Gaussian, OrdinalProbit
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class FMPosterior:
 
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
         """Return mean and variance of y(x), without noise, shape (n,)."""
-        rows = compressed(X)
+        rows = compress(X)
         if self.sampled and not last:
             mu, v = self.sampled.moments(X)
         else:
@@ -104,7 +104,7 @@ class FMPosterior:
         if self.sampled:
             return np.cov(list(self.sampled.values(X)), rowvar=False, bias=True).reshape(X.shape[0], X.shape[0])
         machine, squares = self.machine, X.multiply(X).tocsr()
-        m, C = machine.mean, machine.with_posterior(full=True).variance
+        m, C = machine.mean, machine.convert_posterior(full=True).variance
         # x_k (1, Q - q_k), the derivatives of y(x) in the weight and factors of feature k.
         jacobian = [X, *(X.multiply((X @ v)[:, None]).tocsr() - squares * v for v in m.T[1:])]
         total = sparse.csr_array((X.shape[0], X.shape[0]))
@@ -170,11 +170,11 @@ class FMFitted:
             unit = (self.posterior.offset, self.posterior.scale) == (0.0, 1.0)
             require(unit, self, "posterior", "must have the units 0 and 1 of a classifier")
 
-    def with_machines(self, best: Machine, last: Machine) -> FMFitted:
+    def replace_machines(self, best: Machine, last: Machine) -> FMFitted:
         """Return the record with the machine that predicts and the last iterate."""
         return replace(self, posterior=FMPosterior(best, last, self.posterior.offset, self.posterior.scale))
 
-    def finished(
+    def finish(
         self,
         best: Machine,
         last: Machine,
@@ -186,7 +186,7 @@ class FMFitted:
     ) -> FMFitted:
         """Return the record at the end of a fit, with bounds in the units of the targets."""
         return replace(
-            self.with_machines(best, last),
+            self.replace_machines(best, last),
             lower_bounds=np.array(bounds) - total_weight * np.log(self.posterior.scale),
             converged=converged,
             validation_losses=np.array(losses, dtype=np.float64),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
@@ -33,7 +33,7 @@ from skpref.data.ratings import Ratings, rating_levels, read_rated
 from skpref.data.records import frame_or_record
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.factorization.max_margin.calibration import learnt_calibration
+from skpref.factorization.max_margin.calibration import learn_calibration
 from skpref.factorization.max_margin.chains import (
     ChainModel,
     check_chain,
@@ -41,13 +41,13 @@ from skpref.factorization.max_margin.chains import (
     checkpoint_of,
     complete_chains,
     distribution_key,
+    drop_tables,
     fold_in_users,
-    pooled,
-    with_tables,
-    without_tables,
+    pool_states,
+    restore_tables,
 )
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
-from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, uncalibrated
+from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, neutral_calibration
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
 
@@ -89,37 +89,33 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC):
     """Base class: a subclass gives `_chain_model`, `_problem`, `_model_settings` and its posterior."""
 
-    C: float
-    margin: float
-    user_thresholds: bool
-    threshold_scale: float
-    threshold_means: ArrayLike | Literal["symmetric"] | None
-    levels: ArrayLike | None
-    n_sweeps: int
-    burn_in: int
-    n_chains: int
-    n_samples: int
-    sigma: float
-    prediction: Literal["scores", "median", "average", "last"]
-    duplicates: Literal["error", "mean", "last"]
-    unknown: Literal["prior", "raise"]
-    n_jobs: int | None
-    warm_start: bool
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_seconds: float
-    verbose: int
-    random_state: RandomState
+    _: KW_ONLY
+    C: float = 0.075
+    margin: float = 9.0
+    user_thresholds: bool = True
+    threshold_scale: float = 1.5
+    threshold_means: ArrayLike | Literal["symmetric"] | None = None
+    levels: ArrayLike | None = None
+    n_sweeps: int = 50
+    burn_in: int = 10
+    n_chains: int = 1
+    n_samples: int = 20
+    sigma: float = 1.0
+    prediction: Literal["scores", "median", "average", "last"] = "scores"
+    duplicates: Literal["error", "mean", "last"] = "error"
+    unknown: Literal["prior", "raise"] = "prior"
+    n_jobs: int | None = None
+    warm_start: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 30.0
+    verbose: int = 0
+    random_state: RandomState = None
 
     _chain_model: ClassVar[ChainModel]
-    _chains: list[gibbs.Chain]  # without their tables, which `posterior_` holds
-    _vocabularies: RatingVocabularies
-    _ratings: Ratings | RatingCounts  # of all calls of fit, partial_fit and fold_in since the last fit
-    _distribution_key: str | None  # digest of what the chains sample
-    posterior_: M3FPosterior
-    classes_: NDArray[Any]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -196,14 +192,14 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 sample_weight = sample_weight[used]
             levels, level = rating_levels(y, levels, user, item, used)
             vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
-            self._fit_ratings(vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight))
+            self._fit_ratings(vocabularies, encode_ratings(vocabularies, user, item, level, sample_weight))
         return self
 
     def _fit_ratings(self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings) -> None:
         """Run the chains, from the last states of an earlier fit if they are to be used again."""
         key = self._warm_start_key_of(vocabularies)
         warm = self.warm_start and getattr(self, "_warm_start_key", None) == key
-        self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_) if warm else None)
+        self._run_chains(vocabularies, ratings, restore_tables(self._chains, self.posterior_) if warm else None)
         self._warm_start_key = key
 
     @fit_context
@@ -250,7 +246,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 )
             vocabularies, added = self._encode_more(X, y, sample_weight)
             ratings = self._ratings.followed_by(added)
-            self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_))
+            self._run_chains(vocabularies, ratings, restore_tables(self._chains, self.posterior_))
             self._warm_start_key = self._warm_start_key_of(vocabularies)
         return self
 
@@ -306,8 +302,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         user, item = self._read(X, reset=False)
         old = self._vocabularies
         _, level = rating_levels(y, old.levels, user, item)
-        vocabularies = RatingVocabularies(_extended(old.users, user, "user"), _extended(old.items, item), old.levels)
-        return vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight)
+        vocabularies = RatingVocabularies(
+            _extend_vocabulary(old.users, user, "user"), _extend_vocabulary(old.items, item), old.levels
+        )
+        return vocabularies, encode_ratings(vocabularies, user, item, level, sample_weight)
 
     def _warm_start_key_of(self, vocabularies: RatingVocabularies) -> str:
         """Return a digest of what a fit must share with the last one for a warm start."""
@@ -338,7 +336,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         """Return what the chains sample."""
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
-        """Return the parameters that chains cannot change: their values now, and those of the fitted model."""
+        """Return the parameters that chains cannot change: their present and their fitted values."""
         posterior = getattr(self, "posterior_", None)
         own = posterior is not None and posterior.varsigma > 0.0
         n_chains = 0 if posterior is None else posterior.average.users.shape[0]
@@ -373,7 +371,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 self._plan(key, starts),
                 check=partial(check_resumed, self._chain_model, problem),
                 fitted=lambda chains: self._snapshot(chains, vocabularies, merged, problem.prior),
-                finished=lambda chains: calibrations.append(self._learnt_calibration(chains, merged)),
+                finished=lambda chains: calibrations.append(self._learn_calibration(chains, merged)),
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
@@ -387,11 +385,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         self._distribution_key = key
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 
-    def _learnt_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
+    def _learn_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
         if not sampled:
-            return uncalibrated(merged.n_levels)
-        return learnt_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
+            return neutral_calibration(merged.n_levels)
+        return learn_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
 
     def _threads(self) -> AbstractContextManager[None]:
         return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
@@ -404,7 +402,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self.n_sweeps,
             self.burn_in,
             self.n_samples,
-            keep=self._chain_model.kept,
+            keep=self._chain_model.keep_sample,
             average=self._chain_model.average,
             checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, run),
             on_iteration=on_iteration(self, step="sweep", objective="risk", sign=-1.0),
@@ -422,7 +420,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         if not sampled:
             return None
         fitted = copy(self)
-        calibration = self._learnt_calibration(sampled, merged)
+        calibration = self._learn_calibration(sampled, merged)
         fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior, calibration)
         return fitted
 
@@ -430,11 +428,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         self, chains: list[gibbs.Chain], vocabularies: RatingVocabularies, prior: MarginPrior, calibration: Calibration
     ) -> dict[str, Any]:
         """Return the attributes that predictions and later calls need, by name."""
-        average = pooled([chain.average or {} for chain in chains])
+        average = pool_states([chain.average or {} for chain in chains])
         posterior = self._posterior(
             average=average,
-            last=pooled([chain.state for chain in chains]),
-            samples=pooled([sample for chain in chains for sample in chain.samples]),
+            last=pool_states([chain.state for chain in chains]),
+            samples=pool_states([sample for chain in chains for sample in chain.samples]),
             cost=float(self.C),
             calibration=calibration,
             margin=float(self.margin),
@@ -445,7 +443,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         theta = average.thresholds.mean(axis=0)
         return {
             "posterior_": posterior,
-            "_chains": [without_tables(chain) for chain in chains],
+            "_chains": [drop_tables(chain) for chain in chains],
             "_vocabularies": vocabularies,
             "classes_": vocabularies.levels,
             # Side by side, so that the product of the factors is the mean over chains.
@@ -499,7 +497,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                     self.n_sweeps,
                     self.burn_in,
                 )
-                for chain in with_tables(self._chains, self.posterior_)
+                for chain in restore_tables(self._chains, self.posterior_)
             ]
         self._ratings, self._distribution_key = self._ratings.followed_by(added), None
         self._warm_start_key = self._warm_start_key_of(vocabularies)
@@ -674,10 +672,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         )
 
 
-def encoded_ratings(
+def encode_ratings(
     vocabularies: RatingVocabularies, user: Any, item: Any, level: IntArray, sample_weight: Any = None
 ) -> Ratings:
-    """Return ratings with ids as row numbers, those of unknown ids refused."""
+    """Return ratings with ids as row numbers; an unknown id is an error."""
     check_consistent_length(user, level)
     return Ratings(
         vocabularies.users.encode(user, noun="rating", kind="user"),
@@ -690,7 +688,7 @@ def encoded_ratings(
     )
 
 
-def _extended(old: Vocabulary, column: Any, kind: str = "item") -> Vocabulary:
+def _extend_vocabulary(old: Vocabulary, column: Any, kind: str = "item") -> Vocabulary:
     """Return a vocabulary with the new ids of a column appended."""
     new = column[old.encode(column, unknown="mark", noun="rating", kind=kind) < 0]
     if not new.size:

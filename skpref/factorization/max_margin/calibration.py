@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.chains import pooled
-from skpref.factorization.max_margin.posterior import Calibration, level_losses, parts, uncalibrated
+from skpref.factorization.max_margin.chains import pool_states
+from skpref.factorization.max_margin.posterior import Calibration, level_losses, neutral_calibration, parts
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Plan, run
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import Chain
 
 
-def learnt_calibration(
+def learn_calibration(
     model: ChainModel,
     problem_of: Callable[[Any], MarginProblem],
     ratings: Ratings | ShardedRatings,
@@ -37,34 +37,34 @@ def learnt_calibration(
     most = min(POLICY.most_calibration, POLICY.most_probabilities // ratings.n_levels)
     n_held = min(ratings.size // POLICY.calibration_share, most)
     if not n_held or cost == 0.0:
-        return uncalibrated(ratings.n_levels)
+        return neutral_calibration(ratings.n_levels)
     order = np.arange(ratings.size, dtype=np.int32 if ratings.size < 2**31 else np.int64)  # ratings may be many
     np.random.default_rng(int(chains[0].state["seed"])).shuffle(order)
     n_samples, last = sum(len(chain.samples) for chain in chains), chains[:1]
     forgetting, kept_sweeps = POLICY.forgetting_sweeps, POLICY.calibration_sweeps
     sweeps = forgetting + kept_sweeps, forgetting, min(kept_sweeps, n_samples)
-    plan = Plan(*sweeps, keep=model.kept, average=model.average)
+    plan = Plan(*sweeps, keep=model.keep_sample, average=model.average)
     folds = []
     for first in range(0, max(min(POLICY.least_calibration, ratings.size) - n_held, 0) + 1, n_held):
-        held, kept = held_out(ratings, np.roll(order, -first), n_held)
+        held, kept = hold_out(ratings, np.roll(order, -first), n_held)
         problem = problem_of(kept)
-        last = continued(model, problem, last, plan)
-        folds.append(Fold(held, cost * held_losses(pooled(last[0].samples), held, problem.margin)))
+        last = continue_chains(model, problem, last, plan)
+        folds.append(Fold(held, cost * held_losses(pool_states(last[0].samples), held, problem.margin)))
     return best_calibration(folds, n_samples)
 
 
-def continued(model: ChainModel, problem: MarginProblem, chains: list[Chain], plan: Plan) -> list[Chain]:
+def continue_chains(model: ChainModel, problem: MarginProblem, chains: list[Chain], plan: Plan) -> list[Chain]:
     """Return the chains after more sweeps with other ratings."""
     step = model.step(problem)
     return run(model.warm_starts(problem, chains), lambda _: step, plan)
 
 
-def held_out(
+def hold_out(
     ratings: Ratings | ShardedRatings, order: NDArray[Any], n_held: int
 ) -> tuple[Ratings, Ratings | ShardedRatings]:
     """Return the ratings whose numbers are the first in an order, and the others."""
     if not isinstance(ratings, Ratings):
-        return ratings.held_out(np.sort(order[:n_held]))
+        return ratings.hold_out(np.sort(order[:n_held]))
     held, kept = (subset(ratings, np.sort(rows)) for rows in np.split(order, [n_held]))
     return held, kept
 

@@ -54,7 +54,7 @@ class ChainModel(NamedTuple):
         """Return new chains that start from the last states of earlier ones, for other data or parameters."""
         return [c.redirected(self.start_state(problem, int(c.state["seed"]), c.state)) for c in chains]
 
-    def kept(self, state: State) -> State:
+    def keep_sample(self, state: State) -> State:
         """Return a sample in single precision, without what only the chain needs."""
         dtype = {"users": self.users_dtype}
         names = {name: state[name] for name in ("feature",) if name in state}
@@ -150,17 +150,17 @@ def fold_in_users(chain: Chain, fold: FoldIn, n_sweeps: int, burn_in: int) -> Ch
     return replace(chain, state=joined[-1], sweep=sweep, average=average, samples=tuple(joined[:-1]))
 
 
-def pooled(states: Sequence[State]) -> Factors:
+def pool_states(states: Sequence[State]) -> Factors:
     """Return the tables of several states, stacked; narrower ones are padded with zero factors."""
     width = max(state["items"].shape[1] for state in states)
 
-    def padded(name: str, table: NDArray[Any]) -> NDArray[Any]:
+    def pad(name: str, table: NDArray[Any]) -> NDArray[Any]:
         return table if name == "thresholds" else np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
-    return Factors(*(np.stack([padded(name, state[name]) for state in states]) for name in _TABLES))
+    return Factors(*(np.stack([pad(name, state[name]) for state in states]) for name in _TABLES))
 
 
-def without_tables(chain: Chain) -> Chain:
+def drop_tables(chain: Chain) -> Chain:
     """Return a chain without its tables, which the posterior holds."""
 
     def others(state: State) -> State:
@@ -170,7 +170,7 @@ def without_tables(chain: Chain) -> Chain:
     return replace(chain, state=others(chain.state), average=others(chain.average or {}), samples=samples)
 
 
-def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]:
+def restore_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]:
     """Return chains with their tables, taken from the posterior."""
     sample_numbers = count()
 
@@ -193,7 +193,7 @@ def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]
 
 
 def check_chain(estimator: object, chain: Chain, posterior: M3FPosterior) -> None:
-    """Raise DataError unless a chain without its tables names the columns of the posterior's, which are those."""
+    """Raise DataError unless a chain without its tables names the columns of the posterior's tables."""
     average = chain.average or {}
     n_samples = posterior.samples.users.shape[0] // posterior.average.users.shape[0]
     require(len(chain.samples) == n_samples, estimator, "_chains", f"must have {n_samples} samples")

@@ -22,6 +22,7 @@ from skpref.factorization.max_margin.m3f_chain import (
     USERS,
     FoldIn,
     MarginProblem,
+    append_users,
     draw_population,
     draw_thresholds,
     expected_population,
@@ -29,7 +30,6 @@ from skpref.factorization.max_margin.m3f_chain import (
     require_finite,
     rows_of,
     threshold_penalty,
-    with_users,
 )
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Info
@@ -172,11 +172,11 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
         require_finite(np.isfinite(loss), number)
         return state, Info(-loss, {"loss": loss}, {"users": Z, "thresholds": theta})
 
-    return FoldIn(start, step, lambda old, new: with_users(old, new, own=own))
+    return FoldIn(start, step, lambda old, new: append_users(old, new, own=own))
 
 
 def aligned_mean(average: State | None, added: State, n: int) -> State:
-    """Return the mean of n states from that of the n - 1 before, features matched by their numbers.
+    """Return the mean of n states from the mean of the first n - 1; numbers of features match their columns.
 
     While a feature does not exist, nobody holds it and its factors count as zero. A feature that is gone and had few
     holders on average is dropped: else the average would grow with every feature that one user ever held.

@@ -106,7 +106,7 @@ class MarginProblem:
         *,
         with_sums: bool = False,
     ) -> tuple[bool, Sums]:
-        """Draw the factors of one side given those of the other, in place."""
+        """Draw the factors of users or of items given the others, in place."""
         return draw_rows(getattr(self, side), table, other, thresholds, model, name, with_sums=with_sums)
 
     def losses(self, state: State, score: Any = None) -> Array:
@@ -204,17 +204,17 @@ def fold_in_of(problem: MarginProblem, seed: int) -> FoldIn:
             population = {**population, "user_mean": expected_user_mean(source["users"])}
         return {**state, **{name: source[name].astype(np.float64) for name in fixed}, **population}
 
-    return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own))
+    return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: append_users(old, new, own=own))
 
 
-def with_users(state: State, new: State, *, own: bool) -> State:
+def append_users(state: State, new: State, *, own: bool) -> State:
     """Return a state with the rows of new users appended."""
     names = ("users", "thresholds") if own else ("users",)
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in names}}
 
 
 def user_mean_of(state: State, prior: MarginPrior, sweep: int) -> Array | None:
-    """Return the mean of the users' factors: that of the old users, or drawn given the users if it is learnt."""
+    """Return the mean of the users' factors: fixed by the old users, or drawn given the users if it is learnt."""
     if "user_mean" in state or not prior.learnt:
         return state.get("user_mean")
     n, width = state["users"].shape
@@ -228,7 +228,7 @@ def expected_user_mean(users: NDArray[Any]) -> Array:
 
 
 def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> Population:
-    """Draw mean and precision of the users' thresholds given these, or return those of a prior that is not learnt."""
+    """Draw mean and precision of the users' thresholds given these; a prior that is not learnt is returned as it is."""
     n, size = theta.shape
     # At the start all users have the same thresholds, which would tie them there.
     if not (prior.learnt and np.ptp(theta, axis=0).any()):
@@ -250,7 +250,7 @@ def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> 
 
 
 def population_of(state: State) -> Population | None:
-    """Return the population that a state of new users holds, which is that of the old users."""
+    """Return the population of the old users, which a state of new users holds."""
     return Population(state["threshold_mean"], state["threshold_precision"]) if "threshold_mean" in state else None
 
 

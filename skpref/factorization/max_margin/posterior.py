@@ -274,13 +274,13 @@ def _normal_nodes(width: int) -> Array:
     return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(POLICY.unseen_nodes)))
 
 
-def uncalibrated(n_levels: int) -> Calibration:
+def neutral_calibration(n_levels: int) -> Calibration:
     """Return the calibration that leaves the pseudo-likelihood of [XZZ13] section 2.1 as it is."""
     return Calibration(1.0, np.zeros(n_levels))
 
 
 def level_losses(score: Array, theta: Array, margin: float) -> Array:
-    """Return the hinge loss of each level above that of the best one, shape (..., L)."""
+    """Return how much the hinge loss of each level exceeds the smallest one, shape (..., L)."""
     distance = theta - score[..., None]
     # Neighbouring levels differ by one threshold.
     above, below = np.maximum(0.0, margin - distance), np.maximum(0.0, margin + distance)
@@ -300,6 +300,6 @@ def level_probabilities(
 
 
 def parts(n: int, factors: Factors) -> list[slice]:
-    """Return slices of n rows, of which the factors of all samples are gathered at once."""
+    """Return slices of n rows whose factors, of all samples, fit into memory at once."""
     size = max(1, _MAX_GATHERED // max(factors.items.shape[0] * factors.items.shape[2], 1))
     return [slice(first, first + size) for first in range(0, n, size)]

@@ -208,12 +208,12 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization.max_margin.base import encoded_ratings
+    from skpref.factorization.max_margin.base import encode_ratings
     from skpref.factorization.max_margin.posterior import RatingVocabularies
 
     user, item = rows.T
     vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
-    return encoded_ratings(vocabularies, user, item, levels - 1)
+    return encode_ratings(vocabularies, user, item, levels - 1)
 
 
 def test_a_warm_start_continues_the_chains():

@@ -13,7 +13,7 @@ from skpref import GibbsIPM3F, GibbsM3F, load, save
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
-from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, uncalibrated
+from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, neutral_calibration
 from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
@@ -49,7 +49,7 @@ def test_intervals_of_ratings_cover(model):
     covered = np.abs(rank - 0.5) <= 0.475
     assert 0.92 < covered.mean() < 0.98  # at temperature 1 .84 and .83; standard error .01
     posterior = model.posterior_
-    plain = posterior.probabilities(*model._rows(NEW), uncalibrated(5))
+    plain = posterior.probabilities(*model._rows(NEW), neutral_calibration(5))
     assert -np.log(p[row, ANSWERS]).mean() < -np.log(plain[row, ANSWERS]).mean() - 0.1
     assert model.temperature_ > 1.5
 
@@ -185,13 +185,13 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
 
 def test_ratings_are_held_out_at_random(monkeypatch):
     orders = []
-    held_out = calibration.held_out
+    hold_out = calibration.hold_out
 
     def spied(ratings, order, n_held):
         orders.append((order.copy(), n_held))
-        return held_out(ratings, order, n_held)
+        return hold_out(ratings, order, n_held)
 
-    monkeypatch.setattr(calibration, "held_out", spied)
+    monkeypatch.setattr(calibration, "hold_out", spied)
     clone(SMALL).set_params(random_state=1).fit(X, Y)
     clone(SMALL).set_params(random_state=2).fit(X, Y)
     assert len(orders) == 20
