@@ -101,6 +101,7 @@ _RECORDS = _named(
         "skpref.data.shards": "ComparisonCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
         "skpref.factorization.machine.posterior": "FMDraws FMFitted FMPosterior",
+        "skpref.factorization.max_margin.fitted": "M3FFitted",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
         "RatingVocabularies",
         "skpref.gp.crowd.fit_hierarchy": "Regularisation",

@@ -27,9 +27,10 @@ from skpref.factorization.max_margin.ipm3f_chain import (
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref.data.ratings import Ratings
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
-    from skpref.inference.gibbs import Chain
 
 
 @dataclass(eq=False, repr=False)
@@ -43,13 +44,8 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     Parameters
     ----------
-    alpha : float, default=3.0
-        Rate of the Indian buffet process: the prior mean of the number of features of a user ([XZZ13] section 4). At
-        most 10,000.
     C : float, default=0.075
         Weight of the loss relative to the prior. A smaller C gives fewer features.
-    max_new : int, default=10
-        Largest number of features that only one user has. Time grows linearly with it.
     margin : float, default=9.0
         Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4). It, `threshold_scale` and
         `sigma` must lie in [1e-9, 1e9].
@@ -102,6 +98,11 @@ class GibbsIPM3F(MaxMarginFactorization):
         If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
+    alpha : float, default=3.0
+        Rate of the Indian buffet process: the prior mean of the number of features of a user ([XZZ13] section 4). At
+        most 10,000.
+    max_new : int, default=10
+        Largest number of features that only one user has. Time grows linearly with it.
 
     Attributes
     ----------
@@ -181,9 +182,10 @@ class GibbsIPM3F(MaxMarginFactorization):
     def _posterior(self, **shared: Any) -> IPM3FPosterior:
         return IPM3FPosterior(**shared, alpha=float(self.alpha))
 
-    def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
-        super()._set_traces(chains, problem)
-        self.n_factors_ = np.array([chain.trace["n_factors"] for chain in chains]).astype(np.int64)
+    @property
+    def n_factors_(self) -> NDArray[np.int64]:
+        """Number of features after each sweep, shape (n_chains, n_sweeps)."""
+        return self._learnt.trace("n_factors").astype(np.int64)
 
     def feature_table(self, n_ids: int = 5) -> Any:
         """Describe the features that users have: how many users have them, and which items they favour.
@@ -208,4 +210,4 @@ class GibbsIPM3F(MaxMarginFactorization):
         if not is_count(n_ids, 1):
             raise DataError(f"n_ids must be a positive integer; got {n_ids!r}")
         average = self.posterior_.average
-        return frame_or_record(describe_features(average, self._vocabularies, self.posterior_.sigma, int(n_ids)))
+        return frame_or_record(describe_features(average, self.fitted_.vocabularies, self.posterior_.sigma, int(n_ids)))

@@ -67,9 +67,6 @@ class GibbsM3F(MaxMarginFactorization):
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
-    user, item : str, default=None
-        Columns of X with the ids, if X is a data frame, files or a frame of Dask. None: the first and the second
-        column; with Parquet files, the columns named user and item.
     n_sweeps : int, default=50
         Sweeps of each chain, including burn-in.
     burn_in : int, default=10
@@ -90,8 +87,6 @@ class GibbsM3F(MaxMarginFactorization):
         level (halves up), or take the last one.
     unknown : {"prior", "raise"}, default="prior"
         Predictions for users and items without ratings: from the prior, or an error.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the sums over ratings. The state and all matrix factorizations are in float64.
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
@@ -109,6 +104,11 @@ class GibbsM3F(MaxMarginFactorization):
         If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
+    user, item : str, default=None
+        Columns of X with the ids, if X is a data frame, files or a frame of Dask. None: the first and the second
+        column; with Parquet files, the columns named user and item.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the sums over ratings. The state and all matrix factorizations are in float64.
 
     Attributes
     ----------

@@ -192,21 +192,19 @@ def restore_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Cha
     ]
 
 
-def check_chain(estimator: object, chain: Chain, posterior: M3FPosterior) -> None:
+def check_chain(record: object, chain: Chain, posterior: M3FPosterior) -> None:
     """Raise DataError unless a chain without its tables names the columns of the posterior's tables."""
     average = chain.average or {}
     n_samples = posterior.samples.users.shape[0] // posterior.average.users.shape[0]
-    require(len(chain.samples) == n_samples, estimator, "_chains", f"must have {n_samples} samples")
+    require(len(chain.samples) == n_samples, record, "chains", f"must have {n_samples} samples")
     names = {"seed", "feature", "born"} if isinstance(posterior, IPM3FPosterior) else {"seed"}
     kept = all(set(state) == names - {"seed", "born"} for state in (average, *chain.samples))
-    require(
-        kept and set(chain.state) == names, estimator, "_chains", f"must have the states {', '.join(sorted(names))}"
-    )
+    require(kept and set(chain.state) == names, record, "chains", f"must have the states {', '.join(sorted(names))}")
     if names == {"seed"}:
         return
     samples = ((sample, posterior.samples) for sample in chain.samples)
     for state, tables in ((chain.state, posterior.last), (average, posterior.average), *samples):
         feature, width = state["feature"], tables.items.shape[2]
-        check_indices(estimator, "_chains", feature, 0, int(chain.state["born"]))
+        check_indices(record, "chains", feature, 0, int(chain.state["born"]))
         ascending = feature.size <= width and (np.diff(feature) > 0).all()
-        require(ascending, estimator, "_chains", f"must name at most {width} features, in order")
+        require(ascending, record, "chains", f"must name at most {width} features, in order")

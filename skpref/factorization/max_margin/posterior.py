@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
+from sklearn.utils.validation import check_consistent_length
 
 from skpref._checks import check_arrays, check_positive, check_types, require
-from skpref.data import Vocabulary
+from skpref.data import Ratings, Vocabulary
+from skpref.data.weights import read_weights
 from skpref.factorization.max_margin.m3f_chain import expected_user_mean
 from skpref.factorization.policy import POLICY
 
@@ -38,6 +40,28 @@ class RatingVocabularies(NamedTuple):
         if self.levels.dtype.kind in "biuf":
             ascending = (np.diff(self.levels.astype(np.float64)) > 0.0).all()
             require(ascending, self, "levels", "must be in ascending order")
+
+    def encode(self, user: Any, item: Any, level: IntArray, sample_weight: Any = None) -> Ratings:
+        """Return ratings with ids as row numbers; an unknown id is an error."""
+        check_consistent_length(user, level)
+        rows = self.users.encode(user, noun="rating", kind="user"), self.items.encode(item, noun="rating")
+        weight = read_weights(sample_weight, level.size)
+        return Ratings(*rows, level, weight, self.users.size, self.items.size, self.levels.size)
+
+    def extend(self, user: Any, item: Any) -> RatingVocabularies:
+        """Return the vocabularies with the new ids of ratings appended."""
+        users, items = _extend_vocabulary(self.users, user, "user"), _extend_vocabulary(self.items, item, "item")
+        return self._replace(users=users, items=items)
+
+
+def _extend_vocabulary(old: Vocabulary, column: Any, kind: str) -> Vocabulary:
+    """Return a vocabulary with the new ids of a column appended."""
+    new = column[old.encode(column, unknown="mark", noun="rating", kind=kind) < 0]
+    if not new.size:
+        return old
+    added = Vocabulary.from_columns(new).ids
+    same_dtype = old.ids.dtype == added.dtype
+    return Vocabulary(np.concatenate([part if same_dtype else part.astype(object) for part in (old.ids, added)]))
 
 
 class Factors(NamedTuple):

@@ -208,12 +208,11 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization.max_margin.base import encode_ratings
     from skpref.factorization.max_margin.posterior import RatingVocabularies
 
     user, item = rows.T
     vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
-    return encode_ratings(vocabularies, user, item, levels - 1)
+    return vocabularies.encode(user, item, levels - 1)
 
 
 def test_a_warm_start_continues_the_chains():
@@ -223,7 +222,7 @@ def test_a_warm_start_continues_the_chains():
     np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
     model.set_params(alpha=1.0).fit(X, Y)  # another distribution: the average starts anew, from the last state
     assert model.n_iter_ == 10
-    assert model._chains[0].n_averaged == 6
+    assert model.fitted_.chains[0].n_averaged == 6
 
 
 def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):

@@ -361,7 +361,7 @@ def test_partial_fit_replaces_a_rating_if_it_is_to():
     with pytest.raises(DataError, match="duplicate ratings that differ"):
         model.partial_fit(X[:1], other)
     model.set_params(duplicates="last").partial_fit(X[:1], other)
-    assert model._ratings.size == len(Y) + 1
+    assert model.fitted_.ratings.size == len(Y) + 1
 
 
 def test_a_warm_start_continues_the_chains():
@@ -371,7 +371,7 @@ def test_a_warm_start_continues_the_chains():
     np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
     model.set_params(C=0.03).fit(X, Y)  # another distribution: the average starts anew, from the last state
     assert model.n_iter_ == 10
-    assert model._chains[0].n_averaged == 6
+    assert model.fitted_.chains[0].n_averaged == 6
     assert abs(model.risks_[0, 0] - model.risks_[0, -1]) < 0.3 * model.risks_[0, -1]
     kept = X[:, 0] != 0
     same(model.fit(X[kept], Y[kept]), clone(model).fit(X[kept], Y[kept]))  # other users: a cold start
