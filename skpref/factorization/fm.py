@@ -88,6 +88,8 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     posterior_ : FMPosterior
         Posterior of all parameters.
     weights_, weights_std_ : ndarray of shape (n_features,)

@@ -94,6 +94,8 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (2,)
         Labels; the second one has the probability F(y(x)).
     posterior_ : FMPosterior

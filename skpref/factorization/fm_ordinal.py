@@ -122,6 +122,8 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (n_classes,)
         Levels from low to high.
     thresholds_ : ndarray of shape (n_classes - 1,)

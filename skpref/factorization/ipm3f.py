@@ -106,6 +106,8 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     Attributes
     ----------
+    fitted_ : M3FFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (L,)
         Levels, low to high.
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)

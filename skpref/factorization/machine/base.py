@@ -22,7 +22,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import check_n_samples, on_iteration, precision, unchanged_on_failure
+from skpref._estimator import check_n_samples, on_iteration, precision, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import as_source, feature_columns, is_elsewhere, refuse_parameters
 from skpref._validation import check_array, validate_data
@@ -156,6 +156,8 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
     @abstractmethod
     def _head(self) -> Head:
         """How targets are read."""
+
+    __dask_tokenize__ = token_of_content
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import digest, on_iteration, unchanged_on_failure
+from skpref._estimator import digest, on_iteration, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import on_collections
 from skpref._validation import as_array, column_names
@@ -116,6 +116,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     random_state: RandomState = None
 
     _chain_model: ClassVar[ChainModel]
+
+    __dask_tokenize__ = token_of_content
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -354,7 +354,7 @@ def test_rows_of_which_most_are_repeated_are_merged(n_distinct: int, merges: boo
     X, y = sparse.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])[np.minimum(number, 2)]), number // 1.0
     y[number == 2] = 1.0
     rows = TrainingRows(X, y, weight)
-    merged = rows.merged()
+    merged = rows.merge_repeats()
     if not merges:
         assert merged is rows
         return
