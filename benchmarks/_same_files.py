@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ import pandas as pd
 from _same_numbers import Case, Numbers, features, learnt, through_file, variants
 
 import skpref
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,9 +172,9 @@ SMALL = {
     "skpref.gp.sparse.class_sums.SAMPLE_ROWS": 150,
     "skpref.gp.sparse.classifier._SEARCH_ROWS": 150,
     "skpref.factorization.max_margin.sharded._SHARD_RATINGS": 150,
-    "skpref.factorization.max_margin.calibration.N_FORGET": 1,  # sweeps
-    "skpref.factorization.max_margin.calibration.N_KEPT": 2,
-    "skpref.factorization.max_margin.calibration._LEAST": 80,  # ratings that are held out
+    "skpref.factorization.max_margin.calibration.POLICY": replace(
+        POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80
+    ),
     "skpref.factorization.machine.sharded._OWN_BYTES": 0,
     "skpref.factorization.machine.sharded._LEAST_ROWS": 40,
 }

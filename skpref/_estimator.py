@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -115,6 +116,12 @@ def _half_of_memory() -> float:
         return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not a POSIX system: as much as a small machine has
         return 4.0 * _MAX_DENSE_BYTES
+
+
+def token_of_content(estimator: Any) -> tuple[str, str]:
+    """Return a token for Dask of all that an estimator holds; of a dataclass Dask takes the fields alone."""
+    held = {name: part for name, part in vars(estimator).items() if not name.startswith("_")}
+    return type(estimator).__name__, str(joblib.hash(held))
 
 
 def digest(settings: object, *tables: Any) -> str:

@@ -100,7 +100,8 @@ _RECORDS = _named(
         "skpref.data.ratings": "Ratings",
         "skpref.data.shards": "ComparisonCounts RatingCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
-        "skpref.factorization.machine.posterior": "FMDraws FMPosterior",
+        "skpref.factorization.machine.posterior": "FMDraws FMFitted FMPosterior",
+        "skpref.factorization.max_margin.fitted": "M3FFitted",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
         "RatingVocabularies",
         "skpref.gp.crowd.fit_hierarchy": "Regularisation",
@@ -374,10 +375,16 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
     elif name in _OBJECTS:
         parts = _parts_of(name)
         _check_all(vars(value) if parts is None else {part: getattr(value, part) for part in parts}, memo, where)
+    _check_itself(value, name, where)
+
+
+def _check_itself(value: Any, name: str, where: str) -> None:
+    """Let a part whose own parts are sound check that they fit together."""
     if isinstance(value, Kernel):
         check_parameters(value)
     elif isinstance(value, Settings):
-        _check_settings(value, where)
+        require(_check_parameters(value, where) == vars(value).keys(), where, "has more than its parameters")
+        value._validate_params()  # noqa: SLF001 - scikit-learn's hook
     elif name in _RECORDS or isinstance(value, Table | Vocabulary):
         getattr(value, "validate", getattr(value, "__post_init__", tuple))()
 
@@ -417,11 +424,6 @@ def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str)
         estimator._check_fitted()  # noqa: SLF001 - of this package
     else:
         require(held.keys() - params <= _UNFITTED, where or cls.__name__, "is not fitted, but has a state")
-
-
-def _check_settings(settings: Settings, where: str) -> None:
-    require(_check_parameters(settings, where) == vars(settings).keys(), where, "has more than its parameters")
-    settings._validate_params()  # noqa: SLF001 - scikit-learn's hook
 
 
 def _check_parameters(value: BaseEstimator, where: str) -> set[str]:

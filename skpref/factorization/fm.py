@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skpref._callbacks import fit_callbacks, fit_context
-from skpref._estimator import check_n_samples, unchanged_on_failure
-from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
-from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
-from skpref.factorization.machine.files import FMFiles
-from skpref.likelihoods import Gaussian
+from skpref._callbacks import fit_context
+from skpref._sources import on_collections
+from skpref.factorization.machine.base import FactorizationMachine
+from skpref.factorization.machine.heads import NumberHead
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import ArrayLike
 
-    from numpy.typing import ArrayLike, DTypeLike
-
-    from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.shards import RowShard, RowSummary
-    from skpref.inference.shards import Shards
-    from skpref.likelihoods import Likelihood
-
-_CONSTANT = 1e-14  # relative spread below which targets are constant but for rounding
+    from skpref._typing import Array, MatrixLike
 
 
-class VariationalFM(RegressorMixin, FMFiles):
+class VariationalFM(RegressorMixin, FactorizationMachine):
     """Bayesian factorization machine for numbers, from ids and features such as users, items and hours.
 
     The model is y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, with y ~ N(y(x), 1/alpha) ([VRK22] section III).
@@ -99,6 +88,8 @@ class VariationalFM(RegressorMixin, FMFiles):
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     posterior_ : FMPosterior
         Posterior of all parameters.
     weights_, weights_std_ : ndarray of shape (n_features,)
@@ -149,100 +140,7 @@ class VariationalFM(RegressorMixin, FMFiles):
     True
     """
 
-    _likelihoods = (Gaussian,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CONSTRAINTS,
-        "categorical_features": ["array-like", str, None],
-    }
-
-    def __init__(
-        self,
-        n_factors: int = 5,
-        *,
-        groups: ArrayLike | None = None,
-        categorical_features: Sequence[str] | str | None = None,
-        posterior: Literal["full", "factorised"] = "full",
-        learn_priors: bool = True,
-        batch_size: int | None = None,
-        n_epochs: int = 100,
-        learning_rate: float = 0.02,
-        average: bool = True,
-        n_samples: int = 0,
-        kl_weights: Literal["unbiased", "normalised"] = "unbiased",
-        early_stopping: bool = False,
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-5,
-        dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.groups = groups
-        self.categorical_features = categorical_features
-        self.posterior = posterior
-        self.learn_priors = learn_priors
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.average = average
-        self.n_samples = n_samples
-        self.kl_weights = kl_weights
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
-
-    @fit_context
-    def fit(
-        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
-    ) -> Self:
-        """Fit the model.
-
-        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
-        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
-        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features), str, Path, Dataset or collection
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
-            and the weights are features, ids or numbers (see `categorical_features`).
-            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
-        y : array-like of shape (n,) or str, default=None
-            Targets; with files, the name of the column, "y" by default.
-        sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
-
-        Returns
-        -------
-        VariationalFM
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are invalid; if files lack a column or have no rows, or if a parameter needs rows in
-            memory.
-        """
-        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            if is_elsewhere(X):
-                return self._fit_source(as_source(X, y, sample_weight))
-            old = getattr(self, "posterior_", None)
-            X, y = self._read(X, y, reset=True)
-            X, y, weight = self._positive_rows(X, y, sample_weight)
-            warm = self._can_warm_start(X)
-            units = (old.offset, old.scale) if warm and old is not None else _units(y, weight)
-            data = TrainingRows(X, (y - units[0]) / units[1], weight)
-            return self._fit_machine(data, Gaussian(1.0), units, warm=warm)
+    _head = NumberHead()
 
     @fit_context
     def partial_fit(
@@ -276,14 +174,9 @@ class VariationalFM(RegressorMixin, FMFiles):
         ValueError
             As in `fit`; or if a group of `freeze` does not exist, or `n_factors` was changed.
         """
-        if not hasattr(self, "posterior_"):
+        if not hasattr(self, "fitted_"):
             return self.fit(X, y, sample_weight)
-        with unchanged_on_failure(self):
-            X, y = self._read(X, y)
-            X, y, weight = self._positive_rows(X, y, sample_weight)
-            return self._update_machine(
-                TrainingRows(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze
-            )
+        return self._partial_fit(X, y, None, sample_weight, freeze)
 
     @overload
     def predict(self, X: MatrixLike, *, return_std: Literal[False] = False) -> Array: ...
@@ -330,68 +223,7 @@ class VariationalFM(RegressorMixin, FMFiles):
         X = self._features(X)
         return self.posterior_.moments(X, last=True)[0]
 
-    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> Array:
-        """Draw targets from the predictive distribution; a draw has the same parameters in all rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features.
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            Targets, including noise.
-        """
-        X = self._features(X)
-        check_n_samples(n_samples)
-        rng = as_generator(random_state)
-        draws = self.posterior_.draws(X, n_samples, rng)
-        return draws + self.noise_ * rng.standard_normal(draws.shape)
-
     @property
     def noise_(self) -> float:
         """Standard deviation of the noise."""
-        return self._machine.noise * self.posterior_.scale
-
-    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
-        return Gaussian(1.0), [None] * len(summaries)
-
-    def _units_of_shards(
-        self, shards: Shards, summaries: Sequence[RowSummary], rows: Sequence[Any]
-    ) -> tuple[float, float]:
-        largest = max(summary.largest for summary in summaries) or 1.0
-        total = sum(summary.weight for summary in summaries)
-        mean = sum(shards.collect(_power_sum, rows, shared=(largest, 0.0, 1))) / total
-        squares = sum(shards.collect(_power_sum, rows, shared=(largest, mean, 2)))
-        return _checked_units(largest, mean, float(np.sqrt(squares / total)))
-
-    def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        """Return the root mean squared error."""
-        del v
-        return float(np.sqrt(np.average((y - mu) ** 2, weights=weight)))
-
-
-def _units(y: Array, weight: Array) -> tuple[float, float]:
-    """Return mean and standard deviation of the targets; the latter is 1 if they are constant."""
-    largest = float(np.abs(y).max()) or 1.0
-    mean = float(np.average(y / largest, weights=weight))
-    spread = float(np.sqrt(np.average((y / largest - mean) ** 2, weights=weight)))
-    return _checked_units(largest, mean, spread)
-
-
-def _power_sum(rows: RowShard, largest: float, mean: float, power: int) -> float:
-    """Return the weighted sum of a power of the deviations of a shard's targets."""
-    return float(np.sum((rows.y / largest - mean) ** power * rows.weight))
-
-
-def _checked_units(largest: float, mean: float, spread: float) -> tuple[float, float]:
-    """Return mean and standard deviation of targets, given those of the targets divided by the largest."""
-    scale = spread * largest if spread > _CONSTANT else 1.0
-    if not 1e-150 < scale < 1e150:
-        raise DataError(f"y has standard deviation {scale:g}, whose square does not fit into float64; scale y.")
-    return mean * largest, scale
+        return self.posterior_.noise

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skpref._callbacks import fit_callbacks, fit_context
-from skpref._estimator import check_n_samples, unchanged_on_failure
-from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
-from skpref.data.ids import shorten
-from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
-from skpref.factorization.machine.files import FMFiles
-from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from skpref._callbacks import fit_context
+from skpref._sources import on_collections
+from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
+from skpref.factorization.machine.heads import ClassHead
+from skpref.likelihoods import PairwiseProbit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
+    from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.shards import RowSummary
-    from skpref.likelihoods import Likelihood
-
-_LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}
+    from skpref._typing import Array, MatrixLike
 
 
-class VariationalFMClassifier(ClassifierMixin, FMFiles):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     """Bayesian factorization machine for two classes, such as clicks or likes of items by users.
 
     The probability of the second class is F(y(x)), with y(x) as in `VariationalFM` and F the standard normal or the
@@ -43,8 +34,6 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
     ----------
     n_factors : int, default=5
         Number of factors d per feature. 0 gives a linear model.
-    link : {"probit", "logit"}, default="probit"
-        The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns with a single one in every row) is a group; if X is not
@@ -100,9 +89,13 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the first factors, the rows held out, the mini-batches and the samples.
+    link : {"probit", "logit"}, default="probit"
+        The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (2,)
         Labels; the second one has the probability F(y(x)).
     posterior_ : FMPosterior
@@ -152,115 +145,23 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
     ['no']
     """
 
-    _likelihoods = PairwiseProbit, PairwiseLogit
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CONSTRAINTS,
-        "categorical_features": ["array-like", str, None],
-        "link": [StrOptions({"probit", "logit"})],
-    }
+    link: Literal["probit", "logit"] = "probit"
 
-    def __init__(
-        self,
-        n_factors: int = 5,
-        *,
-        link: Literal["probit", "logit"] = "probit",
-        groups: ArrayLike | None = None,
-        categorical_features: Sequence[str] | str | None = None,
-        posterior: Literal["full", "factorised"] = "full",
-        learn_priors: bool = True,
-        batch_size: int | None = None,
-        n_epochs: int = 100,
-        learning_rate: float = 0.02,
-        average: bool = True,
-        n_samples: int = 0,
-        kl_weights: Literal["unbiased", "normalised"] = "unbiased",
-        early_stopping: bool = False,
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-5,
-        dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.link = link
-        self.groups = groups
-        self.categorical_features = categorical_features
-        self.posterior = posterior
-        self.learn_priors = learn_priors
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.average = average
-        self.n_samples = n_samples
-        self.kl_weights = kl_weights
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CONSTRAINTS, "link": [StrOptions({"probit", "logit"})]}
+
+    @property
+    def _head(self) -> ClassHead:
+        return ClassHead(self.link)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
-    @fit_context
-    def fit(
-        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
-    ) -> Self:
-        """Fit the model.
-
-        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
-        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
-        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features), str, Path, Dataset or collection
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
-            and the weights are features, ids or numbers (see `categorical_features`).
-            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
-        y : array-like of shape (n,) or str, default=None
-            Labels of two classes; with files, the name of the column, "y" by default.
-        sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
-
-        Returns
-        -------
-        VariationalFMClassifier
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are invalid, or y has other than two classes; if files lack a column or have no rows,
-            or if a parameter needs rows in memory.
-        """
-        with fit_callbacks(self, X, y, sample_weight):
-            if is_elsewhere(X):
-                with unchanged_on_failure(self):
-                    return self._fit_source(as_source(X, y, sample_weight))
-            return self._fit_classes(X, y, None, sample_weight)
-
-    def _fit_classes(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        with unchanged_on_failure(self):
-            old_classes = getattr(self, "classes_", np.empty(0)).tolist()
-            X, y = self._read(X, y, reset=True)
-            check_classification_targets(y)
-            X, y, weight = self._positive_rows(X, y, sample_weight)
-            self.classes_ = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
-            warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
-            return self._fit_machine(
-                TrainingRows(X, self._of_classes(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
-            )
+    @property
+    def classes_(self) -> Any:
+        """Labels; the second one has the probability F(y(x))."""
+        return self._learnt.classes
 
     @fit_context
     def partial_fit(
@@ -300,31 +201,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         ValueError
             As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
-        if not hasattr(self, "posterior_"):
-            return self._fit_classes(X, y, classes, sample_weight)
-        with unchanged_on_failure(self):
-            labels = self.classes_.tolist() if classes is None else np.unique(classes).tolist()
-            if labels != self.classes_.tolist():
-                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {labels}"
-                raise DataError(f"{msg}. To change them, call fit with all rows.")
-            X, y = self._read(X, y)
-            X, y, weight = self._positive_rows(X, y, sample_weight)
-            return self._update_machine(TrainingRows(X, self._of_classes(y), weight), freeze)
-
-    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
-        labels: list[Any] = [summary.labels for summary in summaries]
-        distinct = np.unique(np.concatenate(labels))
-        check_classification_targets(distinct)
-        self.classes_ = _two_classes(distinct, type_of_target(distinct))
-        return _LINKS[self.link], [self._of_classes(own) for own in labels]
-
-    def _of_classes(self, y: NDArray[Any]) -> Array:
-        valid = np.isin(y, self.classes_)
-        if not valid.all():
-            row = int(np.argmin(valid))
-            label, classes = shorten(y[row : row + 1].tolist()[0]), self.classes_.tolist()
-            raise DataError(f"label {label} in row {row} is not one of the classes {classes}.")
-        return (y == self.classes_[1]).astype(np.float64)
+        return self._partial_fit(X, y, classes, sample_weight, freeze)
 
     @on_collections
     def decision_function(self, X: MatrixLike) -> Array:
@@ -399,41 +276,3 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         X = self._features(X)
         mu, _ = self.posterior_.moments(X, last=True)
         return self.classes_[(mu > 0.0).astype(int)]
-
-    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
-        """Draw labels from the predictive distribution; a draw has the same parameters in all rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features.
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            Labels, from `classes_`.
-        """
-        X = self._features(X)
-        check_n_samples(n_samples)
-        rng = as_generator(random_state)
-        draws = self.posterior_.draws(X, n_samples, rng)
-        p = self._machine.likelihood.predict(draws, np.zeros(draws.shape))
-        return self.classes_[(rng.random(p.shape) < p).astype(int)]
-
-    def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        """Return the log loss."""
-        # The probability of the observed label directly: 1 - P would round small ones to 0.
-        p = _LINKS[self.link].predict(np.where(y > 0.5, mu, -mu), v)
-        return -float(np.average(np.log(np.maximum(p, np.finfo(float).tiny)), weights=weight))
-
-
-def _two_classes(classes: NDArray[Any], kind: str) -> NDArray[Any]:
-    if classes.size > 2:
-        raise DataError(f"Only binary classification is supported. The type of the target is {kind}.")
-    if classes.size < 2:
-        raise DataError(f"y must have two classes; got only one class: {classes.tolist()}.")
-    return classes

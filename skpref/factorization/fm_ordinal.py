@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import os
-from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import fit_callbacks, fit_context
-from skpref._compiled.jit import limited_threads
-from skpref._estimator import check_n_samples, on_iteration, unchanged_on_failure
+from skpref._callbacks import fit_context
+from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
-from skpref.data.levels import encode_levels, levels_of_parts, ordered_levels, with_levels_of
+from skpref._sources import on_collections
+from skpref.data.levels import encode_levels, with_levels_of
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
-from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sampled, warn_not_stationary
-from skpref.factorization.machine.files import FMFiles
-from skpref.factorization.machine.model import compressed
+from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
+from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sample_chain, warn_not_stationary
+from skpref.factorization.machine.heads import LevelHead
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import effective_sample_size, split_rhat
-from skpref.likelihoods import OrdinalProbit
 from skpref.metrics import ordinal_mae
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
+    from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
     from skpref._events import Iteration
-    from skpref._typing import Array, MatrixLike, RandomState, Stored
-    from skpref.data.shards import RowSummary
-    from skpref.factorization.machine.model import Machine
-    from skpref.factorization.machine.posterior import FMPosterior
+    from skpref._typing import Array, MatrixLike
+    from skpref.factorization.machine.base import TrainingRows
+    from skpref.likelihoods import OrdinalProbit
 
-_FIRST_PASSES: Final = 15  # of coordinate ascent or Adam before a chain
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
-_MOST_PRODUCTS: Final = 2.5e6  # of entries of X with a weight or factor, up to which "auto" draws
 
 
-class VariationalFMOrdinal(ClassifierMixin, FMFiles):
+@dataclass(eq=False, repr=False)
+class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     """Bayesian factorization machine for ratings: ordered levels such as stars or grades.
 
     The model is an ordered probit: y(x), as in `VariationalFM`, plus standard normal noise lies between two of the
@@ -60,10 +51,6 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     n_factors : int, default=10
         Number of factors d per feature. 0 gives a linear model. Superfluous factors shrink to 0, so that too many cost
         time more than accuracy.
-    class_order : array-like of shape (n_classes,), default=None
-        All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, also in files, or the sorted numbers. Strings need `class_order`; without it, up to 3 of
-        them are sorted alphabetically, with a warning.
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns with a single one in every row) is a group; if X is not
@@ -77,24 +64,6 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         [VRK22]. The default has a better bound, and converges in fewer passes if X has two one-hot fields (users and
         items). It keeps about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are always
         factorised.
-    inference : {"auto", "variational", "gibbs"}, default="auto"
-        "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
-        passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
-        better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
-        variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
-        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is
-        "variational" otherwise, with mini-batches or early stopping, in files, on clusters and in `partial_fit`.
-    n_sweeps : int, default=150
-        Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
-    burn_in : int, default=40
-        Number of first sweeps, which are not used; at most `n_sweeps` - 2. At most 200 of the other sweeps are kept,
-        evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
-    checkpoint : str or path-like, default=None
-        File to which the chain of "gibbs" is saved. If the file exists and belongs to the same data and parameters,
-        with an integer `random_state`, `fit` resumes from it, with the same result as without the interruption. A file
-        that is damaged or belongs to another fit raises `CheckpointError`. A finished fit deletes the file.
-    checkpoint_seconds : float, default=30.0
-        Time between two saves, in seconds.
     learn_priors : bool, default=True
         If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1); "gibbs" draws
         those of the weights and a common scale of a group's factors. If False, all priors are N(0, 1), in units of the
@@ -128,9 +97,33 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the first factors, the rows held out and the mini-batches.
+    class_order : array-like of shape (n_classes,), default=None
+        All levels from low to high, also those absent from `y`. None: the categories of an ordered
+        `pandas.Categorical`, also in files, or the sorted numbers. Strings need `class_order`; without it, up to 3 of
+        them are sorted alphabetically, with a warning.
+    inference : {"auto", "variational", "gibbs"}, default="auto"
+        "variational" maximises the bound. "gibbs" draws from the exact posterior, in a chain that starts from a few
+        passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
+        better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
+        variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
+        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is
+        "variational" otherwise, with mini-batches or early stopping, in files, on clusters and in `partial_fit`.
+    n_sweeps : int, default=150
+        Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
+    burn_in : int, default=40
+        Number of first sweeps, which are not used; at most `n_sweeps` - 2. At most 200 of the other sweeps are kept,
+        evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
+    checkpoint : str or path-like, default=None
+        File to which the chain of "gibbs" is saved. If the file exists and belongs to the same data and parameters,
+        with an integer `random_state`, `fit` resumes from it, with the same result as without the interruption. A file
+        that is damaged or belongs to another fit raises `CheckpointError`. A finished fit deletes the file.
+    checkpoint_seconds : float, default=30.0
+        Time between two saves, in seconds.
 
     Attributes
     ----------
+    fitted_ : FMFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (n_classes,)
         Levels from low to high.
     thresholds_ : ndarray of shape (n_classes - 1,)
@@ -193,13 +186,20 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     [1, 4]
     """
 
-    _likelihoods = (OrdinalProbit,)
-    n_samples = 0  # the bound is in closed form
-    kl_weights = "unbiased"
+    n_factors: int = 10
+    _: KW_ONLY
+    class_order: ArrayLike | None = None
+    inference: Literal["auto", "variational", "gibbs"] = "auto"
+    n_sweeps: int = 150
+    burn_in: int = 40
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 30.0
+    n_samples: ClassVar[int] = 0  # type: ignore[misc]  # no parameter here: the bound is in closed form
+    kl_weights: ClassVar[Literal["unbiased"]] = "unbiased"  # type: ignore[misc]
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
-        "categorical_features": ["array-like", str, None],
         "inference": [StrOptions({"auto", "variational", "gibbs"})],
         "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
@@ -207,142 +207,30 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_factors: int = 10,
-        *,
-        class_order: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        categorical_features: Sequence[str] | str | None = None,
-        posterior: Literal["full", "factorised"] = "full",
-        inference: Literal["auto", "variational", "gibbs"] = "auto",
-        n_sweeps: int = 150,
-        burn_in: int = 40,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
-        learn_priors: bool = True,
-        batch_size: int | None = None,
-        n_epochs: int = 100,
-        learning_rate: float = 0.02,
-        average: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float | None = 0.1,
-        n_iter_no_change: int = 10,
-        tol: float = 1e-5,
-        dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.class_order = class_order
-        self.groups = groups
-        self.categorical_features = categorical_features
-        self.posterior = posterior
-        self.inference = inference
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.learn_priors = learn_priors
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.average = average
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.random_state = random_state
+    @property
+    def _head(self) -> LevelHead:
+        return LevelHead(self.class_order)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True  # on scikit-learn's three blobs, which have no order
         return tags
 
-    @fit_context
-    def fit(
-        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
-    ) -> Self:
-        """Fit the model.
+    @property
+    def classes_(self) -> Any:
+        """Levels from low to high."""
+        return self._learnt.classes
 
-        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
-        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
-        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
+    def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
+        """Return whether a chain follows; "auto" has one if rows hold ids, weights count rows, and it takes seconds."""
+        if self.inference == "auto":
+            n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
+            sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
+            short = n_products <= POLICY.most_products and self.batch_size is None and not self.early_stopping
+            return sound and short and not stream and self._check_chain(data.weight)
+        return self.inference == "gibbs" and self._check_chain(data.weight)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features), str, Path, Dataset or collection
-            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
-            and the weights are features, ids or numbers (see `categorical_features`).
-            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
-        y : array-like of shape (n,) or str, default=None
-            Ordered labels; with files, the name of the column, "y" by default. Numbers with fractions, such as half
-            stars, are levels if they are at most 100. With files, only rows of positive weight define levels.
-        sample_weight : array-like of shape (n,) or str, default=None
-            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
-
-        Returns
-        -------
-        VariationalFMOrdinal
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are invalid, or y has fewer than two levels, a level that is not in `class_order`, or
-            strings without `class_order`; if files lack a column or have no rows, or if a parameter needs rows in
-            memory.
-        """
-        with fit_callbacks(self, X, y, sample_weight):
-            if is_elsewhere(X):
-                with unchanged_on_failure(self):
-                    return self._fit_source(as_source(X, y, sample_weight))
-            return self._fit_levels(X, y, self.class_order, sample_weight)
-
-    def _fit_levels(
-        self, X: Any, y: Any, order: Any, sample_weight: Any, fewest: int = 2, *, stream: bool = False
-    ) -> Self:
-        with unchanged_on_failure(self):
-            old_classes = getattr(self, "classes_", np.empty(0)).tolist()
-            X, labels = self._read(X, y, reset=True)
-            self.classes_, level = ordered_levels(labels, order, column=y, fewest=fewest, steps=True)
-            X, level, weight = self._positive_rows(X, level, sample_weight)
-            if np.unique(level).size < fewest or self.classes_.size < 2:
-                msg = f"at least 2 classes (levels) must have rows of positive weight; got {np.unique(level).size}."
-                raise DataError(msg + " Rows of sample_weight zero do not count.")
-            warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
-            likelihood = OrdinalProbit.start(level, self.classes_.size, weight)
-            data = TrainingRows(X, level.astype(np.float64), weight)
-            draws = self.inference == "gibbs" or (self.inference == "auto" and not stream and self._may_draw(data))
-            if draws:
-                self._check_chain(weight)
-            self._fit_machine(data, likelihood, (0.0, 1.0), warm=warm, most_passes=_FIRST_PASSES if draws else None)
-            if draws:
-                self._sample(data)
-            return self
-
-    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[OrdinalProbit, list[Any]]:
-        labels: list[Any] = [summary.labels for summary in summaries]
-        orders = [order for summary in summaries for order in summary.orders]
-        self.classes_, levels = levels_of_parts(labels, orders, self.class_order)
-        n = self.classes_.size
-        weight = sum(np.bincount(k, s.label_weights, n) for k, s in zip(levels, summaries, strict=True))
-        return OrdinalProbit.start(np.arange(n), n, weight), [level.astype(np.float64) for level in levels]
-
-    def _may_draw(self, data: TrainingRows) -> bool:
-        """Return whether "auto" draws: rows hold ids, weights count rows, and a chain takes seconds."""
-        n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
-        sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
-        return sound and n_products <= _MOST_PRODUCTS and self.batch_size is None and not self.early_stopping
-
-    def _check_chain(self, weight: Array) -> None:
+    def _check_chain(self, weight: Array) -> bool:
         """Raise DataError unless a chain can have these weights and so many sweeps."""
         if self.burn_in > self.n_sweeps - 2:
             msg = f"burn_in must be at most n_sweeps - 2; got burn_in={self.burn_in} and"
@@ -351,18 +239,19 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             wrong = weight[np.argmax(np.where(weight != np.round(weight), np.inf, weight))]
             msg = f"with inference='gibbs', sample_weight must be whole numbers with a sum of at most {_MOST_ROWS:g}"
             raise DataError(f"{msg}, because they count copies of a row; got {wrong:g}. Use inference='variational'.")
+        return True
 
     def _sample(self, data: TrainingRows) -> None:
         """Replace the variational posterior by draws of a chain that starts from it."""
         rows = np.repeat(np.arange(data.y.size), data.weight.astype(np.int64))
         hook, n_passes = on_iteration(self, step="sweep", objective="log likelihood"), self.n_iter_
 
-        def after_passes(event: Iteration) -> bool | None:
+        def report_sweep(event: Iteration) -> bool | None:
             return (
                 None if hook is None else hook(replace(event, step=event.step + n_passes, n_max=event.n_max + n_passes))
             )
 
-        reports = None if hook is None else after_passes
+        reports = None if hook is None else report_sweep
         seed, X, level = (
             int(as_generator(self.random_state).integers(2**63)),
             data.X[rows],
@@ -375,29 +264,21 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             learn_priors=bool(self.learn_priors),
             checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, self.posterior_, (X, level), settings),
             on_iteration=reports,
-            fitted=self._with_posterior,
+            fitted=lambda posterior: self._snapshot(replace(self.fitted_, posterior=posterior)),
         )
-        with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
-            self.posterior_ = sampled(self.posterior_, X, level, options, seed)
+        with self._limit_threads():
+            self.fitted_ = replace(self.fitted_, posterior=sample_chain(self.posterior_, X, level, options, seed))
         if self.inference == "gibbs":
             warn_not_stationary(self.posterior_, type(self).__name__)
-
-    def _with_posterior(self, posterior: FMPosterior) -> Self:
-        """Return a copy fitted by the draws so far."""
-        other = copy(self)
-        other.posterior_ = posterior
-        return other
 
     @property
     def inference_(self) -> Literal["variational", "gibbs"]:
         """How the posterior was computed."""
-        check_is_fitted(self)
         return "variational" if self.posterior_.sampled is None else "gibbs"
 
     @property
     def log_likelihoods_(self) -> Array:
         """Log likelihood after burn-in, each time that the thresholds were drawn."""
-        check_is_fitted(self)
         return np.empty(0) if self.posterior_.sampled is None else self.posterior_.sampled.log_likelihoods
 
     @property
@@ -451,17 +332,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         ValueError
             As in `fit`; or if a level is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
-        if not hasattr(self, "posterior_"):
-            order = self.class_order if classes is None else classes
-            return self._fit_levels(X, y, order, sample_weight, fewest=2 if classes is None else 1, stream=True)
-        with unchanged_on_failure(self):
-            if classes is not None and np.asarray(classes, dtype=object).tolist() != self.classes_.tolist():
-                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}"
-                raise DataError(f"{msg}. To change them, call fit with all rows.")
-            X, labels = self._read(X, y)
-            level = encode_levels(labels, self.classes_)
-            X, level, weight = self._positive_rows(X, level, sample_weight)
-            return self._update_machine(TrainingRows(X, level.astype(np.float64), weight), freeze)
+        return self._partial_fit(X, y, classes, sample_weight, freeze)
 
     @on_collections
     def predict_proba(self, X: MatrixLike) -> Array:
@@ -533,30 +404,6 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         levels = with_levels_of(self.classes_, y) if self.class_order is None else self.classes_
         return -ordinal_mae(encode_levels(y, levels), encode_levels(predicted, levels), sample_weight=sample_weight)
 
-    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
-        """Draw levels from the predictive distribution; a draw has the same parameters in all rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features.
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            Labels, from `classes_`.
-        """
-        X = self._features(X)
-        check_n_samples(n_samples)
-        rng = as_generator(random_state)
-        draws = self.posterior_.draws(X, n_samples, rng)
-        noisy = draws + self._likelihood.noise * rng.standard_normal(draws.shape)
-        return self.classes_[np.searchsorted(self._likelihood.thresholds, noisy)]
-
     @property
     def thresholds_(self) -> Array:
         """Thresholds between the levels, in units of the noise, shape (n_classes - 1,)."""
@@ -565,8 +412,3 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     @property
     def _likelihood(self) -> OrdinalProbit:
         return cast("OrdinalProbit", self._machine.likelihood)
-
-    def _loss(self, machine: Machine, data: TrainingRows) -> float:
-        """Return the log loss."""
-        log_p, _, _ = machine.likelihood.tilted(data.y, *machine.moments(compressed(data.X)))
-        return -float(np.average(log_p, weights=data.weight))

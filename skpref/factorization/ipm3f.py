@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -26,16 +27,13 @@ from skpref.factorization.max_margin.ipm3f_chain import (
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 
 if TYPE_CHECKING:
-    import os
+    from numpy.typing import NDArray
 
-    from numpy.typing import ArrayLike
-
-    from skpref._typing import RandomState
     from skpref.data.ratings import Ratings
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
-    from skpref.inference.gibbs import Chain
 
 
+@dataclass(eq=False, repr=False)
 class GibbsIPM3F(MaxMarginFactorization):
     """Recommendations from ratings: matrix factorization that learns the number of factors, by Gibbs sampling.
 
@@ -46,13 +44,8 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     Parameters
     ----------
-    alpha : float, default=3.0
-        Rate of the Indian buffet process: the prior mean of the number of features of a user ([XZZ13] section 4). At
-        most 10,000.
     C : float, default=0.075
         Weight of the loss relative to the prior. A smaller C gives fewer features.
-    max_new : int, default=10
-        Largest number of features that only one user has. Time grows linearly with it.
     margin : float, default=9.0
         Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4). It, `threshold_scale` and
         `sigma` must lie in [1e-9, 1e9].
@@ -105,9 +98,16 @@ class GibbsIPM3F(MaxMarginFactorization):
         If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
+    alpha : float, default=3.0
+        Rate of the Indian buffet process: the prior mean of the number of features of a user ([XZZ13] section 4). At
+        most 10,000.
+    max_new : int, default=10
+        Largest number of features that only one user has. Time grows linearly with it.
 
     Attributes
     ----------
+    fitted_ : M3FFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (L,)
         Levels, low to high.
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
@@ -158,6 +158,12 @@ class GibbsIPM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
+    _: KW_ONLY
+    alpha: float = 3.0
+    max_new: int = 10
+    sigma: float = 1.5
+    prediction: Literal["scores", "median", "average", "last"] = "median"
+
     _chain_model: ClassVar[ChainModel] = ChainModel(
         start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8, IPM3FPosterior, 20.0
     )
@@ -167,55 +173,6 @@ class GibbsIPM3F(MaxMarginFactorization):
         "alpha": [Interval(Real, 0.0, 1e4, closed="right")],
         "max_new": [Interval(Integral, 0, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 3.0,
-        C: float = 0.075,
-        max_new: int = 10,
-        margin: float = 9.0,
-        user_thresholds: bool = True,
-        threshold_scale: float = 1.5,
-        threshold_means: ArrayLike | Literal["symmetric"] | None = None,
-        levels: ArrayLike | None = None,
-        n_sweeps: int = 50,
-        burn_in: int = 10,
-        n_chains: int = 1,
-        n_samples: int = 20,
-        sigma: float = 1.5,
-        prediction: Literal["median", "scores", "average", "last"] = "median",
-        duplicates: Literal["error", "mean", "last"] = "error",
-        unknown: Literal["prior", "raise"] = "prior",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.alpha = alpha
-        self.C = C
-        self.max_new = max_new
-        self.margin = margin
-        self.user_thresholds = user_thresholds
-        self.threshold_scale = threshold_scale
-        self.threshold_means = threshold_means
-        self.levels = levels
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.n_chains = n_chains
-        self.n_samples = n_samples
-        self.sigma = sigma
-        self.prediction = prediction
-        self.duplicates = duplicates
-        self.unknown = unknown
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.verbose = verbose
-        self.random_state = random_state
 
     def _problem(self, ratings: Ratings) -> MarginProblem:
         prior = self._prior(ratings.n_levels)
@@ -227,9 +184,10 @@ class GibbsIPM3F(MaxMarginFactorization):
     def _posterior(self, **shared: Any) -> IPM3FPosterior:
         return IPM3FPosterior(**shared, alpha=float(self.alpha))
 
-    def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
-        super()._set_traces(chains, problem)
-        self.n_factors_ = np.array([chain.trace["n_factors"] for chain in chains]).astype(np.int64)
+    @property
+    def n_factors_(self) -> NDArray[np.int64]:
+        """Number of features after each sweep, shape (n_chains, n_sweeps)."""
+        return self._learnt.trace("n_factors").astype(np.int64)
 
     def feature_table(self, n_ids: int = 5) -> Any:
         """Describe the features that users have: how many users have them, and which items they favour.
@@ -254,4 +212,4 @@ class GibbsIPM3F(MaxMarginFactorization):
         if not is_count(n_ids, 1):
             raise DataError(f"n_ids must be a positive integer; got {n_ids!r}")
         average = self.posterior_.average
-        return frame_or_record(describe_features(average, self._vocabularies, self.posterior_.sigma, int(n_ids)))
+        return frame_or_record(describe_features(average, self.fitted_.vocabularies, self.posterior_.sigma, int(n_ids)))

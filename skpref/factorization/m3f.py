@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -24,18 +25,17 @@ from skpref.factorization.max_margin.sharded import sharded_ratings
 from skpref.inference.gibbs import running_mean
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import ArrayLike, DTypeLike
 
     from skpref._sources import Source
-    from skpref._typing import IdRows, RandomState, Stored
+    from skpref._typing import IdRows, Stored
     from skpref.data.shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
     from skpref.inference.shards import Shards
 
 
+@dataclass(eq=False, repr=False)
 class GibbsM3F(MaxMarginFactorization):
     """Recommendations from ratings: max-margin matrix factorization by Gibbs sampling.
 
@@ -66,9 +66,6 @@ class GibbsM3F(MaxMarginFactorization):
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
-    user, item : str, default=None
-        Columns of X with the ids, if X is a data frame, files or a frame of Dask. None: the first and the second
-        column; with Parquet files, the columns named user and item.
     n_sweeps : int, default=50
         Sweeps of each chain, including burn-in.
     burn_in : int, default=10
@@ -89,8 +86,6 @@ class GibbsM3F(MaxMarginFactorization):
         level (halves up), or take the last one.
     unknown : {"prior", "raise"}, default="prior"
         Predictions for users and items without ratings: from the prior, or an error.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the sums over ratings. The state and all matrix factorizations are in float64.
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
@@ -108,9 +103,16 @@ class GibbsM3F(MaxMarginFactorization):
         If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
+    user, item : str, default=None
+        Columns of X with the ids, if X is a data frame, files or a frame of Dask. None: the first and the second
+        column; with Parquet files, the columns named user and item.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the sums over ratings. The state and all matrix factorizations are in float64.
 
     Attributes
     ----------
+    fitted_ : M3FFitted
+        All that the fit has learnt, in one record; the other attributes are read from it.
     classes_ : ndarray of shape (L,)
         Levels, low to high.
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
@@ -158,6 +160,12 @@ class GibbsM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
+    n_factors: int = 100
+    _: KW_ONLY
+    user: str | None = None
+    item: str | None = None
+    dtype: DTypeLike = "float64"
+
     _chain_model: ClassVar[ChainModel] = ChainModel(
         start_state, step_of, fold_in_of, risk_of, running_mean, np.float32, M3FPosterior, 2.0
     )
@@ -170,59 +178,6 @@ class GibbsM3F(MaxMarginFactorization):
         "item": [str, None],
         "dtype": [StrOptions({"float64", "float32"}), type],
     }
-
-    def __init__(
-        self,
-        n_factors: int = 100,
-        *,
-        C: float = 0.075,
-        margin: float = 9.0,
-        user_thresholds: bool = True,
-        threshold_scale: float = 1.5,
-        threshold_means: ArrayLike | Literal["symmetric"] | None = None,
-        levels: ArrayLike | None = None,
-        user: str | None = None,
-        item: str | None = None,
-        n_sweeps: int = 50,
-        burn_in: int = 10,
-        n_chains: int = 1,
-        n_samples: int = 20,
-        sigma: float = 1.0,
-        prediction: Literal["scores", "median", "average", "last"] = "scores",
-        duplicates: Literal["error", "mean", "last"] = "error",
-        unknown: Literal["prior", "raise"] = "prior",
-        dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = 30.0,
-        verbose: int = 0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.C = C
-        self.margin = margin
-        self.user_thresholds = user_thresholds
-        self.threshold_scale = threshold_scale
-        self.threshold_means = threshold_means
-        self.levels = levels
-        self.user = user
-        self.item = item
-        self.n_sweeps = n_sweeps
-        self.burn_in = burn_in
-        self.n_chains = n_chains
-        self.n_samples = n_samples
-        self.sigma = sigma
-        self.prediction = prediction
-        self.duplicates = duplicates
-        self.unknown = unknown
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.verbose = verbose
-        self.random_state = random_state
 
     @fit_context
     def fit(
@@ -271,7 +226,7 @@ class GibbsM3F(MaxMarginFactorization):
         return super()._read(X, reset=reset)
 
     def _id_columns(self, *first: str) -> RatingColumns:
-        """Return the columns of users and items, those that are not named by parameters being the first two."""
+        """Return the columns of users and items: named by parameters, or else the first two."""
         user, item, *_ = [*first, "a second column", "a third"]
         return RatingColumns(user if self.user is None else self.user, item if self.item is None else self.item)
 
@@ -303,7 +258,7 @@ class GibbsM3F(MaxMarginFactorization):
     def _fit_shards(
         self, shards: Shards, summaries: list[RatingSummary], rows: list[Any], names: list[str] | int
     ) -> None:
-        """Fit to ratings in shards, of which there are summaries here and handles on the ratings."""
+        """Fit to ratings in shards, given their summaries and handles on the ratings."""
         levels = levels_of_all(summaries)
         ids = ([getattr(summary, side) for summary in summaries if summary.n_rows] for side in ("users", "items"))
         users, items = (Vocabulary.from_columns(*without_repeats(column)) for column in ids)

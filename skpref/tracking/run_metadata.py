@@ -102,15 +102,15 @@ def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
     """Return metrics of a fitted estimator, and curves by iteration."""
     values: dict[str, float] = {}
     for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_"):
-        value = vars(estimator).get(name)
+        value = getattr(estimator, name, None)
         if isinstance(value, int | float | np.number | np.bool_):
             values[name.strip("_")] = float(value)
     curves: dict[str, list[float]] = {}
     for name, shown in (("lower_bounds_", "lower_bound"), ("validation_losses_", "validation_loss")):
-        curve = np.asarray(vars(estimator).get(name, ()), dtype=float)
+        curve = np.asarray(getattr(estimator, name, ()), dtype=float)
         if curve.ndim == 1 and curve.size:
             curves[shown] = curve.tolist()
-    risks = np.atleast_2d(np.asarray(vars(estimator).get("risks_", ()), dtype=float))
+    risks = np.atleast_2d(np.asarray(getattr(estimator, "risks_", ()), dtype=float))
     for number, chain in enumerate(risks if risks.size else ()):
         curves["risk" if len(risks) == 1 else f"risk.{number}"] = chain.tolist()
     return values, curves

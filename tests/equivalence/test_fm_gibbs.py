@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from skpref.factorization.machine.chain import ChainOptions, sampled
+from skpref.factorization.machine.chain import ChainOptions, sample_chain
 from skpref.factorization.machine.model import Bias, Machine, Prior
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import OrdinalProbit
@@ -21,7 +21,7 @@ def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling() -> Non
     unit = Bias(0.0, 1.0)
     machine = Machine(unit, np.zeros((6, 2)), np.ones((6, 2)), unit, prior, OrdinalProbit((-1.0, 1.0)))
     start = FMPosterior(machine, machine, 0.0, 1.0)
-    posterior = sampled(start, rows, level, ChainOptions(4000, 100, 3900), 5)
+    posterior = sample_chain(start, rows, level, ChainOptions(4000, 100, 3900), 5)
     mean, variance = posterior.moments(rows)
     thresholds = np.array(posterior.machine.likelihood.thresholds)
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import sparse
 
 from skpref.factorization.machine.fit_batches import Sizes, batch_of, estimate
-from skpref.factorization.machine.model import Bias, Machine, Prior, compressed
+from skpref.factorization.machine.model import Bias, Machine, Prior, compress
 from skpref.likelihoods import Gaussian, PairwiseLogit
 
 CASES = "dense_d1", "onehot_d2", "onehot_logistic_d2"
@@ -40,13 +40,13 @@ def problem(config):
 
 def evidence_bound(machine, X, y):
     """The bound without hyper-priors."""
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     return machine.bound(machine.slopes(y, mu, v, np.ones(y.size))[0]) - machine.log_hyper_prior()
 
 
 def test_moments_and_bound(case):
     machine, X, y = problem(case["config"])
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     np.testing.assert_allclose(mu, case["predictive_mean"], rtol=1e-10)
     np.testing.assert_allclose(v, case["predictive_var_of_f"], rtol=1e-10)
     rtol = 1e-10 if case["config"]["task"] == "regression" else 3e-3
@@ -62,7 +62,7 @@ def test_predictive_probability(case):
     if case["config"]["task"] == "regression":
         pytest.skip("of classification")
     machine, X, _ = problem(case["config"])
-    p = machine.likelihood.predict(*machine.moments(compressed(X)))
+    p = machine.likelihood.predict(*machine.moments(compress(X)))
     np.testing.assert_allclose(p, case["predictive_probability"], rtol=3e-3)
 
 

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skpref.factorization.machine.chain import PERIOD, start_state, step_of
+from skpref.factorization.machine.chain import start_state, step_of
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.model import Bias, Machine, Prior
 from skpref.factorization.machine.moves import ChainProblem
+from skpref.factorization.policy import POLICY
 from skpref.likelihoods import OrdinalProbit
 
 pytestmark = pytest.mark.statistical
@@ -78,7 +79,7 @@ def deviations(*, learn: bool, seed: int, wrong: float = 1.0) -> np.ndarray:
         state["lam"] = believed.prior.lam
     drawn, number = [], 0
     for _ in range(N_SWEEPS):
-        number += 1 if (number + 1) % PERIOD != 1 else 2
+        number += 1 if (number + 1) % POLICY.thresholds_period != 1 else 2
         level = redrawn(state)
         state, _ = step_of(ChainProblem(design, level, believed, learn))(state, number)
         drawn.append(summaries(state, X, redrawn(state)))

@@ -34,7 +34,7 @@ def bipartite_sides(design: Design, group: IntArray) -> IntArray | None:
     return np.maximum(side_of_group, 0)[group]
 
 
-def balanced(machine: Machine, sides: IntArray) -> Machine | None:
+def balance_factors(machine: Machine, sides: IntArray) -> Machine | None:
     """Return the machine with the same y(x) in every row whose parameters fit learnt priors best.
 
     They minimise sum_g,a n_g log E (theta_ka - nu_ga)^2. The best shifts make the weights of each side uncorrelated

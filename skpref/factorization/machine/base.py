@@ -1,53 +1,66 @@
-"""Base class of the factorization machines: input, groups, fitting, updates, attributes (docs/maths section 9)."""
+"""The factorization machine: constructor, input, fitting, updates, attributes (docs/maths section 9)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from contextlib import closing
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import train_test_split
+from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import CallbackMixin
-from skpref._checks import check_arrays, check_indices, check_types, is_count, require
+from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
+from skpref._checks import check_types, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import on_iteration, precision
+from skpref._estimator import check_n_samples, on_iteration, precision, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._validation import validate_data
+from skpref._sources import as_source, feature_columns, is_elsewhere, refuse_parameters
+from skpref._validation import check_array, validate_data
 from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.data.levels import check_labels
+from skpref.data.shards import design_of_shards, read_rows, row_columns
+from skpref.data.stored import is_stored
 from skpref.data.tables import canonical, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
-from skpref.factorization.machine.fields import one_hot_groups, rows_without
-from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
+from skpref.factorization.machine.fields import find_absent_groups, one_hot_groups
+from skpref.factorization.machine.fit import FitOptions, ascend, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
-from skpref.factorization.machine.model import Prior, compressed, start_machine
-from skpref.factorization.machine.posterior import FMPosterior
-from skpref.likelihoods import OrdinalProbit
+from skpref.factorization.machine.model import Prior, compress, start_for_squares, start_machine
+from skpref.factorization.machine.posterior import FMFitted, FMPosterior
+from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, Features, IntArray, MatrixLike
+    from skpref._sources import Source
+    from skpref._typing import Array, Features, IntArray, MatrixLike, RandomState, Stored
+    from skpref.data.design import ColumnDesign
+    from skpref.data.shards import RowColumns, RowSummary
+    from skpref.factorization.machine.heads import ClassHead, Head, LevelHead
     from skpref.factorization.machine.model import Machine
-    from skpref.likelihoods import Likelihood
+    from skpref.inference.shards import Shards
 
 CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "n_factors": [Interval(Integral, 0, None, closed="left")],
     "groups": ["array-like", None],
+    "categorical_features": ["array-like", str, None],
     "posterior": [StrOptions({"full", "factorised"})],
     "learn_priors": ["boolean"],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
@@ -68,7 +81,6 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 _LARGEST: Final = 1e25  # limit on features: the squares of curvatures are eighth powers and must fit into float64
-_PROBE: Final = 2000  # rows looked at for repeats
 
 
 class TrainingRows(NamedTuple):
@@ -82,16 +94,16 @@ class TrainingRows(NamedTuple):
         """Return some rows."""
         return TrainingRows(self.X[rows], self.y[rows], self.weight[rows])
 
-    def merged(self) -> TrainingRows:
+    def merge_repeats(self) -> TrainingRows:
         """Return each distinct row once with the sum of its weights if most rows are repeated, else all rows."""
-        probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, _PROBE)).astype(np.int64))
-        if probe.distinct()[0].size > probe.y.size / 2:
+        probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, POLICY.probe_rows)).astype(np.int64))
+        if probe.number_rows()[0].size > probe.y.size / 2:
             return self
-        first, number = self.distinct()
+        first, number = self.number_rows()
         rows = self.take(first)
         return rows._replace(weight=np.bincount(number, self.weight, first.size).astype(np.float64, copy=False))
 
-    def distinct(self) -> tuple[IntArray, IntArray]:
+    def number_rows(self) -> tuple[IntArray, IntArray]:
         """Return one example of each distinct row, and the number of every row's example."""
         return unique_rows(sparse.hstack([self.X, self.y[:, None]], format="csr"))
 
@@ -112,10 +124,41 @@ class _EarlyStopping:
         return len(self.losses) - 1 - best >= self._patience
 
 
-class FMBase(CallbackMixin, BaseEstimator):
-    """Base class of the factorization machines."""
+@dataclass(eq=False, repr=False)
+class FactorizationMachine(CallbackMixin, BaseEstimator):
+    """The factorization machine; a subclass gives the head of its targets, and predictions of them."""
 
-    _likelihoods: ClassVar[tuple[type[Likelihood], ...]]  # that a machine of this class may have
+    n_factors: int = 5
+    _: KW_ONLY
+    groups: ArrayLike | None = None
+    categorical_features: Sequence[str] | str | None = None
+    posterior: Literal["full", "factorised"] = "full"
+    learn_priors: bool = True
+    batch_size: int | None = None
+    n_epochs: int = 100
+    learning_rate: float = 0.02
+    average: bool = True
+    n_samples: int = 0
+    kl_weights: Literal["unbiased", "normalised"] = "unbiased"
+    early_stopping: bool = False
+    validation_fraction: float | None = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-5
+    dtype: DTypeLike = "float64"
+    n_jobs: int | None = None
+    warm_start: bool = False
+    verbose: int = 0
+    random_state: RandomState = None
+
+    _takes_collections: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
+    @property
+    @abstractmethod
+    def _head(self) -> Head:
+        """How targets are read."""
+
+    __dask_tokenize__ = token_of_content
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -124,104 +167,124 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     # ---------------------------------------------------------------- fitting
 
-    def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
-        numeric = isinstance(self, RegressorMixin)
-        X, y = validate_data(
-            self,
-            X,
-            y if numeric else check_labels(y),
-            accept_sparse="csr",
-            dtype=np.float64,
-            y_numeric=numeric,
-            reset=reset,
-        )
-        return checked_features(X), y
-
-    def _features(self, X: Any) -> Features:
-        check_is_fitted(self)
-        X = checked_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-        self._warn_of_zeros(X)
-        return X
-
-    def _warn_of_zeros(self, X: Features) -> None:
-        """Warn of rows that lack the one which all training rows have in a group: an unknown id, in most cases."""
-        absent = rows_without(X, self.posterior_.machine.prior.group, self._one_hot_groups)
-        for row, g in np.argwhere(absent)[:1].tolist():
-            label, others = self.groups_[self._one_hot_groups[g]], int(absent.any(axis=1).sum()) - 1
-            msg = (
-                f"row {row} (and {others} more) has a column of zeros where a known group should be: all columns of "
-                f"group {shorten(label)} are 0, and every training row has a 1 there. An unknown id that was encoded "
-                "so is left out of the prediction and its uncertainty; OneHotDesign has a column for unseen ids."
-            )
-            warn(msg, DataWarning)
-
-    def _positive_rows(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
-        """Return the rows of positive weight, and the weights."""
-        weight = read_weights(sample_weight, X.shape[0])
-        if sample_weight is None:
-            return X, y, weight
-        used = np.flatnonzero(weight)
-        if not used.size:
-            raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")
-        return X[used], y[used], weight[used]
-
-    def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
-        """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
-        if self.groups is None:
-            fields = one_hot_ranges(compressed(X), X.shape[1])
-            one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
-            code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
-            return np.arange(code[-1] + 1), code
-        groups = np.asarray(self.groups)
-        if groups.shape != (X.shape[1],):
-            raise DataError(f"groups must name the group of each of {X.shape[1]} features; got shape {groups.shape}.")
-        labels, code = np.unique(groups, return_inverse=True)
-        return labels, code.astype(np.int64)
-
-    def _can_warm_start(self, X: Features) -> bool:
-        """Return whether `warm_start` is on and the last fit has the shape of this one."""
-        shape = X.shape[1], 1 + self.n_factors
-        return self.warm_start and hasattr(self, "posterior_") and self.posterior_.machine.mean.shape == shape
-
-    def _fit_machine(
-        self,
-        data: TrainingRows,
-        likelihood: Likelihood,
-        units: tuple[float, float],
-        *,
-        warm: bool,
-        most_passes: int | None = None,
+    @fit_context
+    def fit(
+        self, X: MatrixLike | Stored, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
     ) -> Self:
-        """Fit a new machine, or the last iterate of the last fit if `warm` and its groups are the same."""
-        rng = as_generator(self.random_state)
-        labels, code = self._feature_groups(data.X)
-        if warm and np.array_equal(code, self.posterior_.machine.prior.group):
-            machine = self.posterior_.last
-        else:
-            machine = start_machine(compressed(data.X), data.weight, code, int(self.n_factors), likelihood, rng)
-        self.groups_, self._one_hot_groups = labels, one_hot_groups(data.X, code)
-        plan = self._plan(np.ones(data.X.shape[1], dtype=bool), code, learn=True)
-        plan = replace(plan, n_epochs=min(plan.n_epochs, most_passes or plan.n_epochs))
-        return self._optimise(machine, data, plan, units, rng)
+        """Fit the model.
 
-    def _update_machine(self, data: TrainingRows, freeze: Any) -> Self:
+        Files are read once. Their rows are written to the folder for temporary files, and a part of them is in memory
+        at a time. The result is that of the same features in memory, up to rounding errors. Other methods then take
+        rows in memory with the columns of the files. An id that is not in the files has the prior of its column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features), str, Path, Dataset or collection
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns except y
+            and the weights are features, ids or numbers (see `categorical_features`).
+            Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
+            same partitions.
+        y : array-like of shape (n,) or str, default=None
+            Targets; with files, the name of the column, "y" by default. `VariationalFM` takes numbers,
+            `VariationalFMClassifier` labels of two classes, `VariationalFMOrdinal` ordered labels: numbers with
+            fractions, such as half stars, are levels if they are at most 100, and with files only rows of positive
+            weight define levels.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Weights of the rows; with files, the name of the column. A weight of 2 is the same as passing the row twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are invalid; if y has other than two classes, fewer than two levels, a level that is
+            not in `class_order`, or strings without `class_order`; if files lack a column or have no rows, or if a
+            parameter needs rows in memory.
+        """
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            if is_elsewhere(X):
+                return self._fit_source(as_source(X, y, sample_weight))
+            return self._fit_rows(X, y, None, sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, stream: bool = False) -> Self:
+        """Fit to rows in memory, all or the first of a stream."""
+        X, labels = self._read(X, y, reset=True)
+        used, weight = _read_used_rows(X.shape[0], sample_weight)
+        values, classes = self._head.read(labels, used, classes, y)
+        X = X if sample_weight is None else X[used]
+        groups, code = self._feature_groups(X)
+        old = self._find_start(classes, X.shape[1])
+        units = self._head.units(values, weight) if old is None else (old.posterior.offset, old.posterior.scale)
+        data = TrainingRows(X, (values - units[0]) / units[1], weight)
+        draws = self._needs_chain(data, stream=stream)
+        rng = as_generator(self.random_state)
+        if old is not None and np.array_equal(code, old.posterior.machine.prior.group):
+            machine = old.posterior.last
+        else:
+            likelihood = self._head.start(values, weight, classes)
+            machine = start_machine(compress(X), weight, code, int(self.n_factors), likelihood, rng)
+        start = FMFitted(FMPosterior(machine, machine, *units), groups, one_hot_groups(X, code), classes)
+        plan = self._plan(np.ones(code.size, dtype=bool), code, learn=True)
+        if draws:
+            plan = replace(plan, n_epochs=min(plan.n_epochs, POLICY.passes_before_chain))
+        self._optimise(start, machine, data, plan, rng)
+        if draws:
+            self._sample(data)
+        return self
+
+    def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
+        """Return whether a chain follows the variational fit."""
+        del data, stream
+        return False
+
+    def _sample(self, data: TrainingRows) -> None:
+        """Replace the variational posterior by draws of a chain."""
+
+    def _find_start(self, classes: Any, n_features: int, design: ColumnDesign | None = None) -> FMFitted | None:
+        """Return the last fit if `warm_start` is on and it has this shape, these classes and this design."""
+        old: FMFitted | None = getattr(self, "fitted_", None)
+        if old is None or not self.warm_start or old.posterior.machine.mean.shape != (n_features, 1 + self.n_factors):
+            return None
+        if design is not None and not design.same_as(old.design):
+            return None
+        return old if classes is None or old.list_classes() == classes.tolist() else None
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any, freeze: Any) -> Self:
         """Update the posterior with more rows; the present posterior is the prior."""
-        old = self.posterior_
-        fitted_factors = old.machine.mean.shape[1] - 1
-        if self.n_factors != fitted_factors:
-            msg = f"n_factors is {self.n_factors}, but the model was fitted with {fitted_factors}; set n_factors back"
-            raise DataError(f"{msg}, or call fit with all rows.")
-        before = old.machine if old.sampled is None else old.last
-        frozen = np.atleast_1d(np.asarray([] if freeze is None else freeze, dtype=object))
-        unknown = [label for label in frozen.tolist() if label not in self.groups_.tolist()]
-        if unknown:
-            raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {self.groups_.tolist()}.")
-        free = ~np.isin(before.prior.group, np.flatnonzero([label in frozen for label in self.groups_.tolist()]))
-        lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
-        prior = Prior(before.mean, lam, np.arange(free.size))
-        plan = replace(self._plan(free, before.prior.group, learn=False), free_bias=frozen.size == 0)
-        machine = replace(before, bias_prior=before.bias, prior=prior, hyper_prior=False)
-        return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
+        with unchanged_on_failure(self):
+            if not hasattr(self, "fitted_"):
+                return self._fit_rows(X, y, classes, sample_weight, stream=True)
+            record, old = self.fitted_, self.fitted_.posterior
+            if (
+                classes is not None
+                and (given := cast("ClassHead | LevelHead", self._head).list_classes(classes)) != record.list_classes()
+            ):
+                msg = f"classes must be those of the first call, {record.list_classes()}; got {given!r:.200}"
+                raise DataError(f"{msg}. To change them, call fit with all rows.")
+            X, labels = self._read(X, y)
+            used, weight = _read_used_rows(X.shape[0], sample_weight)
+            values = self._head.encode(labels, used, record.classes)
+            data = TrainingRows(X if sample_weight is None else X[used], (values - old.offset) / old.scale, weight)
+            fitted_factors = old.machine.mean.shape[1] - 1
+            if self.n_factors != fitted_factors:
+                msg = f"n_factors is {self.n_factors}, but the model was fitted with {fitted_factors}; set n_factors"
+                raise DataError(f"{msg} back, or call fit with all rows.")
+            before = old.machine if old.sampled is None else old.last
+            group, labels = before.prior.group, self.groups_.tolist()
+            frozen = np.atleast_1d(np.asarray([] if freeze is None else freeze, dtype=object))
+            unknown = [label for label in frozen.tolist() if label not in labels]
+            if unknown:
+                raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {labels}.")
+            free = ~np.isin(group, np.flatnonzero([label in frozen for label in labels]))
+            lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
+            prior = Prior(before.mean, lam, np.arange(free.size))
+            plan = replace(self._plan(free, group, learn=False), free_bias=frozen.size == 0)
+            machine = replace(before, bias_prior=before.bias, prior=prior, hyper_prior=False)
+            self._optimise(record, machine, data, plan, as_generator(self.random_state), before)
+        return self
 
     def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
         return FitOptions(
@@ -239,24 +302,26 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     def _optimise(
         self,
+        start: FMFitted,
         machine: Machine,
         data: TrainingRows,
         plan: FitOptions,
-        units: tuple[float, float],
         rng: np.random.Generator,
         before: Machine | None = None,
-    ) -> Self:
+    ) -> None:
+        """Fit a machine to rows in memory; `before` has the priors that an update restores."""
         stopping = None
         if self.early_stopping and self.validation_fraction is not None:
-            stratify = None if not hasattr(self, "link") else data.y
-            seed = int(rng.integers(2**31))
             kept, held_out = train_test_split(
-                np.arange(data.y.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
+                np.arange(data.y.size),
+                test_size=self.validation_fraction,
+                random_state=int(rng.integers(2**31)),
+                stratify=data.y if self._head.stratified else None,
             )
             stopping = _EarlyStopping(data.take(held_out), self._loss, self.n_iter_no_change)
             data, plan = data.take(np.sort(kept)), replace(plan, stop=stopping)
-        plan = replace(plan, fitted=lambda machine: self._snapshot(machine, units))
-        with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
+        plan = replace(plan, fitted=lambda machine: self._snapshot(start.replace_machines(machine, machine)))
+        with self._limit_threads():
             last, average, bounds, converged = self._run(machine, data, plan, rng)
         best = stopping.best if stopping is not None and stopping.best is not None else average
         if before is not None:
@@ -265,62 +330,23 @@ class FMBase(CallbackMixin, BaseEstimator):
                 replace(m, bias_prior=before.bias_prior, prior=before.prior, hyper_prior=True) for m in (best, last)
             )
         losses = [] if stopping is None else stopping.losses
-        return self._store(best, last, units, bounds, data.weight.sum(), losses, converged=converged)
+        self.fitted_ = start.finish(best, last, bounds, data.weight.sum(), losses, converged=converged)
 
-    def _store(
-        self,
-        best: Machine,
-        last: Machine,
-        units: tuple[float, float],
-        bounds: list[float],
-        total_weight: float,
-        losses: Sequence[float] = (),
-        *,
-        converged: bool,
-    ) -> Self:
-        """Set the attributes of a fit."""
-        self.posterior_ = FMPosterior(best, last, *units)
-        self.lower_bounds_ = np.array(bounds) - total_weight * np.log(units[1])
-        self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
-        self.validation_losses_ = np.array(losses, dtype=np.float64)
-        return self
-
-    def _check_fitted(self) -> None:
-        """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, posterior_=FMPosterior, lower_bound_=float, validation_losses_=np.ndarray)
-        posterior = self.posterior_
-        width, n_groups = posterior.machine.mean.shape[0], posterior.machine.prior.nu.shape[0]
-        require(self._n_features() == width, self, "n_features_in_", f"must be {width}")
-        require(np.shape(self.groups_) == (n_groups,), self, "groups_", f"must be {n_groups} labels")
-        require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
-        require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
-        check_indices(self, "_one_hot_groups", self._one_hot_groups, 0, n_groups)
-        columns = np.bincount(posterior.machine.prior.group, minlength=n_groups)[self._one_hot_groups]
-        require((columns > 1).all(), self, "_one_hot_groups", "names a group of fewer than two columns")
-        likelihood = posterior.machine.likelihood
-        require(isinstance(likelihood, self._likelihoods), self, "posterior_", "has another likelihood")
-        if not isinstance(self, RegressorMixin):
-            n_labels = likelihood.n_levels if isinstance(likelihood, OrdinalProbit) else 2
-            require(np.shape(self.classes_) == (n_labels,), self, "classes_", f"must be {n_labels} labels")
-            unit = (posterior.offset, posterior.scale) == (0.0, 1.0)
-            require(unit, self, "posterior_", "must have the units 0 and 1 of a classifier")
-
-    def _n_features(self) -> Any:
-        """Return the number of features of the machine."""
-        return self.n_features_in_
-
-    def _snapshot(self, machine: Machine, units: tuple[float, float]) -> Self:
-        """Return a copy fitted by a machine so far."""
+    def _snapshot(self, fitted: FMFitted) -> Self:
+        """Return a copy with what the fit has learnt so far."""
         other = copy(self)
-        other.posterior_ = FMPosterior(machine, machine, *units)
+        other.fitted_ = fitted
         return other
+
+    def _limit_threads(self) -> AbstractContextManager[None]:
+        return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
 
     def _run(
         self, machine: Machine, data: TrainingRows, plan: FitOptions, rng: np.random.Generator
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
             last, bounds, converged = coordinate_ascent(
-                machine.with_posterior(full=self.posterior == "full"), data.merged(), plan
+                machine.convert_posterior(full=self.posterior == "full"), data.merge_repeats(), plan
             )
             return last, last, bounds, converged
         n = data.y.size
@@ -328,12 +354,137 @@ class FMBase(CallbackMixin, BaseEstimator):
             msg = f"batch_size={self.batch_size} is more than the {n} rows; a batch has all of them."
             warn(msg, DataWarning)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
-        last, average, bounds, converged = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
+        last, average, bounds, converged = adam_ascent(machine.convert_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, converged
 
     def _loss(self, machine: Machine, data: TrainingRows) -> float:
-        mu, v = machine.moments(compressed(data.X))
-        return self._loss_of(data.y, mu, v, data.weight)
+        mu, v = machine.moments(compress(data.X))
+        return self._head.loss(machine.likelihood, data.y, mu, v, data.weight)
+
+    # ---------------------------------------------------------- files and collections
+
+    def _fit_source(self, source: Source) -> Self:
+        """Fit to files or a collection."""
+        self._check_sums_suffice()
+        rows, names = feature_columns(source)
+        if isinstance(names, int):
+            raise DataError("X must be a frame of Dask, whose columns have names; got an array")
+        columns = row_columns(source.schema(names), names, self.categorical_features)
+        shards, summaries, kept = rows.keep(read_rows, columns, not isinstance(self, RegressorMixin))
+        del rows  # with it the memory of partitions goes
+        with closing(shards):
+            return self._fit_shards(shards, summaries, kept, columns)
+
+    def _check_sums_suffice(self) -> None:
+        """Refuse settings that need the rows themselves."""
+        reasons: dict[str, bool] = {
+            f"groups={type(self.groups).__name__}": self.groups is not None,
+            f"posterior={self.posterior!r}": self.posterior != "full",
+            f"batch_size={self.batch_size!r}": self.batch_size is not None,
+            f"n_samples={self.n_samples!r}": self.n_samples > 0,
+            "early_stopping=True": self.early_stopping,
+            "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
+        }
+        refuse_parameters(
+            reasons,
+            "by coordinate ascent of the full posterior, and each column is a group: leave this parameter at its "
+            "default",
+        )
+
+    def _fit_shards(self, shards: Shards, summaries: list[RowSummary], rows: list[Any], columns: RowColumns) -> Self:
+        """Fit to rows in shards, given their summaries and handles on the rows."""
+        for number in reversed([k for k, summary in enumerate(summaries) if not summary.n_rows]):
+            del summaries[number], rows[number]
+        design, places = design_of_shards(columns, summaries)
+        likelihood, labels, classes = self._head.start_of_shards(summaries)
+        old = self._find_start(classes, int(design.starts[-1]), design)
+        units = (
+            self._head.units_of_shards(shards, summaries, rows)
+            if old is None
+            else (old.posterior.offset, old.posterior.scale)
+        )
+        width = 1 + int(self.n_factors)
+        sharded = sharded_rows(shards, rows, places, summaries, design, (*units, labels), width)
+        rows.clear()  # with the handles their files go
+        rng, squares = as_generator(self.random_state), sum(summary.squares for summary in summaries)
+        squared, group = squares / sharded.total_weight, design.groups
+        machine = start_for_squares(squared, group, width - 1, likelihood, rng) if old is None else old.posterior.last
+        names = np.array(design.names, dtype=object)
+        self.n_features_in_, self.feature_names_in_ = names.size, names
+        columns_of_ids = np.flatnonzero([ids is not None for ids in design.ids])
+        start = FMFitted(FMPosterior(machine, machine, *units), names, columns_of_ids, classes, design)
+        plan = self._plan(np.ones(group.size, dtype=bool), group, learn=True)
+        plan = replace(plan, fitted=lambda machine: self._snapshot(start.replace_machines(machine, machine)))
+        with self._limit_threads():
+            machine = machine.convert_posterior(full=True)
+            last, bounds, converged = ascend(machine, ShardedSweep(sharded, machine, plan), plan)
+        self.fitted_ = start.finish(last, last, bounds, sharded.total_weight, converged=converged)
+        return self
+
+    # ------------------------------------------------------------- rows in memory
+
+    def _validate_rows(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
+        numeric = isinstance(self, RegressorMixin)
+        labels = y if numeric else check_labels(y)
+        X, y = validate_data(self, X, labels, accept_sparse="csr", dtype=np.float64, y_numeric=numeric, reset=reset)
+        return canonical_features(X), y
+
+    def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
+        if reset and self.categorical_features is not None:
+            raise DataError(
+                "categorical_features names columns of files; in memory X holds numbers: encode ids by "
+                "OneHotDesign or OneHotEncoder, or write X to a Parquet file"
+            )
+        if reset or self.design_ is None:
+            return self._validate_rows(X, y, reset=reset)
+        # The checks of another estimator: this one has the columns of the files.
+        return clone(self)._validate_rows(self._encode(X), y, reset=True)  # noqa: SLF001
+
+    def _features(self, X: Any) -> Features:
+        if self.design_ is not None:
+            return self._encode(X)
+        X = canonical_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        self._warn_of_zeros(X)
+        return X
+
+    def _encode(self, X: Any) -> Features:
+        """Return rows in memory as the features of the files' columns; a sparse matrix holds these features already."""
+        design = self.fitted_.design
+        assert design is not None  # noqa: S101 - asked by the caller
+        if sparse.issparse(X):
+            width = int(design.starts[-1])
+            if X.shape[1] != width:
+                raise DataError(f"a sparse X must hold the {width} features of design_; got {X.shape[1]} columns")
+            return canonical_features(check_array(X, accept_sparse="csr", dtype=np.float64))
+        if not is_stored(X):
+            validation.validate_data(self, X, reset=False, skip_check_array=True)
+        return design.transform(X)
+
+    def _warn_of_zeros(self, X: Features) -> None:
+        """Warn of rows that lack the one which all training rows have in a group: an unknown id, in most cases."""
+        fitted = self.fitted_
+        absent = find_absent_groups(X, fitted.posterior.machine.prior.group, fitted.one_hot_groups)
+        for row, g in np.argwhere(absent)[:1].tolist():
+            label, others = fitted.groups[fitted.one_hot_groups[g]], int(absent.any(axis=1).sum()) - 1
+            msg = (
+                f"row {row} (and {others} more) has a column of zeros where a known group should be: all columns of "
+                f"group {shorten(label)} are 0, and every training row has a 1 there. An unknown id that was encoded "
+                "so is left out of the prediction and its uncertainty; OneHotDesign has a column for unseen ids."
+            )
+            warn(msg, DataWarning)
+
+    def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
+        """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
+        if self.groups is None:
+            fields = one_hot_ranges(compress(X), X.shape[1])
+            one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
+            code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
+            return np.arange(code[-1] + 1), code
+        groups = np.asarray(self.groups)
+        if groups.shape != (X.shape[1],):
+            raise DataError(f"groups must name the group of each of {X.shape[1]} features; got shape {groups.shape}.")
+        labels, code = np.unique(groups, return_inverse=True)
+        return labels, code.astype(np.int64)
 
     # ------------------------------------------------------------- predicting
 
@@ -371,13 +522,81 @@ class FMBase(CallbackMixin, BaseEstimator):
         X = self._features(X)
         return self.posterior_.covariance(X)
 
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
+        """Draw targets from the predictive distribution; a draw has the same parameters in all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            Targets: numbers, including noise, or labels from `classes_`.
+        """
+        X = self._features(X)
+        check_n_samples(n_samples)
+        rng, fitted = as_generator(random_state), self.fitted_
+        drawn = self._head.draw(fitted.posterior, fitted.posterior.draws(X, n_samples, rng), rng)
+        return drawn if fitted.classes is None else fitted.classes[drawn]
+
     # ------------------------------------------------------------- attributes
+
+    @property
+    def _learnt(self) -> FMFitted:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    @property
+    def posterior_(self) -> FMPosterior:
+        """Posterior of all parameters."""
+        return self._learnt.posterior
+
+    @property
+    def groups_(self) -> NDArray[Any]:
+        """Labels of the groups."""
+        return self._learnt.groups
+
+    @property
+    def design_(self) -> ColumnDesign | None:
+        """How columns of files become features; None after a fit to data in memory."""
+        return self._learnt.design
+
+    @property
+    def lower_bounds_(self) -> Array:
+        """Evidence lower bound after each pass."""
+        return self._learnt.lower_bounds
+
+    @property
+    def lower_bound_(self) -> float:
+        """The last of `lower_bounds_`."""
+        return float(self._learnt.lower_bounds[-1])
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of passes."""
+        return self._learnt.lower_bounds.size
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit ended before `n_epochs` because the bound no longer rose."""
+        return self._learnt.converged
+
+    @property
+    def validation_losses_(self) -> Array:
+        """Loss of the rows held out after each pass, with `early_stopping`."""
+        return self._learnt.validation_losses
 
     @property
     def intercept_(self) -> float:
         """Posterior mean of w_0."""
-        check_is_fitted(self)
-        return self.posterior_.offset + self.posterior_.scale * self.posterior_.machine.bias.mean
+        posterior = self._learnt.posterior
+        return posterior.offset + posterior.scale * posterior.machine.bias.mean
 
     @property
     def weights_(self) -> Array:
@@ -416,16 +635,36 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     @property
     def _machine(self) -> Machine:
-        check_is_fitted(self)
-        return self.posterior_.machine
+        return self._learnt.posterior.machine
 
     def _parameters(self, table: Array) -> tuple[Array, Array]:
         """Return weights and factors in units of y; a product of two factors has the unit of y."""
         scale = self.posterior_.scale
         return scale * table[:, 0], np.sqrt(scale) * table[:, 1:]
 
+    def _check_fitted(self) -> None:
+        """Raise DataError unless what the fit has learnt belongs to this class."""
+        check_types(self, fitted_=FMFitted)
+        fitted = self.fitted_
+        design, width = fitted.design, fitted.posterior.machine.mean.shape[0]
+        n_columns = width if design is None else len(design.names)
+        require(self.n_features_in_ == n_columns, self, "n_features_in_", f"must be {n_columns}")
+        sound = isinstance(fitted.posterior.machine.likelihood, self._head.likelihoods)
+        require(sound, self, "fitted_", "has another likelihood")
 
-def checked_features(X: Features) -> Features:
+
+def _read_used_rows(n_rows: int, sample_weight: Any) -> tuple[Any, Array]:
+    """Return an index of the rows of positive weight, and their weights."""
+    weight = read_weights(sample_weight, n_rows)
+    if sample_weight is None:
+        return slice(None), weight
+    used = np.flatnonzero(weight)
+    if not used.size:
+        raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")
+    return used, weight[used]
+
+
+def canonical_features(X: Features) -> Features:
     """Return X as CSR without explicit zeros and duplicates; the input is not changed."""
     X = canonical(sparse.csr_array(X))
     if np.abs(X.data).max(initial=0.0) > _LARGEST:

@@ -17,8 +17,9 @@ from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.model import Bias, Prior
-from skpref.factorization.machine.moves import ChainProblem, drawn_with_thresholds
+from skpref.factorization.machine.moves import ChainProblem, draw_thresholds_and_scales
 from skpref.factorization.machine.posterior import FMDraws, FMPosterior
+from skpref.factorization.policy import POLICY
 from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Chain, Info, Plan, run, split_rhat, warning_limit
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State, Step
     from skpref.likelihoods import OrdinalProbit
 
-PERIOD = 3  # sweeps from one draw of the thresholds, the dearest part of a sweep, to the next
-# Correlation of a feature's draw with the one before given the rest [Adl81]: what one errs by, the next makes good.
-_RELAXATION = -0.9
-_TAU = 10.0  # autocorrelation time of the log likelihood, in draws of the thresholds
 _TINY = np.finfo(np.float64).tiny
 _KEPT = ("theta", "thresholds", "nu", "lam")
 # Streams of random numbers, named by seed, sweep and these.
@@ -47,7 +44,7 @@ class ChainOptions(NamedTuple):
     n_sweeps: int
     burn_in: int
     most_draws: int = 200  # that are kept
-    learn_priors: bool = False  # see `drawn_prior`
+    learn_priors: bool = False  # see `draw_prior`
     checkpoint: Checkpoint | None = None
     on_iteration: OnIteration | None = None
     fitted: Callable[[FMPosterior], Any] | None = None  # an estimator with the posterior so far, for events
@@ -56,7 +53,7 @@ class ChainOptions(NamedTuple):
 def start_state(machine: Machine, seed: int) -> State:
     """Return a draw from a variational posterior, with w_0 in the thresholds."""
     normals = normal_rows(seed, 0, _START, np.arange(machine.mean.shape[0]), machine.mean.shape[1])
-    roots = np.linalg.cholesky(machine.with_posterior(full=True).variance)
+    roots = np.linalg.cholesky(machine.convert_posterior(full=True).variance)
     return {
         "theta": machine.mean + np.einsum("kab,kb->ka", roots, normals),
         "thresholds": np.array(cast("OrdinalProbit", machine.likelihood).thresholds) - machine.bias.mean,
@@ -75,17 +72,18 @@ def step_of(problem: ChainProblem) -> Step:
     def sweep(state: State, number: int) -> tuple[State, Info]:
         seed = int(state["seed"])
         rng = np.random.default_rng([seed, number, _COMMON])
-        state = drawn_with_thresholds(problem, state, rng) if number % PERIOD == 1 else state
+        state = draw_thresholds_and_scales(problem, state, rng) if number % POLICY.thresholds_period == 1 else state
         theta, thresholds, nu, lam = (state[name] for name in ("theta", "thresholds", "nu", "lam"))
         theta, table = theta.copy(), design.table(theta)
         latent = truncated_normals(row_values(design.codes, table), level, thresholds, (seed, number, _LATENT))
         if problem.learn_priors:
-            nu, lam = drawn_prior(problem, theta, nu, lam, rng)
+            nu, lam = draw_prior(problem, theta, nu, lam, rng)
         noise = normal_rows(seed, number, _FEATURES, np.arange(group.size), theta.shape[1])
         for f, (columns, ranges) in enumerate(design.parts):
             evidence = drawn_evidence(f, design.holders, design.codes, design.offsets, latent, table)
             offset = int(design.offsets[f])
-            if not draw_features(columns, ranges, offset, theta, (nu, lam, group), evidence, table, noise, _RELAXATION):
+            prior, a = (nu, lam, group), POLICY.relaxation
+            if not draw_features(columns, ranges, offset, theta, prior, evidence, table, noise, a):
                 raise DataError(f"a feature's weight and factors overflow in sweep {number}; scale X.")
         theta[unseen] = (nu[group] + noise / np.sqrt(lam[group]))[unseen]
         log_p = float(state["log_p"])
@@ -94,7 +92,7 @@ def step_of(problem: ChainProblem) -> Step:
     return sweep
 
 
-def drawn_prior(
+def draw_prior(
     problem: ChainProblem, theta: Array, nu: Array, lam: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Draw means and precisions of the groups' priors given the features that rows have, shape (G, 1 + d) each.
@@ -115,7 +113,7 @@ def drawn_prior(
     return nu, np.where(n[:, None] > 0.0, drawn, first.lam)
 
 
-def sampled(posterior: FMPosterior, X: Features, level: IntArray, options: ChainOptions, seed: int) -> FMPosterior:
+def sample_chain(posterior: FMPosterior, X: Features, level: IntArray, options: ChainOptions, seed: int) -> FMPosterior:
     """Return the posterior with draws by a chain that starts from it; unchanged if stopped before it has two."""
     problem = ChainProblem(design_of(X), level, posterior.last, options.learn_priors)
     fitted = options.fitted
@@ -128,10 +126,10 @@ def sampled(posterior: FMPosterior, X: Features, level: IntArray, options: Chain
         checkpoint=options.checkpoint,
         check=check_resumed,
         on_iteration=options.on_iteration,
-        fitted=None if fitted is None else lambda chains: fitted(with_draws(posterior, chains[0], options, problem)),
+        fitted=None if fitted is None else lambda chains: fitted(add_draws(posterior, chains[0], options, problem)),
     )
     (chain,) = run([Chain(start_state(problem.machine, seed))], lambda _: step_of(problem), plan)
-    return with_draws(posterior, chain, options, problem)
+    return add_draws(posterior, chain, options, problem)
 
 
 def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
@@ -139,7 +137,8 @@ def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
     if posterior.sampled is None:
         return
     trace = posterior.sampled.log_likelihoods
-    r_hat, limit = split_rhat(trace[None]), warning_limit(1, PERIOD * trace.size, trace.size, _TAU)
+    n_sweeps = POLICY.thresholds_period * trace.size
+    r_hat, limit = split_rhat(trace[None]), warning_limit(1, n_sweeps, trace.size, POLICY.chain_tau)
     if r_hat > limit:
         msg = f"The chain of {name} is not stationary: R-hat of the log likelihood is {r_hat:.2f}, above {limit:.2f}."
         warn(f"{msg} Increase n_sweeps and burn_in.", ConvergenceWarning)
@@ -172,7 +171,7 @@ def check_resumed(start: Chain, chain: Chain) -> None:
     require(chain.state["seed"] == start.state["seed"], chain, "state", "has another seed")
 
 
-def with_draws(posterior: FMPosterior, chain: Chain, options: ChainOptions, problem: ChainProblem) -> FMPosterior:
+def add_draws(posterior: FMPosterior, chain: Chain, options: ChainOptions, problem: ChainProblem) -> FMPosterior:
     """Return a posterior with the draws of a chain, and the machine of their means; unchanged by less than two.
 
     Features that no row has get the mean and the variance of the prior, averaged over the draws.
@@ -182,7 +181,8 @@ def with_draws(posterior: FMPosterior, chain: Chain, options: ChainOptions, prob
     burn_in = options.burn_in
     samples = {name: np.stack([sample[name] for sample in chain.samples]) for name in _KEPT}
     # Of sweeps without a draw of the thresholds it is the one before.
-    log_likelihoods = -np.array(chain.trace["risk"])[burn_in:][(np.arange(burn_in, chain.sweep) % PERIOD) == 0]
+    with_thresholds = np.arange(burn_in, chain.sweep) % POLICY.thresholds_period == 0
+    log_likelihoods = -np.array(chain.trace["risk"])[burn_in:][with_thresholds]
     # y(x) and the thresholds move together: only their differences matter.
     centre = samples["thresholds"].mean(axis=1)
     bias = centre.mean() - centre

@@ -25,6 +25,7 @@ from skpref._compiled.fm_full import (
     row_moments_full,
     update_patterns,
 )
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
 
 _PART = 2**24  # entries that are counted at once
-MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def design_of(X: Features) -> Design:
     rows = Compressed(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
     order = np.argsort(-np.diff(bounds), kind="stable")
-    widest = [f for f in order[:MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
+    widest = [f for f in order[: POLICY.most_fields].tolist() if bounds[f + 1] - bounds[f] > 1]
     left, codes, parts = np.ones(K, dtype=bool), [], []
     for f in sorted(widest):
         if not left[bounds[f] : bounds[f + 1]].any():
@@ -101,10 +101,10 @@ def design_of(X: Features) -> Design:
         codes.append(np.arange(n))
         parts.append(_keep_columns(X, left))
     offsets = np.cumsum([0, *(part.shape[0] for part in parts)])
-    return assembled(codes, offsets, sparse.vstack(parts, format="csr"))
+    return assemble_design(codes, offsets, sparse.vstack(parts, format="csr"))
 
 
-def assembled(codes: Sequence[NDArray[Any]], offsets: IntArray, patterns: Features) -> Design:
+def assemble_design(codes: Sequence[NDArray[Any]], offsets: IntArray, patterns: Features) -> Design:
     """Return the design of the number of each row's pattern within each field."""
     table = np.array([code + first for code, first in zip(codes, offsets, strict=False)], dtype=np.int32)
     n = table.shape[1]
@@ -121,7 +121,7 @@ def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:
 
 
 def one_hot_groups(X: Features, group: IntArray) -> IntArray:
-    """Return the groups of two columns or more of which every row has exactly one, with the value 1."""
+    """Return the groups of two columns or more in which every row has exactly one entry, a 1."""
     n, K = X.shape
     parts = np.array_split(X.indices, 1 + X.nnz // _PART)
     entries = np.bincount(group, sum(np.bincount(part, minlength=K) for part in parts))
@@ -135,7 +135,7 @@ def one_hot_groups(X: Features, group: IntArray) -> IntArray:
     return np.flatnonzero(candidates & (ones == n))
 
 
-def rows_without(X: Features, group: IntArray, groups: IntArray) -> NDArray[np.bool_]:
+def find_absent_groups(X: Features, group: IntArray, groups: IntArray) -> NDArray[np.bool_]:
     """Return which rows have only zeros in the columns of each of some groups, shape (n, n_groups)."""
     number = np.full(int(group.max()) + 1, -1)
     number[groups] = np.arange(groups.size)

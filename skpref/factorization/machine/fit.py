@@ -14,9 +14,10 @@ from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.fm_full import FeaturePosterior, Sites
 from skpref._events import Iteration
 from skpref.exceptions import DataError
-from skpref.factorization.machine.balance import balanced, bipartite_sides
+from skpref.factorization.machine.balance import balance_factors, bipartite_sides
 from skpref.factorization.machine.fields import DesignSweep, design_of
-from skpref.factorization.machine.model import Bias, compressed, diagonals
+from skpref.factorization.machine.model import Bias, compress, diagonals
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.model import Machine
 
 _MIN_STEP = 2.0**-12  # share of a full step at which the search for a better bound ends
-FIRST_PRIOR_PASS = 2  # passes before the priors are learnt: else they would shrink factors that are still noise to 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Sweep(Protocol):
     def moments(self, machine: Machine) -> Any:
         """Return mean and variance of y(x) in every row, and prepare `update`."""
 
-    def with_learnt_likelihood(self, machine: Machine, moments: Any) -> Machine:
+    def learn_likelihood(self, machine: Machine, moments: Any) -> Machine:
         """Return the machine with the best noise or thresholds given q."""
 
     def slopes(self, machine: Machine, moments: Any) -> tuple[float, Any]:
@@ -74,7 +74,7 @@ class Sweep(Protocol):
     def update(self, machine: Machine, slopes: Any, moments: Any, rho: float) -> Machine | None:
         """Return the machine after an update of w_0 and of every feature; None where one has no posterior."""
 
-    def with_learnt_priors(self, machine: Machine) -> Machine:
+    def learn_priors(self, machine: Machine) -> Machine:
         """Return the machine with the best priors given q."""
 
     def singular_message(self) -> str:
@@ -107,9 +107,9 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
             raise DataError(sweep.singular_message())
         new_moments = sweep.moments(candidate)
         if plan.learn_likelihood:
-            candidate = sweep.with_learnt_likelihood(candidate, new_moments)
-        if plan.learn_priors and len(bounds) >= FIRST_PRIOR_PASS:
-            candidate = sweep.with_learnt_priors(candidate)
+            candidate = sweep.learn_likelihood(candidate, new_moments)
+        if plan.learn_priors and len(bounds) >= POLICY.first_prior_pass:
+            candidate = sweep.learn_priors(candidate)
         expected, new_slopes = sweep.slopes(candidate, new_moments)
         new = candidate.bound(expected)
         if not new >= bound:
@@ -118,7 +118,7 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
             if not converged:
                 sweep.moments(machine)
             continue
-        converged = len(bounds) > FIRST_PRIOR_PASS and new - bound < min_gain * rho
+        converged = len(bounds) > POLICY.first_prior_pass and new - bound < min_gain * rho
         machine, slopes, moments, bound, rho = candidate, new_slopes, new_moments, new, min(1.0, 2.0 * rho)
         bounds.append(bound)
         if plan.stops(bounds, start_time, machine):
@@ -126,7 +126,7 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
     return machine, bounds or [bound], converged
 
 
-def with_new_bias(
+def update_bias(
     machine: Machine, pull: float, curvature: float, rho: float, *, free: bool = True
 ) -> tuple[Machine, float]:
     """Return the machine with w_0 updated, given sums of the rows' slopes, and by how much its mean has changed."""
@@ -147,8 +147,8 @@ class _RowsInMemory:
         self._free, self._free_bias = plan.free, plan.free_bias
         self.total_weight = float(self._weight.sum())
 
-    def with_learnt_likelihood(self, machine: Machine, moments: tuple[Array, Array]) -> Machine:
-        return machine.with_learnt_likelihood(self._y, *moments, self._weight)
+    def learn_likelihood(self, machine: Machine, moments: tuple[Array, Array]) -> Machine:
+        return machine.learn_likelihood(self._y, *moments, self._weight)
 
     def slopes(self, machine: Machine, moments: tuple[Array, Array]) -> tuple[float, Slopes]:
         return machine.slopes(self._y, *moments, self._weight)
@@ -156,14 +156,14 @@ class _RowsInMemory:
     def singular_message(self) -> str:
         return singular_message(self._X, self._weight)
 
-    def _with_bias(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> tuple[Machine, Slopes, Array]:
+    def _update_bias(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> tuple[Machine, Slopes, Array]:
         """Return the machine with w_0 updated, and the rows' slopes and means that follow."""
         sums = float(slopes.pull.sum()), float(slopes.weight.sum())
-        machine, step = with_new_bias(machine, *sums, rho, free=self._free_bias)
-        return machine, *after_bias_step(slopes, mu, step)
+        machine, step = update_bias(machine, *sums, rho, free=self._free_bias)
+        return machine, *apply_bias_step(slopes, mu, step)
 
 
-def after_bias_step(slopes: Slopes, mu: Array, step: float) -> tuple[Slopes, Array]:
+def apply_bias_step(slopes: Slopes, mu: Array, step: float) -> tuple[Slopes, Array]:
     """Return the rows' slopes and means after the mean of w_0 has changed."""
     return Slopes(slopes.pull - slopes.weight * step, slopes.weight), mu + step
 
@@ -173,22 +173,22 @@ class _FactorisedSweep(_RowsInMemory):
 
     def __init__(self, data: tuple[Features, Array, Array], machine: Machine, plan: FitOptions) -> None:
         super().__init__(data, plan)
-        self._by_row, self._by_column = compressed(self._X), compressed(self._X.tocsc())
+        self._by_row, self._by_column = compress(self._X), compress(self._X.tocsc())
         self._fields = one_hot_ranges(self._by_row, self._X.shape[1])
         self._S = np.empty((self._X.shape[0], 3, machine.mean.shape[1] - 1), plan.dtype)
 
     def moments(self, machine: Machine) -> tuple[Array, Array]:
-        return _finite(machine.moments(self._by_row, self._S), self._X)
+        return _check_finite(machine.moments(self._by_row, self._S), self._X)
 
     def update(self, machine: Machine, slopes: Slopes, moments: tuple[Array, Array], rho: float) -> Machine | None:
-        machine, slopes, _ = self._with_bias(machine, slopes, moments[0], rho)
+        machine, slopes, _ = self._update_bias(machine, slopes, moments[0], rho)
         q = machine.mean.copy(), machine.variance.copy()
         args = self._by_column, self._fields, q, machine.prior, self._free, self._S, slopes, rho
-        return _with_q(machine, q if update_features(*args) else None)
+        return _replace_posterior(machine, q if update_features(*args) else None)
 
     @staticmethod
-    def with_learnt_priors(machine: Machine) -> Machine:
-        return machine.with_learnt_priors()
+    def learn_priors(machine: Machine) -> Machine:
+        return machine.learn_priors()
 
 
 class _FullSweep(_RowsInMemory):
@@ -203,15 +203,15 @@ class _FullSweep(_RowsInMemory):
 
     def moments(self, machine: Machine) -> tuple[Array, Array]:
         mu, v = self._sweep.moments(FeaturePosterior(machine.mean, machine.variance))
-        return _finite((mu + machine.bias.mean, v + machine.bias.variance), self._X)
+        return _check_finite((mu + machine.bias.mean, v + machine.bias.variance), self._X)
 
     def update(self, machine: Machine, slopes: Slopes, moments: tuple[Array, Array], rho: float) -> Machine | None:
-        machine, slopes, mu = self._with_bias(machine, slopes, moments[0], rho)
+        machine, slopes, mu = self._update_bias(machine, slopes, moments[0], rho)
         sites = sites_of(slopes, mu, machine.bias)
-        return with_updated_features(self._sweep, machine, sites, self._free, self._unseen, rho)
+        return update_posterior(self._sweep, machine, sites, self._free, self._unseen, rho)
 
-    def with_learnt_priors(self, machine: Machine) -> Machine:
-        return with_rotated_factors(machine, self._sides)
+    def learn_priors(self, machine: Machine) -> Machine:
+        return learn_rotated_priors(machine, self._sides)
 
 
 def sites_of(slopes: Slopes, mu: Array, bias: Bias) -> Sites:
@@ -219,7 +219,7 @@ def sites_of(slopes: Slopes, mu: Array, bias: Bias) -> Sites:
     return Sites(slopes.weight, slopes.pull + slopes.weight * (mu - bias.mean))
 
 
-def with_updated_features(
+def update_posterior(
     sweep: DesignSweep,
     machine: Machine,
     sites: Any,
@@ -234,22 +234,22 @@ def with_updated_features(
     if q is not None and lam.ndim == 2:  # after partial_fit they have their prior already
         k = np.flatnonzero(unseen & free)
         q.mean[k], q.covariance[k] = nu[group[k]], diagonals(1.0 / lam[group[k]])
-    return _with_q(machine, q)
+    return _replace_posterior(machine, q)
 
 
-def with_rotated_factors(machine: Machine, sides: IntArray | None) -> Machine:
+def learn_rotated_priors(machine: Machine, sides: IntArray | None) -> Machine:
     """Return the machine with the best priors given q, with rotated factors if that raises the bound."""
-    unrotated = machine.with_learnt_priors()
+    unrotated = machine.learn_priors()
     if sides is None:
         return unrotated
-    rotated = balanced(machine, sides)
+    rotated = balance_factors(machine, sides)
     if rotated is None:
         return unrotated
-    rotated = rotated.with_learnt_priors()
+    rotated = rotated.learn_priors()
     return rotated if rotated.bound(0.0) > unrotated.bound(0.0) else unrotated
 
 
-def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine | None:
+def _replace_posterior(machine: Machine, q: tuple[Array, Array] | None) -> Machine | None:
     return None if q is None else replace(machine, mean=q[0], variance=q[1])
 
 
@@ -264,9 +264,9 @@ def singular_message(X: Features, weight: Array) -> str:
     )
 
 
-def _finite(moments: tuple[Array, Array], X: Features) -> tuple[Array, Array]:
+def _check_finite(moments: tuple[Array, Array], X: Features) -> tuple[Array, Array]:
     if not (np.isfinite(moments[0]).all() and np.isfinite(moments[1]).all()):
-        raise DataError(overflow_message(compressed(X), *moments))
+        raise DataError(overflow_message(compress(X), *moments))
     return moments
 
 

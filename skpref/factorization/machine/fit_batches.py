@@ -10,8 +10,9 @@ import numpy as np
 
 from skpref._compiled.fm import Compressed, Slopes, feature_gradients, row_moments
 from skpref.exceptions import DataError
-from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
-from skpref.factorization.machine.model import Bias, compressed, normal_divergence
+from skpref.factorization.machine.fit import overflow_message
+from skpref.factorization.machine.model import Bias, compress, normal_divergence
+from skpref.factorization.policy import POLICY
 from skpref.inference.adam import Adam
 from skpref.likelihoods import Gaussian, OrdinalProbit
 
@@ -58,7 +59,7 @@ def batch_of(X: Features, y: Array, weight: Array) -> Batch:
     """Return rows of X as a batch."""
     features, index, counts = np.unique(X.indices, return_inverse=True, return_counts=True)
     compact = type(X)((X.data, index, X.indptr), shape=(X.shape[0], features.size))
-    return Batch(compressed(compact), compressed(compact.tocsc()), features, counts, y, weight)
+    return Batch(compress(compact), compress(compact.tocsc()), features, counts, y, weight)
 
 
 def estimate(
@@ -72,9 +73,9 @@ def estimate(
     k = batch.features
     q = machine.mean[k], machine.variance[k]
     if n_samples and rng is not None:
-        expected, in_bias, in_mean, in_log_sd, squares = _sampled(machine, q, batch, rng, n_samples)
+        expected, in_bias, in_mean, in_log_sd, squares = _sampled_estimate(machine, q, batch, rng, n_samples)
     else:
-        expected, in_bias, in_mean, in_log_sd, squares = _exact(machine, q, batch)
+        expected, in_bias, in_mean, in_log_sd, squares = _exact_estimate(machine, q, batch)
     scale, share = sizes.n / batch.y.size, (batch.counts / sizes.counts[k])[:, None]
     if sizes.groups is not None:
         share = share * _normaliser(sizes, share[:, 0], k)[:, None] / scale
@@ -112,7 +113,7 @@ def _moments(batch: Batch, q: tuple[Array, Array], bias: Bias) -> tuple[Array, A
     return mu + bias.mean, v + bias.variance, S
 
 
-def _exact(machine: Machine, q: tuple[Array, Array], batch: Batch) -> _Expected:
+def _exact_estimate(machine: Machine, q: tuple[Array, Array], batch: Batch) -> _Expected:
     mu, v, S = _moments(batch, q, machine.bias)
     expected, slopes = machine.slopes(batch.y, mu, v, batch.weight)
     in_mean, in_variance = feature_gradients(batch.by_column, q, S, slopes)
@@ -120,7 +121,7 @@ def _exact(machine: Machine, q: tuple[Array, Array], batch: Batch) -> _Expected:
     return expected, in_bias, in_mean, 2.0 * q[1] * in_variance, float(batch.weight @ ((batch.y - mu) ** 2 + v))
 
 
-def _sampled(
+def _sampled_estimate(
     machine: Machine, q: tuple[Array, Array], batch: Batch, rng: np.random.Generator, n_samples: int
 ) -> _Expected:
     """Return means over draws theta = mean + sd eps; a draw is a q without variance."""
@@ -156,7 +157,7 @@ class _Average:
             self._mean = [np.array(part) for part in parameters]
         self._mean = [mean + (part - mean) / self._n for mean, part in zip(self._mean, parameters, strict=True)]
 
-    def of(self, machine: Machine) -> Machine:
+    def mean_machine(self, machine: Machine) -> Machine:
         if not self._n:
             return machine
         mean, log_variance, bias, log_bias = self._mean
@@ -194,7 +195,7 @@ def adam_ascent(
             squares += gradient.squares
         state.learn_noise_and_priors(epoch, squares, float(weight.sum()))
         if plan.learn_likelihood and isinstance(state.machine.likelihood, OrdinalProbit):
-            state.machine = state.machine.with_learnt_likelihood(y, *state.machine.moments(compressed(X)), weight)
+            state.machine = state.machine.learn_likelihood(y, *state.machine.moments(compress(X)), weight)
         state.reset_unseen(sizes.counts == 0)
         rises = value + state.machine.log_hyper_prior() > max(bounds, default=-np.inf) + min_gain
         n_no_change = 0 if rises or plan.patience is None else n_no_change + 1
@@ -204,9 +205,9 @@ def adam_ascent(
             average = _Average()
         bounds.append(value + state.machine.log_hyper_prior())
         converged = n_no_change == plan.patience
-        if plan.stops(bounds, start_time, average.of(state.machine)) or converged:
+        if plan.stops(bounds, start_time, average.mean_machine(state.machine)) or converged:
             break
-    return state.machine, average.of(state.machine), bounds, converged
+    return state.machine, average.mean_machine(state.machine), bounds, converged
 
 
 class _AdamState:
@@ -239,7 +240,7 @@ class _AdamState:
         if self._plan.learn_likelihood and isinstance(machine.likelihood, Gaussian):
             machine = replace(machine, likelihood=Gaussian(weight / (squares + 2.0)))
         self.machine = (
-            machine.with_learnt_priors() if self._plan.learn_priors and epoch >= FIRST_PRIOR_PASS else machine
+            machine.learn_priors() if self._plan.learn_priors and epoch >= POLICY.first_prior_pass else machine
         )
 
     def reset_unseen(self, unseen: NDArray[np.bool_]) -> None:

@@ -16,6 +16,7 @@ from skpref._checks import check_arrays, check_indices, check_positive, check_ty
 from skpref._compiled.fm import Compressed, Slopes, row_moments
 from skpref._compiled.fm_full import FeaturePosterior, log_determinants
 from skpref.factorization.machine.fields import DesignSweep, design_of
+from skpref.factorization.policy import POLICY
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.likelihoods import Likelihood
-
-_START = 0.1  # standard deviation of the interaction of two ones at the start
-_MAX_START = 100.0  # limit on the start's scale, for X so small that interactions do not matter
 
 
 class Bias(NamedTuple):
@@ -106,7 +104,7 @@ class Machine:
         """Variances of every weight and factor, shape (K, 1 + d)."""
         return np.einsum("kaa->ka", self.variance) if self.full else self.variance
 
-    def with_posterior(self, *, full: bool) -> Machine:
+    def convert_posterior(self, *, full: bool) -> Machine:
         """Return the machine with a full or a factorised posterior, which has no covariances."""
         if full == self.full:
             return self
@@ -146,7 +144,7 @@ class Machine:
         alpha = self.likelihood.precision if isinstance(self.likelihood, Gaussian) else 0.0
         return float(-0.5 * np.sum(self.prior.nu**2) - np.sum(self.prior.lam) - alpha)
 
-    def with_learnt_priors(self) -> Machine:
+    def learn_priors(self) -> Machine:
         """Return the machine with the best nu, then the best lam, of each group given q."""
         group, n_groups = self.prior.group, self.prior.nu.shape[0]
         n = np.bincount(group, minlength=n_groups)[:, None].astype(np.float64)
@@ -156,7 +154,7 @@ class Machine:
         # A group without features stays as it is.
         return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
 
-    def with_learnt_likelihood(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
+    def learn_likelihood(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
         """Return the machine with the best precision alpha, or better thresholds, of the likelihood given q."""
         if isinstance(self.likelihood, OrdinalProbit):
             return replace(self, likelihood=self.likelihood.learnt_thresholds(y, mu, weight))
@@ -204,7 +202,7 @@ def start_for_squares(
 ) -> Machine:
     """Return the start of a fit to rows whose entries have this mean sum of squares."""
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
-    scale = _START * min(np.sqrt(2.0 / squared), _MAX_START) if squared > 0.0 else _START
+    scale = POLICY.start_scale * min(np.sqrt(2.0 / squared), POLICY.most_start) if squared > 0.0 else POLICY.start_scale
     mean = np.zeros((n_features, 1 + d))
     mean[:, 1:] = scale * rng.standard_normal((n_features, d))
     variance = np.full((n_features, 1 + d), scale**2)
@@ -213,6 +211,6 @@ def start_for_squares(
     return Machine(Bias(0.0, 1.0), mean, variance, Bias(0.0, 1.0), prior, likelihood)
 
 
-def compressed(X: Features) -> Compressed:
+def compress(X: Features) -> Compressed:
     """Return the entries of a CSR matrix by row, or of a CSC matrix by column."""
     return Compressed(X.indptr, X.indices, X.data)

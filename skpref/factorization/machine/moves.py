@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from skpref._compiled.fm_draws import row_values
+from skpref.factorization.policy import POLICY
 from skpref.likelihoods.ordinal import Projections
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _ROUNDING = 1e-12  # of sums of columns
-_WIDTH = 4.0  # of the first interval of slice sampling
 _STEP = 1e-4  # of numerical derivatives of y(x), which is quadratic
 
 
@@ -86,25 +86,25 @@ class ChainProblem:
         return row_values(self.design.codes, self.design.table(theta))
 
 
-def drawn_with_thresholds(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
+def draw_thresholds_and_scales(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
     """Draw thresholds together with shifts and scales of y(x), given the levels but not the noisy y(x)."""
-    state = sheared(problem, state, rng)
+    state = draw_shears(problem, state, rng)
     if problem.learn_priors:
-        state = balanced(problem, state, rng)
-    state = shifted(problem, state, rng)
+        state = draw_scale_ratio(problem, state, rng)
+    state = draw_shifts(problem, state, rng)
     n_scales = 2 + int(problem.blocks.max()) if problem.learn_priors and problem.seen.size else 0
     likelihood = cast("OrdinalProbit", problem.machine.likelihood)
     likelihood, u, value = replace(likelihood, thresholds=tuple(state["thresholds"].tolist())).drawn_thresholds(
         problem.level,
-        scaled(problem, state, np.zeros(n_scales))[1],
+        rescale(problem, state, np.zeros(n_scales))[1],
         rng,
-        lambda u: scaled(problem, state, u)[1],
+        lambda u: rescale(problem, state, u)[1],
     )
-    state = scaled(problem, state, u)[0] if u.any() else state
+    state = rescale(problem, state, u)[0] if u.any() else state
     return {**state, "thresholds": np.array(likelihood.thresholds), "log_p": np.array(value)}
 
 
-def shifted(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
+def draw_shifts(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
     """Draw the mean weight of each group whose columns have the same sum in all rows; thresholds move along."""
     theta, thresholds, group = state["theta"].copy(), state["thresholds"], problem.machine.prior.group
     for g in np.flatnonzero(problem.sums).tolist():
@@ -116,8 +116,8 @@ def shifted(problem: ChainProblem, state: State, rng: np.random.Generator) -> St
     return {**state, "theta": theta, "thresholds": thresholds}
 
 
-def sheared(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
-    """Draw the mean factors of users, then of items, given deviations from them; weights make up for them."""
+def draw_shears(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
+    """Draw the mean factors of users, then of items, given deviations from it; weights undo what y(x) changes."""
     theta, nu, lam = state["theta"].copy(), state["nu"], state["lam"]
     for own, other in problem.sides:
         (g, h), V = problem.machine.prior.group[[own[0], other[0]]], theta[other, 1:]
@@ -131,8 +131,8 @@ def sheared(problem: ChainProblem, state: State, rng: np.random.Generator) -> St
     return {**state, "theta": theta}
 
 
-def balanced(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
-    """Draw the ratio of the scales of users' and items' factors; weights make up for its effect.
+def draw_scale_ratio(problem: ChainProblem, state: State, rng: np.random.Generator) -> State:
+    """Draw the ratio of the scales of users' and items' factors; weights undo the change in y(x).
 
     Deviations from the prior's means are multiplied by exp(u) and exp(-u), and c divided by their squares.
     """
@@ -149,7 +149,7 @@ def balanced(problem: ChainProblem, state: State, rng: np.random.Generator) -> S
     for side, g, other, part in zip(sides, groups, groups[::-1], parts, strict=True):
         r, c = theta[side, 0] - nu[g, 0] + part, lam[other, 1] / first_lam[other, 1]
         rates += [-c - 0.5 * lam[g, 0] * (part @ part), lam[g, 0] * (r @ part)]
-    u = slice_sampled(lambda u: float(np.array(rates) @ np.exp(powers * u)), rng)
+    u = draw_slice(lambda u: float(np.array(rates) @ np.exp(powers * u)), rng)
     for side, g, deviation, part, by in zip(sides, groups, away, parts, np.exp([u, -u]), strict=True):
         theta[side, 0] += part * (1.0 - by)
         theta[side, 1:] += deviation * (by - 1.0)
@@ -157,10 +157,10 @@ def balanced(problem: ChainProblem, state: State, rng: np.random.Generator) -> S
     return {**state, "theta": theta, "lam": lam}
 
 
-def slice_sampled(log_p: Callable[[float], float], rng: np.random.Generator) -> float:
+def draw_slice(log_p: Callable[[float], float], rng: np.random.Generator) -> float:
     """Draw a number by slice sampling from 0, without stepping out (Neal: Annals of Statistics 31, 2003)."""
-    height, low = log_p(0.0) - rng.exponential(), -_WIDTH * rng.random()
-    high = low + _WIDTH
+    height, low = log_p(0.0) - rng.exponential(), -POLICY.slice_width * rng.random()
+    high = low + POLICY.slice_width
     while True:
         u = float(rng.uniform(low, high))
         if log_p(u) >= height:
@@ -168,7 +168,7 @@ def slice_sampled(log_p: Callable[[float], float], rng: np.random.Generator) -> 
         low, high = (u, high) if u < 0.0 else (low, u)
 
 
-def scaled(problem: ChainProblem, state: State, u: Array) -> tuple[State, Projections]:
+def rescale(problem: ChainProblem, state: State, u: Array) -> tuple[State, Projections]:
     """Multiply deviations from the prior's means: weights by exp(u_0), factors of block b by exp(u_(1+b)).
 
     Their prior scales change as much, which leaves the density of features as it is: that of the precisions changes.

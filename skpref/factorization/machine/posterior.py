@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from skpref._checks import check_arrays, check_positive, check_types, require
+from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._compiled.fm_draws import row_values
+from skpref.data.design import ColumnDesign
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.fit import overflow_message
-from skpref.factorization.machine.model import Machine, compressed
+from skpref.factorization.machine.model import Machine, compress
+from skpref.likelihoods import Gaussian, OrdinalProbit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from skpref._typing import Array, Features
+    from skpref._typing import Array, Features, IntArray
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,14 @@ class FMPosterior:
             require(self.sampled.theta.shape[1:] == shape, self, "sampled", f"must be of tables of shape {shape}")
             require((self.offset, self.scale) == (0.0, 1.0), self, "sampled", "must have the units 0 and 1")
 
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of numbers."""
+        return self.machine.noise * self.scale
+
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
         """Return mean and variance of y(x), without noise, shape (n,)."""
-        rows = compressed(X)
+        rows = compress(X)
         if self.sampled and not last:
             mu, v = self.sampled.moments(X)
         else:
@@ -97,7 +104,7 @@ class FMPosterior:
         if self.sampled:
             return np.cov(list(self.sampled.values(X)), rowvar=False, bias=True).reshape(X.shape[0], X.shape[0])
         machine, squares = self.machine, X.multiply(X).tocsr()
-        m, C = machine.mean, machine.with_posterior(full=True).variance
+        m, C = machine.mean, machine.convert_posterior(full=True).variance
         # x_k (1, Q - q_k), the derivatives of y(x) in the weight and factors of feature k.
         jacobian = [X, *(X.multiply((X @ v)[:, None]).tocsr() - squares * v for v in m.T[1:])]
         total = sparse.csr_array((X.shape[0], X.shape[0]))
@@ -126,3 +133,65 @@ class FMPosterior:
             bias = machine.bias.mean + np.sqrt(machine.bias.variance) * rng.standard_normal()
             out[:, s] = self.offset + self.scale * (bias + X @ w + pairs)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class FMFitted:
+    """All that a fit has learnt; the attributes of the estimator are read from it."""
+
+    posterior: FMPosterior
+    groups: NDArray[Any]  # labels
+    one_hot_groups: IntArray  # numbers of the groups of which every training row has exactly one column, with a 1
+    classes: Any = None  # of shape (n_classes,); None: targets are numbers
+    design: ColumnDesign | None = None  # of files
+    lower_bounds: Array = field(default_factory=lambda: np.empty(0))  # after each pass
+    converged: bool = False
+    validation_losses: Array = field(default_factory=lambda: np.empty(0))
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, posterior=FMPosterior, validation_losses=np.ndarray, converged=bool)
+        machine = self.posterior.machine
+        group, n_groups = machine.prior.group, machine.prior.nu.shape[0]
+        require(np.shape(self.groups) == (n_groups,), self, "groups", f"must be {n_groups} labels")
+        require(check_arrays(self, lower_bounds="n")["n"] >= 1, self, "lower_bounds", "are missing")
+        check_indices(self, "one_hot_groups", self.one_hot_groups, 0, n_groups)
+        n_columns = np.bincount(group, minlength=n_groups)[self.one_hot_groups]
+        require((n_columns > 1).all(), self, "one_hot_groups", "names a group of fewer than two columns")
+        if self.design is not None:
+            check_types(self, design=ColumnDesign)
+            require(np.array_equal(group, self.design.groups), self, "design", "has other features")
+            require(int(self.design.starts[-1]) == group.size, self, "design", f"must have {group.size} features")
+        n_labels = machine.likelihood.n_levels if isinstance(machine.likelihood, OrdinalProbit) else 2
+        if isinstance(machine.likelihood, Gaussian):
+            require(self.classes is None, self, "classes", "must be None")
+        else:
+            require(np.shape(self.classes) == (n_labels,), self, "classes", f"must be {n_labels} labels")
+            unit = (self.posterior.offset, self.posterior.scale) == (0.0, 1.0)
+            require(unit, self, "posterior", "must have the units 0 and 1 of a classifier")
+
+    def replace_machines(self, best: Machine, last: Machine) -> FMFitted:
+        """Return the record with the machine that predicts and the last iterate."""
+        return replace(self, posterior=FMPosterior(best, last, self.posterior.offset, self.posterior.scale))
+
+    def finish(
+        self,
+        best: Machine,
+        last: Machine,
+        bounds: list[float],
+        total_weight: float,
+        losses: Sequence[float] = (),
+        *,
+        converged: bool,
+    ) -> FMFitted:
+        """Return the record at the end of a fit, with bounds in the units of the targets."""
+        return replace(
+            self.replace_machines(best, last),
+            lower_bounds=np.array(bounds) - total_weight * np.log(self.posterior.scale),
+            converged=converged,
+            validation_losses=np.array(losses, dtype=np.float64),
+        )
+
+    def list_classes(self) -> list[Any]:
+        """Return the classes."""
+        return [] if self.classes is None else list(self.classes.tolist())

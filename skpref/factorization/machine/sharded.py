@@ -29,15 +29,16 @@ from skpref._compiled.fm_full import (
 from skpref._compiled.jit import limited_threads, n_threads
 from skpref.exceptions import DataError
 from skpref.factorization.machine.balance import bipartite_sides
-from skpref.factorization.machine.fields import MAX_FIELDS, Design, DesignSweep, assembled
+from skpref.factorization.machine.fields import Design, DesignSweep, assemble_design
 from skpref.factorization.machine.fit import (
-    after_bias_step,
+    apply_bias_step,
+    learn_rotated_priors,
     sites_of,
-    with_new_bias,
-    with_rotated_factors,
-    with_updated_features,
+    update_bias,
+    update_posterior,
 )
 from skpref.factorization.machine.model import slopes_of
+from skpref.factorization.policy import POLICY
 from skpref.inference.shards import summed
 from skpref.likelihoods import Gaussian, OrdinalProbit
 
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
 _OWN_BYTES: Final = 1 << 28  # of the patterns that are those of one row, of a shard in memory
 _LEAST_ROWS: Final = 1000  # of such a shard
-_PROBE: Final = 10_000  # rows looked at before all
 
 
 class ShardPart(NamedTuple):
@@ -127,8 +127,8 @@ def _fields(
     """Return the values of all columns in the patterns of each field, by its column of ids, and the other columns."""
     widths = [0 if ids is None else width for ids, width in zip(design.ids, design.widths, strict=True)]
     order = np.argsort(-np.array(widths), kind="stable").tolist()
-    widest = sorted(k for k in order[:MAX_FIELDS] if widths[k])
-    functions = reduce(_merged, shards.collect(_functions, rows, places, shared=(widest, widths)))
+    widest = sorted(k for k in order[: POLICY.most_fields] if widths[k])
+    functions = reduce(_merge_functions, shards.collect(_find_functions, rows, places, shared=(widest, widths)))
     left, fields = set(range(len(widths))), {}
     for f in widest:
         if f not in left:
@@ -143,15 +143,15 @@ def _fields(
     return fields, sorted(left)
 
 
-def _functions(rows: RowShard, places: Any, widest: list[int], widths: list[int]) -> dict[tuple[int, int], Any]:
-    """Return each column as a function of each of the widest ones, NaN where no row tells; None if it is none."""
+def _find_functions(rows: RowShard, places: Any, widest: list[int], widths: list[int]) -> dict[tuple[int, int], Any]:
+    """Find columns that are determined by another one (film: genre). NaN: level not seen. None: not determined."""
     columns = _columns(rows, places)
     functions: dict[tuple[int, int], Any] = {}
     for f in widest:
         for k, column in enumerate(columns):
             functions[f, k] = None
             if k != f:
-                for n in (_PROBE, None):
+                for n in (POLICY.probe_rows, None):
                     code, value, table = columns[f][:n], column[:n], np.full(widths[f] - 1, np.nan)
                     table[code] = value
                     if not np.array_equal(table[code], value):
@@ -161,7 +161,7 @@ def _functions(rows: RowShard, places: Any, widest: list[int], widths: list[int]
     return functions
 
 
-def _merged(a: dict[tuple[int, int], Any], b: dict[tuple[int, int], Any]) -> dict[tuple[int, int], Any]:
+def _merge_functions(a: dict[tuple[int, int], Any], b: dict[tuple[int, int], Any]) -> dict[tuple[int, int], Any]:
     """Return the functions that two sets of rows agree on."""
     total: dict[tuple[int, int], Any] = {}
     for pair, table in a.items():
@@ -202,7 +202,7 @@ def _parts(rows: RowShard, places: Any, n_parts: int, labels: Array | None, layo
             patterns, offsets = layout.design.matrix(held)[:, layout.own], np.append(offsets, offsets[-1] + y.size)
             codes.append(np.arange(y.size))
         y = (y - layout.offset) / layout.scale if labels is None else labels[y.astype(np.int64)]
-        parts.append(ShardPart(assembled(codes, offsets, patterns), y, rows.weight[of_part]))
+        parts.append(ShardPart(assemble_design(codes, offsets, patterns), y, rows.weight[of_part]))
     return parts
 
 
@@ -219,7 +219,7 @@ class _Shared(NamedTuple):
     patterns: Patterns  # moments of the shared ones
     own: FeaturePosterior  # of the features that belong to no field
 
-    def of(self, part: ShardPart) -> tuple[Patterns, int]:
+    def all_patterns(self, part: ShardPart) -> tuple[Patterns, int]:
         """Return the moments of all patterns of a shard, and the number of the shared ones."""
         first, n = self.patterns.level.size, part.y.size
         entries = part.design.patterns
@@ -235,7 +235,7 @@ def _moments(part: ShardPart, shared: _Shared, bias: Bias) -> tuple[float, tuple
     """Return the weighted sum of the expected squared residuals; and mean and variance of y(x) in every row."""
     design = part.design
     with limited_threads(n_threads()):
-        patterns, _ = shared.of(part)
+        patterns, _ = shared.all_patterns(part)
         mu, v = row_moments_full(design.holders, design.codes, design.offsets, patterns, _width(shared))
     mu, v = mu + bias.mean, v + bias.variance
     if not (np.isfinite(mu).all() and np.isfinite(v).all()):
@@ -265,7 +265,7 @@ def _field_evidence(
 ) -> tuple[Array, Array]:
     """Return the evidence of a shard's rows on each pattern of a field."""
     with limited_threads(n_threads()):
-        return _evidence(part, f, _sites(moments, slopes, bias, step), shared.of(part)[0], _width(shared))
+        return _evidence(part, f, _sites(moments, slopes, bias, step), shared.all_patterns(part)[0], _width(shared))
 
 
 def _own_evidence(
@@ -281,7 +281,7 @@ def _own_evidence(
     f, columns = part.design.codes.shape[0] - 1, part.design.patterns[:, slice(*ends)].tocsc()
     q = FeaturePosterior(*(table[slice(*ends)] for table in shared.own))
     with limited_threads(n_threads()):
-        patterns, first = shared.of(part)
+        patterns, first = shared.all_patterns(part)
         evidence = _evidence(part, f, _sites(moments, slopes, bias, step), patterns, _width(shared))
         alone = Patterns(*(a[first:] for a in patterns))
         return feature_evidence(Compressed(columns.indptr, columns.indices, columns.data), q, evidence, alone)
@@ -292,7 +292,7 @@ def _width(shared: _Shared) -> int:
 
 
 def _sites(moments: tuple[Array, Array], slopes: Slopes, bias: Bias, step: float) -> Sites:
-    return sites_of(*after_bias_step(slopes, moments[0], step), bias)
+    return sites_of(*apply_bias_step(slopes, moments[0], step), bias)
 
 
 def _evidence(part: ShardPart, f: int, sites: Sites, patterns: Patterns, width: int) -> tuple[Array, Array]:
@@ -382,7 +382,7 @@ class ShardedSweep:
         squares, kept = self._rows.shards.keep(_moments, self._rows.parts, shared=shared)
         return _Moments(kept, sum(squares))
 
-    def with_learnt_likelihood(self, machine: Machine, moments: _Moments) -> Machine:
+    def learn_likelihood(self, machine: Machine, moments: _Moments) -> Machine:
         """Return the machine with the best noise, or better thresholds, given q."""
         likelihood = machine.likelihood
         if isinstance(likelihood, OrdinalProbit):
@@ -405,13 +405,13 @@ class ShardedSweep:
 
     def update(self, machine: Machine, slopes: _Slopes, moments: _Moments, rho: float) -> Machine | None:
         """Return the machine after an update of w_0 and of every feature; None where one has no posterior."""
-        machine, step = with_new_bias(machine, slopes.pull, slopes.weight, rho, free=self._free_bias)
+        machine, step = update_bias(machine, slopes.pull, slopes.weight, rho, free=self._free_bias)
         sites = _RowSites(moments.kept, slopes.kept, machine.bias, step)
-        return with_updated_features(self._sweep, machine, sites, self._free, self._unseen, rho)
+        return update_posterior(self._sweep, machine, sites, self._free, self._unseen, rho)
 
-    def with_learnt_priors(self, machine: Machine) -> Machine:
+    def learn_priors(self, machine: Machine) -> Machine:
         """Return the machine with the best priors given q."""
-        return with_rotated_factors(machine, self._sides)
+        return learn_rotated_priors(machine, self._sides)
 
     def singular_message(self) -> str:
         """Return the message of an error about a feature without a posterior."""

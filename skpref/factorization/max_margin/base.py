@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
@@ -19,9 +19,9 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
-from skpref._checks import check_arrays, check_types, require
+from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import digest, on_iteration, unchanged_on_failure
+from skpref._estimator import digest, on_iteration, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import on_collections
 from skpref._validation import as_array, column_names
@@ -33,21 +33,21 @@ from skpref.data.records import frame_or_record
 from skpref.data.shards import RatingCounts
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.factorization.max_margin.calibration import learnt_calibration
+from skpref.factorization.max_margin.calibration import learn_calibration
 from skpref.factorization.max_margin.chains import (
     ChainModel,
-    check_chain,
     check_resumed,
     checkpoint_of,
     complete_chains,
     distribution_key,
+    drop_tables,
     fold_in_users,
-    pooled,
-    with_tables,
-    without_tables,
+    pool_states,
+    restore_tables,
 )
+from skpref.factorization.max_margin.fitted import M3FFitted
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
-from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, uncalibrated
+from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, neutral_calibration
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
 
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import Array, IdRows, IntArray, RandomState
+    from skpref.data.shards import RatingCounts
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
@@ -89,37 +90,35 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC):
     """Base class: a subclass gives `_chain_model`, `_problem`, `_model_settings` and its posterior."""
 
-    C: float
-    margin: float
-    user_thresholds: bool
-    threshold_scale: float
-    threshold_means: ArrayLike | Literal["symmetric"] | None
-    levels: ArrayLike | None
-    n_sweeps: int
-    burn_in: int
-    n_chains: int
-    n_samples: int
-    sigma: float
-    prediction: Literal["scores", "median", "average", "last"]
-    duplicates: Literal["error", "mean", "last"]
-    unknown: Literal["prior", "raise"]
-    n_jobs: int | None
-    warm_start: bool
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_seconds: float
-    verbose: int
-    random_state: RandomState
+    _: KW_ONLY
+    C: float = 0.075
+    margin: float = 9.0
+    user_thresholds: bool = True
+    threshold_scale: float = 1.5
+    threshold_means: ArrayLike | Literal["symmetric"] | None = None
+    levels: ArrayLike | None = None
+    n_sweeps: int = 50
+    burn_in: int = 10
+    n_chains: int = 1
+    n_samples: int = 20
+    sigma: float = 1.0
+    prediction: Literal["scores", "median", "average", "last"] = "scores"
+    duplicates: Literal["error", "mean", "last"] = "error"
+    unknown: Literal["prior", "raise"] = "prior"
+    n_jobs: int | None = None
+    warm_start: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 30.0
+    verbose: int = 0
+    random_state: RandomState = None
 
     _chain_model: ClassVar[ChainModel]
-    _chains: list[gibbs.Chain]  # without their tables, which `posterior_` holds
-    _vocabularies: RatingVocabularies
-    _ratings: Ratings | RatingCounts  # of all calls of fit, partial_fit and fold_in since the last fit
-    _distribution_key: str | None  # digest of what the chains sample
-    posterior_: M3FPosterior
-    classes_: NDArray[Any]
+
+    __dask_tokenize__ = token_of_content
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -128,28 +127,79 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return tags
 
     @property
+    def _learnt(self) -> M3FFitted:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    @property
+    def posterior_(self) -> Any:
+        """Averages, last states and kept samples of the chains."""
+        return self._learnt.posterior
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Levels, low to high."""
+        return self._learnt.vocabularies.levels
+
+    @property
     def user_ids_(self) -> NDArray[Any]:
         """Ids of the users with ratings."""
-        check_is_fitted(self)
-        return self._vocabularies.users.ids
+        return self._learnt.vocabularies.users.ids
 
     @property
     def item_ids_(self) -> NDArray[Any]:
         """Ids of the items with ratings."""
-        check_is_fitted(self)
-        return self._vocabularies.items.ids
+        return self._learnt.vocabularies.items.ids
+
+    @property
+    def user_factors_(self) -> Array:
+        """Averages of the users' factors after burn-in, chains side by side."""
+        return self._learnt.factors[0]
+
+    @property
+    def item_factors_(self) -> Array:
+        """Averages of the items' factors after burn-in, chains side by side."""
+        return self._learnt.factors[1]
+
+    @property
+    def thresholds_(self) -> Array:
+        """Averages of the thresholds after burn-in; one row if all users share them."""
+        return self._learnt.thresholds
 
     @property
     def temperature_(self) -> float:
         """Number by which `predict_proba` divides the loss."""
-        check_is_fitted(self)
-        return self.posterior_.calibration.temperature
+        return self._learnt.posterior.calibration.temperature
 
     @property
     def level_weights_(self) -> Array:
         """Factors by which `predict_proba` multiplies the probabilities of the levels, shape (L,)."""
-        check_is_fitted(self)
-        return np.exp(self.posterior_.calibration.log_weights)
+        return np.exp(self._learnt.posterior.calibration.log_weights)
+
+    @property
+    def risks_(self) -> Array:
+        """Regularised risk after each sweep, shape (n_chains, n_sweeps)."""
+        return self._learnt.trace()
+
+    @property
+    def risk_(self) -> float:
+        """Regularised risk of the averages, mean over chains."""
+        return self._learnt.risk
+
+    @property
+    def r_hat_(self) -> float:
+        """R-hat of the risks after burn-in."""
+        return gibbs.split_rhat(self._learnt.risks)
+
+    @property
+    def effective_sample_size_(self) -> float:
+        """Effective sample size of the risks after burn-in."""
+        return gibbs.effective_sample_size(self._learnt.risks)
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of sweeps of each chain."""
+        return self.risks_.shape[1]
 
     # ---------------------------------------------------------------- fitting
 
@@ -196,15 +246,15 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 sample_weight = sample_weight[used]
             levels, level = rating_levels(y, levels, user, item, used)
             vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
-            self._fit_ratings(vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight))
+            self._fit_ratings(vocabularies, vocabularies.encode(user, item, level, sample_weight))
         return self
 
     def _fit_ratings(self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings) -> None:
         """Run the chains, from the last states of an earlier fit if they are to be used again."""
         key = self._warm_start_key_of(vocabularies)
-        warm = self.warm_start and getattr(self, "_warm_start_key", None) == key
-        self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_) if warm else None)
-        self._warm_start_key = key
+        old: M3FFitted | None = getattr(self, "fitted_", None)
+        warm = self.warm_start and old is not None and old.warm_start_key == key
+        self._run_chains(vocabularies, ratings, key, old if warm else None)
 
     @fit_context
     def partial_fit(
@@ -235,7 +285,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         ValueError
             As in `fit`; or if a rating has a new level, or `n_factors`, `user_thresholds` or `n_chains` was changed.
         """
-        if not hasattr(self, "posterior_"):
+        if not hasattr(self, "fitted_"):
             return self._fit(X, y, sample_weight, self.levels if classes is None else classes)
         with unchanged_on_failure(self):
             self._check_same_model()
@@ -243,15 +293,14 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             if levels is not None and levels != self.classes_.tolist():
                 msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {levels}"
                 raise DataError(f"{msg}. To change them, call fit with all ratings.")
-            if not isinstance(self._ratings, Ratings):
+            if not isinstance(self.fitted_.ratings, Ratings):
                 raise DataError(
                     "partial_fit needs the ratings of the fit, and a fit to files or on a cluster keeps none of them: "
                     "fit again with all ratings in memory, or add new users with fold_in"
                 )
             vocabularies, added = self._encode_more(X, y, sample_weight)
-            ratings = self._ratings.followed_by(added)
-            self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_))
-            self._warm_start_key = self._warm_start_key_of(vocabularies)
+            ratings = self.fitted_.ratings.followed_by(added)
+            self._run_chains(vocabularies, ratings, self._warm_start_key_of(vocabularies), self.fitted_)
         return self
 
     @fit_context
@@ -284,7 +333,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         with unchanged_on_failure(self):
             self._check_sweeps()
             self._check_same_model()
-            old = self._vocabularies
+            old = self.fitted_.vocabularies
             vocabularies, added = self._encode_more(X, y, sample_weight)
             if vocabularies.items.size > old.items.size:
                 item = shorten(vocabularies.items.ids[old.items.size])
@@ -304,10 +353,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def _encode_more(self, X: Any, y: Any, sample_weight: Any) -> tuple[RatingVocabularies, Ratings]:
         """Return the vocabularies with new ids appended, and further ratings."""
         user, item = self._read(X, reset=False)
-        old = self._vocabularies
+        old = self.fitted_.vocabularies
         _, level = rating_levels(y, old.levels, user, item)
-        vocabularies = RatingVocabularies(_extended(old.users, user, "user"), _extended(old.items, item), old.levels)
-        return vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight)
+        vocabularies = old.extend(user, item)
+        return vocabularies, vocabularies.encode(user, item, level, sample_weight)
 
     def _warm_start_key_of(self, vocabularies: RatingVocabularies) -> str:
         """Return a digest of what a fit must share with the last one for a warm start."""
@@ -338,7 +387,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         """Return what the chains sample."""
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
-        """Return the parameters that chains cannot change: their values now, and those of the fitted model."""
+        """Return the parameters that chains cannot change: their present and their fitted values."""
         posterior = getattr(self, "posterior_", None)
         own = posterior is not None and posterior.varsigma > 0.0
         n_chains = 0 if posterior is None else posterior.average.users.shape[0]
@@ -352,48 +401,58 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return M3FPosterior(**shared)
 
     def _run_chains(
-        self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings, earlier: list[gibbs.Chain] | None
+        self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings, warm_key: str, old: M3FFitted | None
     ) -> None:
-        """Run the chains on the ratings, from the last states of earlier chains if there are any."""
+        """Run the chains on the ratings, from the last states of an earlier fit if there is one."""
         self._check_sweeps()
         merged = ratings.merged(self.duplicates, (vocabularies.users.ids, vocabularies.items.ids, vocabularies.levels))
         problem = self._problem(merged)
         key = distribution_key(problem, merged, float(self.C), self._model_settings())
-        if earlier is None:
+        if old is None:
             seeds = as_generator(self.random_state).integers(0, 2**63, int(self.n_chains)).tolist()
             starts = self._chain_model.cold_starts(problem, seeds)
-        elif key == self._distribution_key:
-            starts = earlier  # averages and samples continue, too
         else:
-            starts = self._chain_model.warm_starts(problem, earlier)
+            starts = restore_tables(old.chains, old.posterior)
+            if key != old.distribution_key:  # else averages and samples continue, too
+                starts = self._chain_model.warm_starts(problem, starts)
         step = self._chain_model.step(problem)
+        kept = ratings if isinstance(ratings, Ratings) else ratings.counts()
+        record = partial(self._fitted_record, problem.prior, vocabularies, kept, (key, warm_key))
         calibrations: list[Calibration] = []
-        with self._threads():
+
+        def snapshot(chains: list[gibbs.Chain]) -> Self | None:
+            """Return a copy fitted by the chains so far; None during burn-in."""
+            sampled = [chain for chain in chains if chain.samples]
+            if not sampled:
+                return None
+            other = copy(self)
+            other.fitted_ = record(sampled, self._learn_calibration(sampled, merged), float("nan"))
+            return other
+
+        with self._limit_threads():
             plan = replace(
                 self._plan(key, starts),
                 check=partial(check_resumed, self._chain_model, problem),
-                fitted=lambda chains: self._snapshot(chains, vocabularies, merged, problem.prior),
-                finished=lambda chains: calibrations.append(self._learnt_calibration(chains, merged)),
+                fitted=snapshot,
+                finished=lambda chains: calibrations.append(self._learn_calibration(chains, merged)),
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
-            self._set_traces(chains, problem)
-        n_averaged = chains[0].n_averaged
+            risk = float(np.mean([self._chain_model.risk(problem, chain.average) for chain in chains]))
+        self.fitted_ = record(chains, calibrations[0], risk)
+        n_averaged, r_hat = chains[0].n_averaged, self.r_hat_
         limit = gibbs.warning_limit(len(chains), n_averaged, n_averaged, self._chain_model.tau)
-        if self.r_hat_ > limit:
-            msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
+        if r_hat > limit:
+            msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {r_hat:.2f}, "
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
             warn(msg, ConvergenceWarning)
-        self._ratings = ratings if isinstance(ratings, Ratings) else ratings.counts()
-        self._distribution_key = key
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 
-    def _learnt_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
+    def _learn_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
         if not sampled:
-            return uncalibrated(merged.n_levels)
-        return learnt_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
+            return neutral_calibration(merged.n_levels)
+        return learn_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
 
-    def _threads(self) -> AbstractContextManager[None]:
+    def _limit_threads(self) -> AbstractContextManager[None]:
         return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
 
     def _plan(self, key: str, starts: list[gibbs.Chain]) -> gibbs.Plan:
@@ -404,37 +463,27 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self.n_sweeps,
             self.burn_in,
             self.n_samples,
-            keep=self._chain_model.kept,
+            keep=self._chain_model.keep_sample,
             average=self._chain_model.average,
             checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, run),
             on_iteration=on_iteration(self, step="sweep", objective="risk", sign=-1.0),
         )
 
-    def _snapshot(
+    def _fitted_record(
         self,
-        chains: list[gibbs.Chain],
-        vocabularies: RatingVocabularies,
-        merged: Ratings | ShardedRatings,
         prior: MarginPrior,
-    ) -> Self | None:
-        """Return a copy fitted by the chains so far; None during burn-in."""
-        sampled = [chain for chain in chains if chain.samples]
-        if not sampled:
-            return None
-        fitted = copy(self)
-        calibration = self._learnt_calibration(sampled, merged)
-        fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior, calibration)
-        return fitted
-
-    def _fitted_attributes(
-        self, chains: list[gibbs.Chain], vocabularies: RatingVocabularies, prior: MarginPrior, calibration: Calibration
-    ) -> dict[str, Any]:
-        """Return the attributes that predictions and later calls need, by name."""
-        average = pooled([chain.average or {} for chain in chains])
+        vocabularies: RatingVocabularies,
+        ratings: Ratings | RatingCounts,
+        keys: tuple[str | None, str],
+        chains: list[gibbs.Chain],
+        calibration: Calibration,
+        risk: float,
+    ) -> M3FFitted:
+        """Return all that predictions and later calls need."""
         posterior = self._posterior(
-            average=average,
-            last=pooled([chain.state for chain in chains]),
-            samples=pooled([sample for chain in chains for sample in chain.samples]),
+            average=pool_states([chain.average or {} for chain in chains]),
+            last=pool_states([chain.state for chain in chains]),
+            samples=pool_states([sample for chain in chains for sample in chain.samples]),
             cost=float(self.C),
             calibration=calibration,
             margin=float(self.margin),
@@ -442,56 +491,23 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             varsigma=prior.varsigma if prior.own else 0.0,
             learnt_thresholds=prior.learnt,
         )
-        theta = average.thresholds.mean(axis=0)
-        return {
-            "posterior_": posterior,
-            "_chains": [without_tables(chain) for chain in chains],
-            "_vocabularies": vocabularies,
-            "classes_": vocabularies.levels,
-            # Side by side, so that the product of the factors is the mean over chains.
-            "user_factors_": np.concatenate(list(average.users), axis=1) / len(chains),
-            "item_factors_": np.concatenate(list(average.items), axis=1),
-            "thresholds_": theta if prior.own else theta[0],
-        }
+        return M3FFitted(posterior, [drop_tables(chain) for chain in chains], vocabularies, ratings, risk, *keys)
 
     def _check_fitted(self) -> None:
-        """Raise DataError unless the fitted attributes fit together."""
-        kept = RatingCounts if isinstance(self._ratings, RatingCounts) else Ratings
-        check_types(self, _vocabularies=RatingVocabularies, _ratings=kept, _chains=list)
-        kind, posterior = self._chain_model.posterior, self.posterior_
-        require(type(posterior) is kind, self, "posterior_", f"must be a {kind.__name__}")
-        users, items, levels = self._vocabularies
-        sizes, average = (users.size, items.size, levels.size), posterior.average
-        tables = average.users.shape[1], average.items.shape[1], posterior.n_levels
-        require(tables == sizes, self, "posterior_", f"is of {tables} users, items and levels, expected {sizes}")
-        rated = self._ratings.n_users, self._ratings.n_items, self._ratings.n_levels
-        require(rated == sizes and self._ratings.size, self, "_ratings", f"are of {rated} users, items and levels")
-        require(self.classes_ is levels, self, "classes_", "must be the levels of the ratings")
-        n_chains, _, width = average.users.shape
-        bound = {"N": sizes[0], "M": sizes[1], "L": sizes[2] - 1, "K": n_chains * width}
-        shape = "N L" if posterior.varsigma > 0.0 else "L"
-        check_arrays(self, bound, user_factors_="N K", item_factors_="M K", thresholds_=shape)
-        whole = len(self._chains) == n_chains and all(isinstance(chain, gibbs.Chain) for chain in self._chains)
-        require(whole, self, "_chains", f"must be {n_chains} chains")
-        for chain in self._chains:
-            check_chain(self, chain, posterior)
+        """Raise DataError unless what the chains have learnt belongs to this class."""
+        check_types(self, fitted_=M3FFitted)
+        kind = self._chain_model.posterior
+        require(type(self.fitted_.posterior) is kind, self, "fitted_", f"must hold a {kind.__name__}")
         require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
 
-    def _set_traces(self, chains: list[gibbs.Chain], problem: MarginProblem) -> None:
-        self.risks_ = np.array([chain.trace["risk"] for chain in chains])
-        self.risk_ = float(np.mean([self._chain_model.risk(problem, chain.average) for chain in chains]))
-        after_burn_in = self.risks_[:, self.risks_.shape[1] - chains[0].n_averaged :]
-        self.r_hat_ = gibbs.split_rhat(after_burn_in)
-        self.effective_sample_size_ = gibbs.effective_sample_size(after_burn_in)
-        self.n_iter_ = self.risks_.shape[1]
-
     def _fold_in(self, vocabularies: RatingVocabularies, added: Ratings) -> None:
-        n_old = self._vocabularies.users.size
+        old = self.fitted_
+        n_old = old.vocabularies.users.size
         columns = added.user - n_old, added.item, added.level, added.weight
         new = Ratings(*columns, vocabularies.users.size - n_old, vocabularies.items.size, added.n_levels)
         names = vocabularies.users.ids[n_old:], vocabularies.items.ids, vocabularies.levels
         problem = self._problem(new.merged(self.duplicates, names))
-        with self._threads():
+        with self._limit_threads():
             chains = [
                 fold_in_users(
                     chain,
@@ -499,11 +515,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                     self.n_sweeps,
                     self.burn_in,
                 )
-                for chain in with_tables(self._chains, self.posterior_)
+                for chain in restore_tables(old.chains, old.posterior)
             ]
-        self._ratings, self._distribution_key = self._ratings.followed_by(added), None
-        self._warm_start_key = self._warm_start_key_of(vocabularies)
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, self.posterior_.calibration)
+        ratings, keys = old.ratings.followed_by(added), (None, self._warm_start_key_of(vocabularies))
+        record = partial(self._fitted_record, problem.prior, vocabularies, ratings, keys)
+        self.fitted_ = record(chains, old.posterior.calibration, old.risk)
 
     # ------------------------------------------------------------- predicting
 
@@ -512,7 +528,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         check_is_fitted(self)
         user, item = self._read(X, reset=False)
         how: Any = {"unknown": "raise" if self.unknown == "raise" else "mark", "noun": "row"}
-        known = self._vocabularies
+        known = self.fitted_.vocabularies
         return known.users.encode(user, kind="user", **how), known.items.encode(item, **how)
 
     @on_collections
@@ -642,7 +658,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         """
         check_is_fitted(self)
         asked = single_id(user, "user")
-        row = int(self._vocabularies.users.encode(asked, "user", unknown="mark", noun="row", kind="user")[0])
+        row = int(self.fitted_.vocabularies.users.encode(asked, "user", unknown="mark", noun="row", kind="user")[0])
         if row < 0:
             msg = f"unknown user {shorten(user)} has no ratings to rank items by"
             raise UnknownIdError(f"{msg}; add some with fold_in or partial_fit")
@@ -650,7 +666,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             raise DataError(f"n must be an integer of at least 1; got {n!r}.")
         if not isinstance(optimism, Real) or not abs(optimism) <= _MOST_OPTIMISM:
             raise DataError(f"optimism must be a number of standard deviations, up to 1e6; got {optimism!r}.")
-        item = np.arange(self._vocabularies.items.size)
+        item = np.arange(self.fitted_.vocabularies.items.size)
         if exclude_seen:
             item = np.setdiff1d(item, self._items_of(row))
         mean, variance = self.posterior_.score_moments(np.full(item.size, row), item)
@@ -661,40 +677,14 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         if self.classes_.dtype.kind in "iuf":
             expected = self.posterior_.probabilities(rows, item, self.posterior_.calibration) @ self.classes_
         level = self.classes_[self.posterior_.levels(rows, item, self.prediction)]
-        ids = self._vocabularies.items.ids[item]
+        ids = self.fitted_.vocabularies.items.ids[item]
         return frame_or_record(Recommendations(ids, level, expected, mean[best], std[best]))
 
     def _items_of(self, user: int) -> IntArray:
         """Return the items that a user has rated."""
-        if isinstance(self._ratings, Ratings):
-            return self._ratings.item[self._ratings.user == user]
+        if isinstance(self.fitted_.ratings, Ratings):
+            return self.fitted_.ratings.item[self.fitted_.ratings.user == user]
         raise DataError(
             "exclude_seen=True needs the ratings of the fit, and a fit to files or on a cluster keeps none of them: "
             "set exclude_seen=False, and leave out what the user has rated"
         )
-
-
-def encoded_ratings(
-    vocabularies: RatingVocabularies, user: Any, item: Any, level: IntArray, sample_weight: Any = None
-) -> Ratings:
-    """Return ratings with ids as row numbers, those of unknown ids refused."""
-    check_consistent_length(user, level)
-    return Ratings(
-        vocabularies.users.encode(user, noun="rating", kind="user"),
-        vocabularies.items.encode(item, noun="rating"),
-        level,
-        read_weights(sample_weight, level.size),
-        vocabularies.users.size,
-        vocabularies.items.size,
-        vocabularies.levels.size,
-    )
-
-
-def _extended(old: Vocabulary, column: Any, kind: str = "item") -> Vocabulary:
-    """Return a vocabulary with the new ids of a column appended."""
-    new = column[old.encode(column, unknown="mark", noun="rating", kind=kind) < 0]
-    if not new.size:
-        return old
-    added = Vocabulary.from_columns(new).ids
-    same_dtype = old.ids.dtype == added.dtype
-    return Vocabulary(np.concatenate([part if same_dtype else part.astype(object) for part in (old.ids, added)]))

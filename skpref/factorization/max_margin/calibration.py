@@ -8,8 +8,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.chains import pooled
-from skpref.factorization.max_margin.posterior import Calibration, level_losses, parts, uncalibrated
+from skpref.factorization.max_margin.chains import pool_states
+from skpref.factorization.max_margin.posterior import Calibration, level_losses, neutral_calibration, parts
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Plan, run
 
 if TYPE_CHECKING:
@@ -24,18 +25,8 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.sharded import ShardedRatings
     from skpref.inference.gibbs import Chain
 
-# Compared on simulated ratings and on MovieLens-100k: more of either changed the temperature by less than its error.
-N_FORGET = 5  # sweeps in which the chain forgets the ratings held out
-N_KEPT = 10  # sweeps after these, all kept
-_SHARE = 10  # one in so many ratings is held out at a time,
-# and further tenths in turn up to so many: weights of five levels learnt from 70 ratings lost .03 of log-loss.
-_LEAST = 3_000
-_MOST = 5_000  # of which the temperature has a standard error of 2 %,
-_MOST_PROBABILITIES = 400_000  # and less of many levels
-_LOG_RANGE = -1.5, 4.0  # of the temperature
 
-
-def learnt_calibration(
+def learn_calibration(
     model: ChainModel,
     problem_of: Callable[[Any], MarginProblem],
     ratings: Ratings | ShardedRatings,
@@ -43,34 +34,37 @@ def learnt_calibration(
     cost: float,
 ) -> Calibration:
     """Return the calibration that predicts ratings best, each held out of more sweeps of the first chain."""
-    n_held = min(ratings.size // _SHARE, _MOST, _MOST_PROBABILITIES // ratings.n_levels)
+    most = min(POLICY.most_calibration, POLICY.most_probabilities // ratings.n_levels)
+    n_held = min(ratings.size // POLICY.calibration_share, most)
     if not n_held or cost == 0.0:
-        return uncalibrated(ratings.n_levels)
+        return neutral_calibration(ratings.n_levels)
     order = np.arange(ratings.size, dtype=np.int32 if ratings.size < 2**31 else np.int64)  # ratings may be many
     np.random.default_rng(int(chains[0].state["seed"])).shuffle(order)
     n_samples, last = sum(len(chain.samples) for chain in chains), chains[:1]
-    plan = Plan(N_FORGET + N_KEPT, N_FORGET, min(N_KEPT, n_samples), keep=model.kept, average=model.average)
+    forgetting, kept_sweeps = POLICY.forgetting_sweeps, POLICY.calibration_sweeps
+    sweeps = forgetting + kept_sweeps, forgetting, min(kept_sweeps, n_samples)
+    plan = Plan(*sweeps, keep=model.keep_sample, average=model.average)
     folds = []
-    for first in range(0, max(min(_LEAST, ratings.size) - n_held, 0) + 1, n_held):
-        held, kept = held_out(ratings, np.roll(order, -first), n_held)
+    for first in range(0, max(min(POLICY.least_calibration, ratings.size) - n_held, 0) + 1, n_held):
+        held, kept = hold_out(ratings, np.roll(order, -first), n_held)
         problem = problem_of(kept)
-        last = continued(model, problem, last, plan)
-        folds.append(Fold(held, cost * held_losses(pooled(last[0].samples), held, problem.margin)))
+        last = continue_chains(model, problem, last, plan)
+        folds.append(Fold(held, cost * held_losses(pool_states(last[0].samples), held, problem.margin)))
     return best_calibration(folds, n_samples)
 
 
-def continued(model: ChainModel, problem: MarginProblem, chains: list[Chain], plan: Plan) -> list[Chain]:
+def continue_chains(model: ChainModel, problem: MarginProblem, chains: list[Chain], plan: Plan) -> list[Chain]:
     """Return the chains after more sweeps with other ratings."""
     step = model.step(problem)
     return run(model.warm_starts(problem, chains), lambda _: step, plan)
 
 
-def held_out(
+def hold_out(
     ratings: Ratings | ShardedRatings, order: NDArray[Any], n_held: int
 ) -> tuple[Ratings, Ratings | ShardedRatings]:
     """Return the ratings whose numbers are the first in an order, and the others."""
     if not isinstance(ratings, Ratings):
-        return ratings.held_out(np.sort(order[:n_held]))
+        return ratings.hold_out(np.sort(order[:n_held]))
     held, kept = (subset(ratings, np.sort(rows)) for rows in np.split(order, [n_held]))
     return held, kept
 
@@ -124,6 +118,6 @@ def best_calibration(folds: Sequence[Fold], n_samples: int) -> Calibration:
         slope = np.append(np.vdot(weight, heat), frequency - np.einsum("si,sik->k", weight, p))
         return 0.5 * float(parameters @ parameters) - float(value), parameters - slope
 
-    bounds = [_LOG_RANGE] + [(None, None)] * n_levels
+    bounds = [POLICY.log_temperatures] + [(None, None)] * n_levels
     found = minimize(objective, np.zeros(1 + n_levels), jac=True, method="L-BFGS-B", bounds=bounds).x
     return Calibration(float(np.exp(found[0])), found[1:])

@@ -14,8 +14,8 @@ from skpref._estimator import digest
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
-from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
 from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior
+from skpref.factorization.policy import POLICY
 from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Average, Chain, Plan, State, Step, run
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.factorization.max_margin.m3f_chain import FoldIn, MarginProblem
     from skpref.factorization.max_margin.posterior import M3FPosterior
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
@@ -54,7 +54,7 @@ class ChainModel(NamedTuple):
         """Return new chains that start from the last states of earlier ones, for other data or parameters."""
         return [c.redirected(self.start_state(problem, int(c.state["seed"]), c.state)) for c in chains]
 
-    def kept(self, state: State) -> State:
+    def keep_sample(self, state: State) -> State:
         """Return a sample in single precision, without what only the chain needs."""
         dtype = {"users": self.users_dtype}
         names = {name: state[name] for name in ("feature",) if name in state}
@@ -142,7 +142,7 @@ def fold_in_users(chain: Chain, fold: FoldIn, n_sweeps: int, burn_in: int) -> Ch
     state, sweep, joined = new.state, new.sweep, []
     for sample in (*chain.samples, chain.state):
         state = fold.start(sample, state)
-        for _ in range(SWEEPS_PER_SAMPLE):
+        for _ in range(POLICY.sweeps_per_sample):
             sweep += 1
             state, _ = fold.step(state, sweep)
         joined.append(fold.join(sample, state))
@@ -150,17 +150,17 @@ def fold_in_users(chain: Chain, fold: FoldIn, n_sweeps: int, burn_in: int) -> Ch
     return replace(chain, state=joined[-1], sweep=sweep, average=average, samples=tuple(joined[:-1]))
 
 
-def pooled(states: Sequence[State]) -> Factors:
+def pool_states(states: Sequence[State]) -> Factors:
     """Return the tables of several states, stacked; narrower ones are padded with zero factors."""
     width = max(state["items"].shape[1] for state in states)
 
-    def padded(name: str, table: NDArray[Any]) -> NDArray[Any]:
+    def pad(name: str, table: NDArray[Any]) -> NDArray[Any]:
         return table if name == "thresholds" else np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
-    return Factors(*(np.stack([padded(name, state[name]) for state in states]) for name in _TABLES))
+    return Factors(*(np.stack([pad(name, state[name]) for state in states]) for name in _TABLES))
 
 
-def without_tables(chain: Chain) -> Chain:
+def drop_tables(chain: Chain) -> Chain:
     """Return a chain without its tables, which the posterior holds."""
 
     def others(state: State) -> State:
@@ -170,7 +170,7 @@ def without_tables(chain: Chain) -> Chain:
     return replace(chain, state=others(chain.state), average=others(chain.average or {}), samples=samples)
 
 
-def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]:
+def restore_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]:
     """Return chains with their tables, taken from the posterior."""
     sample_numbers = count()
 
@@ -192,21 +192,19 @@ def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]
     ]
 
 
-def check_chain(estimator: object, chain: Chain, posterior: M3FPosterior) -> None:
-    """Raise DataError unless a chain without its tables names the columns of the posterior's, which are those."""
+def check_chain(record: object, chain: Chain, posterior: M3FPosterior) -> None:
+    """Raise DataError unless a chain without its tables names the columns of the posterior's tables."""
     average = chain.average or {}
     n_samples = posterior.samples.users.shape[0] // posterior.average.users.shape[0]
-    require(len(chain.samples) == n_samples, estimator, "_chains", f"must have {n_samples} samples")
+    require(len(chain.samples) == n_samples, record, "chains", f"must have {n_samples} samples")
     names = {"seed", "feature", "born"} if isinstance(posterior, IPM3FPosterior) else {"seed"}
     kept = all(set(state) == names - {"seed", "born"} for state in (average, *chain.samples))
-    require(
-        kept and set(chain.state) == names, estimator, "_chains", f"must have the states {', '.join(sorted(names))}"
-    )
+    require(kept and set(chain.state) == names, record, "chains", f"must have the states {', '.join(sorted(names))}")
     if names == {"seed"}:
         return
     samples = ((sample, posterior.samples) for sample in chain.samples)
     for state, tables in ((chain.state, posterior.last), (average, posterior.average), *samples):
         feature, width = state["feature"], tables.items.shape[2]
-        check_indices(estimator, "_chains", feature, 0, int(chain.state["born"]))
+        check_indices(record, "chains", feature, 0, int(chain.state["born"]))
         ascending = feature.size <= width and (np.diff(feature) > 0).all()
-        require(ascending, estimator, "_chains", f"must name at most {width} features, in order")
+        require(ascending, record, "chains", f"must name at most {width} features, in order")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.data.records import make_frame
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.posterior import Factors, RatingVocabularies
 
 __all__ = ["UserFeatures"]
-
-_HELD = 0.5  # probability from which a user counts as a holder
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ def describe_features(average: Factors, vocabularies: RatingVocabularies, sigma:
     added = average.items.transpose(0, 2, 1).reshape(n_chains * width, -1)
     share = held.mean(axis=1)
     order = np.argsort(-share, kind="stable")
-    order = order[held[order].max(axis=1, initial=0.0) >= _HELD]
+    order = order[held[order].max(axis=1, initial=0.0) >= POLICY.held_feature]
     users, items = vocabularies.users.ids, vocabularies.items.ids
 
     def named(scores: Array, ids: Any, least: float) -> npt.NDArray[Any]:
@@ -109,7 +108,7 @@ def describe_features(average: Factors, vocabularies: RatingVocabularies, sigma:
         order // width,
         share[order],
         np.sqrt(np.mean(added[order] ** 2, axis=1)) / sigma,
-        named(held[order], users, _HELD),
+        named(held[order], users, POLICY.held_feature),
         named(added[order], items, np.finfo(float).tiny),
         named(-added[order], items, np.finfo(float).tiny),
     )

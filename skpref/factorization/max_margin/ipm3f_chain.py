@@ -22,6 +22,7 @@ from skpref.factorization.max_margin.m3f_chain import (
     USERS,
     FoldIn,
     MarginProblem,
+    append_users,
     draw_population,
     draw_thresholds,
     expected_population,
@@ -29,8 +30,8 @@ from skpref.factorization.max_margin.m3f_chain import (
     require_finite,
     rows_of,
     threshold_penalty,
-    with_users,
 )
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Info
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State, Step
 
 _TYPICAL_WIDTH = 256  # features assumed when ratings are split into portions for threads
-_MIN_HOLDERS = 0.5  # an average drops a feature that is gone and had fewer holders on average
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +172,11 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
         require_finite(np.isfinite(loss), number)
         return state, Info(-loss, {"loss": loss}, {"users": Z, "thresholds": theta})
 
-    return FoldIn(start, step, lambda old, new: with_users(old, new, own=own))
+    return FoldIn(start, step, lambda old, new: append_users(old, new, own=own))
 
 
 def aligned_mean(average: State | None, added: State, n: int) -> State:
-    """Return the mean of n states from that of the n - 1 before, features matched by their numbers.
+    """Return the mean of n states from the mean of the first n - 1; numbers of features match their columns.
 
     While a feature does not exist, nobody holds it and its factors count as zero. A feature that is gone and had few
     holders on average is dropped: else the average would grow with every feature that one user ever held.
@@ -184,7 +184,7 @@ def aligned_mean(average: State | None, added: State, n: int) -> State:
     if average is None:
         return {name: value if name == "feature" else np.array(value, np.float64) for name, value in added.items()}
     alive = np.isin(average["feature"], added["feature"], assume_unique=True)
-    kept = alive | (average["users"].sum(axis=0) * (n - 1) / n >= _MIN_HOLDERS)
+    kept = alive | (average["users"].sum(axis=0) * (n - 1) / n >= POLICY.least_holders)
     feature = np.union1d(average["feature"][kept], added["feature"])
     mean: dict[str, Any] = {"feature": feature}
     old: IntArray = np.searchsorted(feature, average["feature"][kept])

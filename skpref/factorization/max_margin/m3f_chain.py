@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds, draw_rows, hinge_losses, portions, scores
 from skpref._compiled.streams import normal_rows
 from skpref.exceptions import DataError
+from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import Info
 
 if TYPE_CHECKING:
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
 Side = Literal["users", "items"]
 # Blocks of the sampler: each random stream is named by seed, sweep, block and row.
 ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS, _POPULATION, _USER_MEAN = range(1, 8)
-SWEEPS_PER_SAMPLE = 3  # sweeps of new users for each kept sample: they start near the end of the sample before
-_MOST_JOINT = 30  # thresholds of a user that are correlated in a learnt prior; more are independent
 _PART = 1 << 22  # numbers of the factors of users' precision matrices held at once
-# Users that the prior of the mean of the users' factors counts for. Of .3 to 30 the best on simulated ratings with and
-# without item effects and on a thousand ratings of restaurants; without a mean, item effects are hardly learnt.
-_MEAN_USERS = 3.0
-_SPACING = 3.0  # distance of neighbouring thresholds' prior means, in margins ([XZZ13] section 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +61,7 @@ class Population(NamedTuple):
 def threshold_means(means: ArrayLike | str | None, n_levels: int, margin: float) -> Array:
     """Return the prior means of the thresholds, symmetric around 0 unless they are listed, shape (L - 1,)."""
     if means is None or isinstance(means, str):
-        return np.asarray(_SPACING * margin * (np.arange(1.0, n_levels) - n_levels / 2.0))
+        return np.asarray(POLICY.threshold_spacing * margin * (np.arange(1.0, n_levels) - n_levels / 2.0))
     rho = np.asarray(means, dtype=np.float64)
     if rho.shape != (n_levels - 1,) or not np.isfinite(rho).all() or (np.diff(rho) <= 0.0).any():
         msg = f"threshold_means must be {n_levels - 1} ascending numbers, one fewer than levels; got {means!r}."
@@ -111,7 +106,7 @@ class MarginProblem:
         *,
         with_sums: bool = False,
     ) -> tuple[bool, Sums]:
-        """Draw the factors of one side given those of the other, in place."""
+        """Draw the factors of users or of items given the others, in place."""
         return draw_rows(getattr(self, side), table, other, thresholds, model, name, with_sums=with_sums)
 
     def losses(self, state: State, score: Any = None) -> Array:
@@ -145,7 +140,7 @@ def start_state(problem: MarginProblem, seed: int, state: State | None = None) -
     def draw(block: int, n: int, width: int) -> Array:
         return normal_rows(seed, 0, block, np.arange(n), width)
 
-    mean = prior.sigma / np.sqrt(_MEAN_USERS) * draw(_USER_MEAN, 1, width) if prior.learnt else 0.0
+    mean = prior.sigma / np.sqrt(POLICY.mean_users) * draw(_USER_MEAN, 1, width) if prior.learnt else 0.0
     start = {
         "users": mean + prior.sigma * draw(FIRST_USERS, problem.n_users, width),
         "items": prior.sigma * draw(FIRST_ITEMS, problem.n_items, width),
@@ -209,31 +204,31 @@ def fold_in_of(problem: MarginProblem, seed: int) -> FoldIn:
             population = {**population, "user_mean": expected_user_mean(source["users"])}
         return {**state, **{name: source[name].astype(np.float64) for name in fixed}, **population}
 
-    return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own))
+    return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: append_users(old, new, own=own))
 
 
-def with_users(state: State, new: State, *, own: bool) -> State:
+def append_users(state: State, new: State, *, own: bool) -> State:
     """Return a state with the rows of new users appended."""
     names = ("users", "thresholds") if own else ("users",)
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in names}}
 
 
 def user_mean_of(state: State, prior: MarginPrior, sweep: int) -> Array | None:
-    """Return the mean of the users' factors: that of the old users, or drawn given the users if it is learnt."""
+    """Return the mean of the users' factors: fixed by the old users, or drawn given the users if it is learnt."""
     if "user_mean" in state or not prior.learnt:
         return state.get("user_mean")
     n, width = state["users"].shape
     noise = np.random.default_rng([int(state["seed"]), sweep, _USER_MEAN]).standard_normal(width)
-    return np.asarray(expected_user_mean(state["users"]) + prior.sigma / np.sqrt(n + _MEAN_USERS) * noise)
+    return np.asarray(expected_user_mean(state["users"]) + prior.sigma / np.sqrt(n + POLICY.mean_users) * noise)
 
 
 def expected_user_mean(users: NDArray[Any]) -> Array:
     """Return the posterior mean of the mean of the users' factors (..., n, K), shape (..., K)."""
-    return np.asarray(users.sum(axis=-2, dtype=np.float64) / (users.shape[-2] + _MEAN_USERS))
+    return np.asarray(users.sum(axis=-2, dtype=np.float64) / (users.shape[-2] + POLICY.mean_users))
 
 
 def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> Population:
-    """Draw mean and precision of the users' thresholds given these, or return those of a prior that is not learnt."""
+    """Draw mean and precision of the users' thresholds given these; a prior that is not learnt is returned as it is."""
     n, size = theta.shape
     # At the start all users have the same thresholds, which would tie them there.
     if not (prior.learnt and np.ptp(theta, axis=0).any()):
@@ -244,7 +239,7 @@ def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> 
         size + 2 + n,
     )
     centre, noise = (prior.rho + n * theta.mean(axis=0)) / (n + 1.0), rng.standard_normal(size) / np.sqrt(n + 1.0)
-    if size > _MOST_JOINT:
+    if size > POLICY.most_joint:
         independent = rng.chisquare(freedom - size + 1, size) / np.diag(scatter)
         return Population(centre + noise / np.sqrt(independent), independent)
     # Bartlett's decomposition of the Wishart distribution of the precision.
@@ -255,7 +250,7 @@ def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> 
 
 
 def population_of(state: State) -> Population | None:
-    """Return the population that a state of new users holds, which is that of the old users."""
+    """Return the population of the old users, which a state of new users holds."""
     return Population(state["threshold_mean"], state["threshold_precision"]) if "threshold_mean" in state else None
 
 
@@ -265,7 +260,7 @@ def expected_population(theta: Array, prior: MarginPrior) -> State:
     if prior.learnt:
         n, scatter = len(theta), prior.threshold_scatter(theta.astype(np.float64))
         mean = (prior.rho + n * theta.mean(axis=0, dtype=np.float64)) / (n + 1.0)
-        joint = scatter.shape[0] <= _MOST_JOINT
+        joint = scatter.shape[0] <= POLICY.most_joint
         precision = (n + 1.0) * (np.linalg.inv(scatter) if joint else 1.0 / np.diag(scatter))
     return {"threshold_mean": mean, "threshold_precision": np.asarray(precision)}
 
@@ -306,7 +301,7 @@ def threshold_penalty(theta: Array, prior: MarginPrior) -> float:
     """Return minus the log prior of thresholds, mean and covariance of the users integrated out, without constants."""
     if prior.learnt:
         n, scatter = len(theta), prior.threshold_scatter(theta) / prior.varsigma**2
-        joint = scatter.shape[0] <= _MOST_JOINT
+        joint = scatter.shape[0] <= POLICY.most_joint
         log_determinant = np.linalg.slogdet(scatter)[1] if joint else np.log(np.diag(scatter)).sum()
         return 0.5 * (n + (scatter.shape[0] + 2.0 if joint else 3.0)) * float(log_determinant)
     deviation = (theta - prior.rho) / prior.varsigma

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
+from sklearn.utils.validation import check_consistent_length
 
 from skpref._checks import check_arrays, check_positive, check_types, require
-from skpref.data import Vocabulary
+from skpref.data import Ratings, Vocabulary
+from skpref.data.weights import read_weights
 from skpref.factorization.max_margin.m3f_chain import expected_user_mean
+from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
 
-_NODES = 256  # points that average over the prior of unseen users and items
 _MAX_GATHERED = 1 << 24  # numbers of one side that are gathered at once
 
 
@@ -38,6 +40,28 @@ class RatingVocabularies(NamedTuple):
         if self.levels.dtype.kind in "biuf":
             ascending = (np.diff(self.levels.astype(np.float64)) > 0.0).all()
             require(ascending, self, "levels", "must be in ascending order")
+
+    def encode(self, user: Any, item: Any, level: IntArray, sample_weight: Any = None) -> Ratings:
+        """Return ratings with ids as row numbers; an unknown id is an error."""
+        check_consistent_length(user, level)
+        rows = self.users.encode(user, noun="rating", kind="user"), self.items.encode(item, noun="rating")
+        weight = read_weights(sample_weight, level.size)
+        return Ratings(*rows, level, weight, self.users.size, self.items.size, self.levels.size)
+
+    def extend(self, user: Any, item: Any) -> RatingVocabularies:
+        """Return the vocabularies with the new ids of ratings appended."""
+        users, items = _extend_vocabulary(self.users, user, "user"), _extend_vocabulary(self.items, item, "item")
+        return self._replace(users=users, items=items)
+
+
+def _extend_vocabulary(old: Vocabulary, column: Any, kind: str) -> Vocabulary:
+    """Return a vocabulary with the new ids of a column appended."""
+    new = column[old.encode(column, unknown="mark", noun="rating", kind=kind) < 0]
+    if not new.size:
+        return old
+    added = Vocabulary.from_columns(new).ids
+    same_dtype = old.ids.dtype == added.dtype
+    return Vocabulary(np.concatenate([part if same_dtype else part.astype(object) for part in (old.ids, added)]))
 
 
 class Factors(NamedTuple):
@@ -227,7 +251,7 @@ class M3FPosterior:
             drawn = theta + (user < 0)[:, None] * (root @ node[1:])[:, None]
             p = level_probabilities(mean + deviation * node[0], drawn, self.cost, self.margin, calibration)
             total += p.mean(axis=0)
-        return total / _NODES
+        return total / POLICY.unseen_nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,16 +295,16 @@ class IPM3FPosterior(M3FPosterior):
 @lru_cache(maxsize=8)
 def _normal_nodes(width: int) -> Array:
     """Return quasi-random standard normal points, the same in every process, shape (256, width)."""
-    return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(_NODES)))
+    return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(POLICY.unseen_nodes)))
 
 
-def uncalibrated(n_levels: int) -> Calibration:
+def neutral_calibration(n_levels: int) -> Calibration:
     """Return the calibration that leaves the pseudo-likelihood of [XZZ13] section 2.1 as it is."""
     return Calibration(1.0, np.zeros(n_levels))
 
 
 def level_losses(score: Array, theta: Array, margin: float) -> Array:
-    """Return the hinge loss of each level above that of the best one, shape (..., L)."""
+    """Return how much the hinge loss of each level exceeds the smallest one, shape (..., L)."""
     distance = theta - score[..., None]
     # Neighbouring levels differ by one threshold.
     above, below = np.maximum(0.0, margin - distance), np.maximum(0.0, margin + distance)
@@ -300,6 +324,6 @@ def level_probabilities(
 
 
 def parts(n: int, factors: Factors) -> list[slice]:
-    """Return slices of n rows, of which the factors of all samples are gathered at once."""
+    """Return slices of n rows whose factors, of all samples, fit into memory at once."""
     size = max(1, _MAX_GATHERED // max(factors.items.shape[0] * factors.items.shape[2], 1))
     return [slice(first, first + size) for first in range(0, n, size)]

@@ -91,21 +91,21 @@ class ShardedRatings:
         parts = self.shards.collect(_fingerprint, self.by_user.rows, self.by_user.cuts[:-1].tolist())
         return np.sum(list(parts), axis=0, dtype=np.uint64)
 
-    def held_out(self, rows: IntArray) -> tuple[Ratings, ShardedRatings]:
+    def hold_out(self, rows: IntArray) -> tuple[Ratings, ShardedRatings]:
         """Bring some ratings here, by their numbers by user and item, ascending; and return the others."""
         ends = np.cumsum(self.by_user.sizes)
         cuts = np.searchsorted(rows, ends)[:-1]
         parts = [p - end + size for p, end, size in zip(np.split(rows, cuts), ends, self.by_user.sizes, strict=True)]
-        taken = list(self.shards.collect(_taken, self.by_user.rows, self.by_user.cuts[:-1].tolist(), parts))
+        taken = list(self.shards.collect(_take_ratings, self.by_user.rows, self.by_user.cuts[:-1].tolist(), parts))
         user, item, level, weight = (np.concatenate(column) for column in zip(*taken, strict=True))
         held = Ratings(user, item, level, weight, self.n_users, self.n_items, self.n_levels)
-        by_user, by_item = self._without(self.by_user, user, item), self._without(self.by_item, item, user)
+        by_user, by_item = self._remove(self.by_user, user, item), self._remove(self.by_item, item, user)
         return held, replace(self, by_user=by_user, by_item=by_item)
 
-    def _without(self, side: SideShards, row: IntArray, column: IntArray) -> SideShards:
+    def _remove(self, side: SideShards, row: IntArray, column: IntArray) -> SideShards:
         own = [np.flatnonzero((row >= part.start) & (row < part.stop)) for part in side.slices]
         rows = [row[mine] - part.start for mine, part in zip(own, side.slices, strict=True)]
-        _, kept = self.shards.keep(_without, side.rows, rows, [column[mine] for mine in own])
+        _, kept = self.shards.keep(_remove_ratings, side.rows, rows, [column[mine] for mine in own])
         return SideShards(kept, side.cuts, side.sizes - np.array([mine.size for mine in own]))
 
     def problem(self, cost: float, prior: MarginPrior, n_factors: int, margin: float, dtype: Any) -> ShardedProblem:
@@ -119,14 +119,14 @@ def _fingerprint(rows: Rows, first: int) -> NDArray[np.uint64]:
     return fingerprint(user, rows.column, rows.level, np.ascontiguousarray(np.broadcast_to(rows.cost, user.shape)))
 
 
-def _taken(rows: Rows, first: int, position: IntArray) -> tuple[IntArray, IntArray, IntArray, Array]:
+def _take_ratings(rows: Rows, first: int, position: IntArray) -> tuple[IntArray, IntArray, IntArray, Array]:
     """Return user, item, level and weight of some ratings of a shard."""
     user = first + np.searchsorted(rows.start, position, side="right") - 1
     weight = rows.cost[position] if rows.cost.size > 1 else np.full(position.size, rows.cost[0])
     return user, rows.column[position].astype(np.int64), rows.level[position].astype(np.int64), weight
 
 
-def _without(rows: Rows, row: IntArray, column: IntArray) -> tuple[None, Rows]:
+def _remove_ratings(rows: Rows, row: IntArray, column: IntArray) -> tuple[None, Rows]:
     """Return a shard without some ratings."""
     kept, start = np.ones(rows.column.size, dtype=bool), rows.start
     for i, j in zip(row.tolist(), column.tolist(), strict=True):
@@ -170,7 +170,7 @@ def sharded_ratings(
     item_cuts = _cuts(item, [summary.item_counts for summary in summaries], items.size, n_shards)
     n_parts = user_cuts.size + item_cuts.size - 2
     sizes = [n_parts] * len(rows)
-    of_rows = shards.split(_distributed, sizes, rows, user, item, level, shared=(user_cuts, item_cuts))
+    of_rows = shards.split(_distribute, sizes, rows, user, item, level, shared=(user_cuts, item_cuts))
     pieces = list(zip(*of_rows, strict=True))  # of each new shard
     names = [users.ids[first:last] for first, last in pairwise(user_cuts.tolist())]
     merging = _Merging(items.size, levels.size, n_factors, duplicates, items.ids, levels)
@@ -190,7 +190,7 @@ def _cuts(numbers: Sequence[NDArray[Any]], counts: Sequence[NDArray[Any]], size:
     return np.unique(np.concatenate([[0], inner, [size]])).astype(np.int64)
 
 
-def _distributed(
+def _distribute(
     rows: RatingRows, user: NDArray[Any], item: NDArray[Any], level: IntArray, user_cuts: IntArray, item_cuts: IntArray
 ) -> list[tuple[Any, ...]]:
     """Return the rows of each new shard, in their order: number within it, the other's number, level, weight."""
@@ -209,11 +209,11 @@ def _distributed(
 
 def _merge(shards: Shards, pieces: Any, cuts: IntArray, names: list[Any], merging: _Merging) -> SideShards:
     by_piece = list(zip(*pieces, strict=True))
-    sizes, rows = shards.keep(_merged, np.diff(cuts).tolist(), names, *by_piece, shared=[shards.share(merging)])
+    sizes, rows = shards.keep(_merge_shard, np.diff(cuts).tolist(), names, *by_piece, shared=[shards.share(merging)])
     return SideShards(rows, cuts, np.array(sizes, dtype=np.int64))
 
 
-def _merged(n_rows: int, names: Any, *pieces_and_merging: Any) -> tuple[int, Rows]:
+def _merge_shard(n_rows: int, names: Any, *pieces_and_merging: Any) -> tuple[int, Rows]:
     """Return the number of merged ratings of a shard, and these, by row."""
     *pieces, merging = pieces_and_merging
     row, column, level = (np.concatenate(part) for part in list(zip(*pieces, strict=True))[:3])
@@ -255,7 +255,7 @@ class ShardedProblem(MarginProblem):
         *,
         with_sums: bool = False,
     ) -> tuple[bool, Sums]:
-        """Draw the factors of one side given those of the other, in place; scores stay with the shards."""
+        """Draw the factors of users or of items given the others, in place; scores stay with the shards."""
         part: SideShards = self.by_user if side == "users" else self.by_item
         own = thresholds.owner == "row"
         theta = [thresholds.value[rows] if own else None for rows in part.slices]
@@ -264,9 +264,9 @@ class ShardedProblem(MarginProblem):
         share = self.shards.share
         shared = share(other), share(common), thresholds.owner, self.cost, share(model), name
         if with_sums:
-            drawn, score = self.shards.keep(_drawn_with_sums, *columns, shared=shared)
+            drawn, score = self.shards.keep(_draw_rows_with_sums, *columns, shared=shared)
         else:
-            drawn, score = list(self.shards.collect(_drawn, *columns, shared=shared)), None
+            drawn, score = list(self.shards.collect(_draw_rows, *columns, shared=shared)), None
         for rows, shard in zip(part.slices, drawn, strict=True):
             table[rows] = shard[1]
         precision, linear = (np.concatenate(sums) for sums in list(zip(*drawn, strict=True))[2:])
@@ -284,18 +284,18 @@ class ShardedProblem(MarginProblem):
         return np.concatenate(list(self.shards.collect(_losses, self.by_user.rows, known, users, own, shared=shared)))
 
 
-def _drawn(*entries: Any) -> tuple[bool, Array, Array, Array]:
+def _draw_rows(*entries: Any) -> tuple[bool, Array, Array, Array]:
     """Return whether all rows of a shard could be drawn, and the rows."""
-    (finite, table, *_), _ = _draw(*entries, with_sums=False)
+    (finite, table, *_), _ = _draw_shard(*entries, with_sums=False)
     return finite, table, np.empty(0), np.empty(0)
 
 
-def _drawn_with_sums(*entries: Any) -> tuple[tuple[bool, Array, Array, Array], Array]:
+def _draw_rows_with_sums(*entries: Any) -> tuple[tuple[bool, Array, Array, Array], Array]:
     """Return these, the sums of the conditional of the thresholds, and the scores of all ratings."""
-    return _draw(*entries, with_sums=True)
+    return _draw_shard(*entries, with_sums=True)
 
 
-def _draw(
+def _draw_shard(
     rows: Rows,
     table: Array,
     own: Array | None,

@@ -14,7 +14,7 @@ from skpref._compiled import fm
 from skpref._compiled.fm import Slopes, feature_gradients, row_moments, update_features
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref.factorization.machine.model import compressed
+from skpref.factorization.machine.model import compress
 
 
 def problem(seed, n=9, K=6, d=3, density=0.6):
@@ -27,7 +27,7 @@ def problem(seed, n=9, K=6, d=3, density=0.6):
 
 def sums(X, mean, variance):
     S = np.full((X.shape[0], 3, mean.shape[1] - 1), np.nan)
-    mu, v = row_moments(compressed(X), mean, variance, S)
+    mu, v = row_moments(compress(X), mean, variance, S)
     return mu, v, S
 
 
@@ -84,7 +84,7 @@ def test_moments_are_those_of_draws():
 def test_gradients_are_central_differences(seed, d):
     X, mean, variance, slopes = problem(seed, d=d)
     _, _, S = sums(X, mean, variance)
-    in_mean, in_variance = feature_gradients(compressed(X.tocsc()), (mean, variance), S, slopes)
+    in_mean, in_variance = feature_gradients(compress(X.tocsc()), (mean, variance), S, slopes)
 
     def value(mean, variance):
         mu, v = twin_moments(X, mean, variance)
@@ -113,10 +113,10 @@ def test_an_update_is_the_best_of_its_feature(seed, d):
     k, K = int(rng.integers(X.shape[1])), X.shape[1]
     nu, lam = rng.standard_normal((1, 1 + d)), rng.uniform(0.3, 2.0, (1, 1 + d))
     q, pull = (mean.copy(), variance.copy()), w * (y - mu)
-    columns = compressed(X.tocsc())
+    columns = compress(X.tocsc())
     prior = nu, lam, np.zeros(K, dtype=np.int64)
     assert update_features(
-        columns, one_hot_ranges(compressed(X), X.shape[1]), q, prior, np.arange(K) == k, S, Slopes(pull, w)
+        columns, one_hot_ranges(compress(X), X.shape[1]), q, prior, np.arange(K) == k, S, Slopes(pull, w)
     )
     others = np.arange(K) != k
     np.testing.assert_array_equal(q[0][others], mean[others])
@@ -141,14 +141,12 @@ def test_an_update_is_the_best_of_its_feature(seed, d):
 def test_short_steps_follow_the_natural_gradient(seed):
     X, mean, variance, slopes = problem(seed)
     _, _, S = sums(X, mean, variance)
-    columns, rho, K = compressed(X.tocsc()), 1e-7, X.shape[1]
+    columns, rho, K = compress(X.tocsc()), 1e-7, X.shape[1]
     in_mean, in_variance = feature_gradients(columns, (mean, variance), S, slopes)
     q = mean.copy(), variance.copy()
     prior = np.zeros((1, 4)), np.ones((1, 4)), np.zeros(K, dtype=np.int64)
     slopes = Slopes(slopes.pull.copy(), slopes.weight)
-    update_features(
-        columns, one_hot_ranges(compressed(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes, rho
-    )
+    update_features(columns, one_hot_ranges(compress(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes, rho)
     # In the precisions the natural gradient of the bound is -2 dL/dvariance.
     wanted = -2.0 * (in_variance - 0.5 + 0.5 / variance)
     np.testing.assert_allclose((1.0 / q[1] - 1.0 / variance) / rho, wanted, rtol=1e-3, atol=1e-3)
@@ -160,13 +158,13 @@ def test_fields_of_one_hot_columns():
     n, sizes = 200, (7, 5, 3)
     blocks = [sparse.csr_array(np.eye(s)[rng.permutation(np.arange(n) % s)]) for s in sizes]
     X = sparse.hstack(blocks, format="csr")
-    assert one_hot_ranges(compressed(X), sum(sizes)).tolist() == [0, 7, 12, 15]
+    assert one_hot_ranges(compress(X), sum(sizes)).tolist() == [0, 7, 12, 15]
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
 def test_columns_of_a_field_share_no_row(seed, density):
     X, *_ = problem(seed, n=8, K=12, density=density)
-    bounds = one_hot_ranges(compressed(X), 12)
+    bounds = one_hot_ranges(compress(X), 12)
     assert bounds[0] == 0
     assert bounds[-1] == 12
     assert np.all(np.diff(bounds) > 0)
@@ -182,7 +180,7 @@ def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
     n, sizes, d = 3000, (90, 40, 11), 4
     X = sparse.hstack([sparse.csr_array(np.eye(s)[rng.integers(0, s, n)]) for s in sizes], format="csr")
     X = sparse.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), X.shape)
-    columns, K = compressed(X.tocsc()), sum(sizes)
+    columns, K = compress(X.tocsc()), sum(sizes)
     start = rng.standard_normal((K, 1 + d)), rng.uniform(0.1, 1.0, (K, 1 + d))
     prior = np.zeros((1, 1 + d)), np.ones((1, 1 + d)), np.zeros(K, dtype=np.int64)
     results = []
@@ -190,11 +188,11 @@ def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
         monkeypatch.setattr(fm, "_SMALL", small)
         q, S = tuple(part.copy() for part in start), np.empty((n, 3, d), dtype)
         with limited_threads(n_threads):
-            mu, v = row_moments(compressed(X), *q, S)
+            mu, v = row_moments(compress(X), *q, S)
             slopes = Slopes(np.cos(mu), np.ones(n))
             gradients = feature_gradients(columns, q, S, slopes)
             assert update_features(
-                columns, one_hot_ranges(compressed(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes
+                columns, one_hot_ranges(compress(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes
             )
         results.append((mu, v, *gradients, *q, S, slopes.pull))
     for other in results[1:]:
@@ -204,7 +202,7 @@ def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
 
 def test_numbers_out_of_range_are_reported():
     X, mean, variance, slopes = problem(0)
-    columns, K = compressed(X.tocsc()), X.shape[1]
+    columns, K = compress(X.tocsc()), X.shape[1]
     _, _, S = sums(X, mean, variance)
     columns = columns._replace(value=columns.value * 1e200)
     prior = np.zeros((1, 4)), np.ones((1, 4)), np.zeros(K, dtype=np.int64)

@@ -320,9 +320,9 @@ def test_ids_that_are_row_numbers_count_from_0(ids: np.ndarray) -> None:
 def test_there_are_as_many_chains_as_in_the_posterior() -> None:
     for name in at.GIBBS:
         damaged = copy(at.fitted(name))
-        damaged._chains = damaged._chains * 2
+        damaged.fitted_ = replace(damaged.fitted_, chains=damaged.fitted_.chains * 2)
         with pytest.raises(SkprefError, match="must be 1 chains"):
-            damaged._check_fitted()
+            damaged.fitted_.validate()
 
 
 def test_a_softmax_model_keeps_no_state() -> None:

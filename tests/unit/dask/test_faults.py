@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from skpref import (
 )
 from skpref.dask.shards import OnDask
 from skpref.factorization.max_margin import calibration
+from skpref.factorization.policy import POLICY
 from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
@@ -45,9 +47,9 @@ def _small(monkeypatch):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
-    monkeypatch.setattr(calibration, "N_FORGET", 1)
-    monkeypatch.setattr(calibration, "N_KEPT", 2)
-    monkeypatch.setattr(calibration, "_LEAST", 80)  # two tenths are held out instead of all ten
+    # Two tenths of the ratings are held out instead of all ten.
+    few = replace(POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
+    monkeypatch.setattr(calibration, "POLICY", few)
 
 
 def pairs(**options: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import pickle
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from skpref import GibbsM3F
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
+from skpref.factorization.policy import POLICY
 from tests.unit.dask.test_regressor import lazy as partitioned
 from tests.unit.factorization.max_margin.test_sharded import FAST, FRAME, X, assert_same_bits, ratings
 
@@ -29,9 +31,9 @@ LIMIT = 60  # seconds after which a fit hangs
 
 @pytest.fixture(autouse=True)
 def _few_sweeps_of_calibration(monkeypatch):
-    monkeypatch.setattr(calibration, "N_FORGET", 1)
-    monkeypatch.setattr(calibration, "N_KEPT", 2)
-    monkeypatch.setattr(calibration, "_LEAST", 80)  # two tenths are held out instead of all ten
+    # Two tenths of the ratings are held out instead of all ten.
+    few = replace(POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
+    monkeypatch.setattr(calibration, "POLICY", few)
 
 
 def lazy(table: Any = FRAME, n: int = 4) -> Any:

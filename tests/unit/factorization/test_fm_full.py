@@ -14,10 +14,10 @@ from skpref import VariationalFM, VariationalFMClassifier
 from skpref._compiled import fm
 from skpref._compiled.fm_full import log_determinants
 from skpref._compiled.jit import limited_threads
-from skpref.factorization.machine.balance import balanced, bipartite_sides
+from skpref.factorization.machine.balance import balance_factors, bipartite_sides
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
-from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
+from skpref.factorization.machine.model import Bias, Prior, compress, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
 from tests.examples import examples
@@ -48,7 +48,7 @@ def problem(seed, kind, d=2, likelihood=None):
     likelihood = Gaussian(2.0) if likelihood is None else likelihood
     y = rng.standard_normal(n) if isinstance(likelihood, Gaussian) else rng.integers(0, 2, n).astype(float)
     weight, group = rng.uniform(0.2, 3.0, n), (np.arange(K) >= 4).astype(int)
-    machine = start_machine(compressed(X), weight, group, d, likelihood, rng).with_posterior(full=True)
+    machine = start_machine(compress(X), weight, group, d, likelihood, rng).convert_posterior(full=True)
     root = rng.standard_normal((K, 1 + d, 1 + d))
     prior = Prior(rng.standard_normal((2, 1 + d)), rng.uniform(0.3, 3.0, (2, 1 + d)), group)
     variance = 0.2 * root @ root.transpose(0, 2, 1) + 0.1 * np.eye(1 + d)
@@ -58,7 +58,7 @@ def problem(seed, kind, d=2, likelihood=None):
 
 
 def evidence_bound(machine, X, y, weight):
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     return machine.bound(machine.slopes(y, mu, v, weight)[0])
 
 
@@ -71,7 +71,7 @@ def plan_of(K, **options):
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(0, 3))
 def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
     machine, X, *_ = problem(seed, kind, d)
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     # Each written down from docs/maths section 9 by itself: the covariance by features, the moments by joining sets.
     np.testing.assert_allclose(np.diagonal(FMPosterior(machine, machine, 0.0, 1.0).covariance(X)), v, rtol=1e-9)
     x, m, V = X.toarray(), machine.mean[:, 0], machine.mean[:, 1:]
@@ -83,7 +83,7 @@ def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
 @pytest.mark.parametrize("kind", ["pair", "three", "dense"])
 def test_draws_have_the_moments_and_the_covariance(kind, full):
     machine, X, *_ = problem(0, kind)
-    machine = machine.with_posterior(full=full)
+    machine = machine.convert_posterior(full=full)
     posterior, n = FMPosterior(machine, machine, 1.0, 0.5), 2_000
     draws = posterior.draws(X, n, np.random.default_rng(0))
     mean, variance = posterior.moments(X)
@@ -98,10 +98,10 @@ def test_draws_have_the_moments_and_the_covariance(kind, full):
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS))
 def test_diagonal_matrices_are_the_factorised_posterior(seed, kind):
     machine, X, y, weight = problem(seed, kind)
-    independent = machine.with_posterior(full=False)
-    again = independent.with_posterior(full=True)
+    independent = machine.convert_posterior(full=False)
+    again = independent.convert_posterior(full=True)
     np.testing.assert_array_equal(again.variances, machine.variances)
-    for a, b in zip(again.moments(compressed(X)), independent.moments(compressed(X)), strict=True):
+    for a, b in zip(again.moments(compress(X)), independent.moments(compress(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
     bound, wanted = (evidence_bound(m, X, y, weight) for m in (again, independent))
     np.testing.assert_allclose(bound, wanted, rtol=1e-9)
@@ -184,9 +184,9 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
 def test_the_full_bound_is_tighter(kind):
     machine, X, y, weight = problem(1, kind)
     plan = plan_of(X.shape[1], n_epochs=2000, tol=1e-9, learn_priors=False, learn_likelihood=False)
-    independent, *_ = coordinate_ascent(machine.with_posterior(full=False), (X, y, weight), plan)
+    independent, *_ = coordinate_ascent(machine.convert_posterior(full=False), (X, y, weight), plan)
     start = evidence_bound(independent, X, y, weight)
-    _, bounds, _ = coordinate_ascent(independent.with_posterior(full=True), (X, y, weight), plan)
+    _, bounds, _ = coordinate_ascent(independent.convert_posterior(full=True), (X, y, weight), plan)
     assert bounds[-1] > start + 1e-3
 
 
@@ -195,8 +195,8 @@ def test_the_full_bound_is_tighter(kind):
 def test_rotated_factors_give_the_same_moments(seed, d):
     machine, X, *_ = problem(seed, "pair", d)
     sides = bipartite_sides(design_of(X), machine.prior.group)
-    rotated = balanced(machine, sides)
-    for a, b in zip(rotated.moments(compressed(X)), machine.moments(compressed(X)), strict=True):
+    rotated = balance_factors(machine, sides)
+    for a, b in zip(rotated.moments(compress(X)), machine.moments(compress(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     # Both sides have the same second moments about their means, diagonal, and weights that go with no factor.
     for side in (0, 1):
@@ -216,7 +216,7 @@ def test_rotated_factors_give_the_same_moments(seed, d):
 
     assert price(rotated) <= price(machine) + 1e-9 * abs(price(machine))
     # Which side comes first does not matter.
-    np.testing.assert_allclose(price(balanced(machine, 1 - sides)), price(rotated), rtol=1e-8)
+    np.testing.assert_allclose(price(balance_factors(machine, 1 - sides)), price(rotated), rtol=1e-8)
 
 
 def test_groups_on_both_sides_are_not_turned():

@@ -19,7 +19,14 @@ from skpref.factorization.machine import moves
 from skpref.factorization.machine.chain import check_resumed, start_state, warn_not_stationary
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.model import Bias, Machine, Prior
-from skpref.factorization.machine.moves import ChainProblem, balanced, scaled, sheared, shifted, slice_sampled
+from skpref.factorization.machine.moves import (
+    ChainProblem,
+    draw_scale_ratio,
+    draw_shears,
+    draw_shifts,
+    draw_slice,
+    rescale,
+)
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 from skpref.likelihoods import OrdinalProbit
@@ -225,7 +232,7 @@ def moving_problem(*, learn: bool = True) -> ChainProblem:
     return ChainProblem(design_of(X), rng.integers(0, 3, 30), machine, learn)
 
 
-@pytest.mark.parametrize("move", [shifted, sheared, balanced])
+@pytest.mark.parametrize("move", [draw_shifts, draw_shears, draw_scale_ratio])
 def test_moves_do_not_change_what_rows_know(move) -> None:
     problem = moving_problem()
     state = start_state(problem.machine, 0)
@@ -243,7 +250,7 @@ def log_density(problem: ChainProblem, state: dict[str, np.ndarray]) -> float:
     return float(0.5 * (np.log(lam[group]) - lam[group] * away**2).sum() - lam[:, 0].sum() - c.sum())
 
 
-@pytest.mark.parametrize("move", [shifted, sheared])
+@pytest.mark.parametrize("move", [draw_shifts, draw_shears])
 def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move) -> None:
     """They are linear in two normal numbers: the density of where they lead is that of these."""
 
@@ -264,7 +271,7 @@ def test_shifts_and_shears_are_drawn_from_their_conditional_distribution(move) -
 def test_slice_sampling_keeps_a_distribution() -> None:
     rng = np.random.default_rng(0)
     start = rng.gamma(2.0, size=3000)
-    after = [x + slice_sampled(lambda u, x=x: np.log(x + u) - x - u if x + u > 0.0 else -np.inf, rng) for x in start]
+    after = [x + draw_slice(lambda u, x=x: np.log(x + u) - x - u if x + u > 0.0 else -np.inf, rng) for x in start]
     assert stats.kstest(after, stats.gamma(2.0).cdf).pvalue > 1e-3
     assert np.mean(np.isclose(after, start)) < 0.01
 
@@ -277,11 +284,11 @@ def test_scaled_features_have_slopes_and_density_of_their_scales(two_sided: bool
     state = start_state(problem.machine, 0)
     u = np.array([0.2, -0.3] if two_sided else [0.2, -0.3, 0.4])
     assert problem.blocks.tolist() == ([0, 0] if two_sided else [0, 1])
-    before, start = scaled(problem, state, np.zeros(u.size))
+    before, start = rescale(problem, state, np.zeros(u.size))
     assert_allclose(before["theta"], state["theta"], rtol=1e-12)
-    after, here = scaled(problem, state, u)
+    after, here = rescale(problem, state, u)
     for k, step in enumerate(1e-6 * np.eye(u.size)):
-        up, down = (scaled(problem, state, u + s * step)[1] for s in (1.0, -1.0))
+        up, down = (rescale(problem, state, u + s * step)[1] for s in (1.0, -1.0))
         assert_allclose(here.slopes[:, k], (up.z - down.z) / 2e-6, rtol=1e-3, atol=1e-3)
         assert_allclose(here.gradient[k], (up.log_prior - down.log_prior) / 2e-6, rtol=1e-6)
         assert_allclose(here.precision[k], -(up.gradient[k] - down.gradient[k]) / 2e-6, rtol=1e-6)
@@ -301,8 +308,8 @@ def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypa
             said.append(log_p(u))
             return u
 
-        monkeypatch.setattr(moves, "slice_sampled", fixed)
-        after = balanced(problem, state, np.random.default_rng(0))
+        monkeypatch.setattr(moves, "draw_slice", fixed)
+        after = draw_scale_ratio(problem, state, np.random.default_rng(0))
         found.append(log_density(problem, after) + 2 * (5 - 4) * u)  # two factors of five users and of four items
     assert_allclose(np.array(found[1:]) - found[0], np.array(said[1:]) - said[0], rtol=1e-9)
 

@@ -15,11 +15,11 @@ from scipy import sparse
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
-from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, checked_features
+from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, canonical_features
 from skpref.factorization.machine.fields import one_hot_groups
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent, overflow_message
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
-from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
+from skpref.factorization.machine.model import Bias, Machine, Prior, compress, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 from tests.examples import examples
@@ -33,7 +33,7 @@ def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
     X = sparse.random_array((n, K), density=0.5, rng=rng, data_sampler=rng.standard_normal, format="csr") * scale
     y = rng.standard_normal(n) if isinstance(likelihood, Gaussian) else rng.integers(0, 2, n).astype(float)
     weight, group = rng.uniform(0.2, 3.0, n), np.arange(K) % 2
-    machine = start_machine(compressed(X), weight, group, d, likelihood, rng)
+    machine = start_machine(compress(X), weight, group, d, likelihood, rng)
     prior = Prior(rng.standard_normal((2, 1 + d)), rng.uniform(0.3, 3.0, (2, 1 + d)), group)
     shape = K, 1 + d
     machine = replace(
@@ -62,7 +62,7 @@ def plan_of(machine, **options):
 
 
 def evidence_bound(machine, X, y, weight):
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     return machine.bound(machine.slopes(y, mu, v, weight)[0])
 
 
@@ -77,7 +77,7 @@ def evidence_bound(machine, X, y, weight):
 )
 def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
     machine, X, y, weight = problem(seed, likelihood, d=d, scale=scale)
-    machine = machine.with_posterior(full=full)
+    machine = machine.convert_posterior(full=full)
     before = evidence_bound(machine, X, y, weight)
     plan = plan_of(machine, learn_priors=learn, learn_likelihood=learn)
     after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
@@ -163,7 +163,7 @@ def test_normalised_weights_of_divergences_sum_to_the_features_of_each_group(see
     alpha[k] = batch.counts / sizes.counts[k]
     for g in np.unique(group[k]):
         alpha[group == g] *= (sizes.counts[group == g] > 0).sum() / alpha[group == g].sum()
-    expected = machine.slopes(batch.y, *machine.moments(compressed(X[rows])), batch.weight)[0]
+    expected = machine.slopes(batch.y, *machine.moments(compress(X[rows])), batch.weight)[0]
     wanted = y.size / 4 * expected - alpha @ machine.divergences().sum(axis=1) - machine.bias_divergence()
     np.testing.assert_allclose(estimate(machine, batch, sizes).value, wanted, rtol=1e-10)
 
@@ -197,9 +197,9 @@ def test_nothing_depends_on_the_order_of_features_or_rows(seed, likelihood):
 
 def test_learnt_priors_and_noise_are_the_best():
     machine, X, y, weight = problem(2, Gaussian(1.0), n=30)
-    mu, v = machine.moments(compressed(X))
+    mu, v = machine.moments(compress(X))
     for _ in range(200):
-        machine = machine.with_learnt_likelihood(y, mu, v, weight).with_learnt_priors()
+        machine = machine.learn_likelihood(y, mu, v, weight).learn_priors()
     best, rng = evidence_bound(machine, X, y, weight), np.random.default_rng(0)
     for _ in range(20):
         nu = machine.prior.nu + 0.05 * rng.standard_normal(machine.prior.nu.shape)
@@ -219,13 +219,13 @@ def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     y = z + rng.standard_normal(n)
     y = y if isinstance(likelihood, Gaussian) else (y > 0.0).astype(float)
     weight, group = np.ones(n), np.repeat([0, 1], sizes)
-    machine = start_machine(compressed(X), weight, group, 1, likelihood, rng)
+    machine = start_machine(compress(X), weight, group, 1, likelihood, rng)
     plan = plan_of(machine, n_epochs=150)
     ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
     last, average, bounds, _ = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
-    mu, _ = ascended.moments(compressed(X))
+    mu, _ = ascended.moments(compress(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
-        batch_mu, _ = other.moments(compressed(X))
+        batch_mu, _ = other.moments(compress(X))
         assert np.sqrt(np.mean((batch_mu - mu) ** 2)) < tolerance * mu.std()
     assert len(bounds) == 150
     assert bounds[-1] > bounds[0]
@@ -273,7 +273,7 @@ def test_predictions_are_of_the_average_over_passes_unless_the_last_is_asked_for
     model = VariationalFM(n_factors=2, batch_size=8, n_epochs=4, random_state=0).fit(X, y)
     q = model.posterior_
     for machine, predicted in ((q.machine, model.predict(X)), (q.last, model.predict_last(X))):
-        np.testing.assert_allclose(predicted, q.offset + q.scale * machine.moments(compressed(X))[0], rtol=1e-12)
+        np.testing.assert_allclose(predicted, q.offset + q.scale * machine.moments(compress(X))[0], rtol=1e-12)
     assert np.abs(model.predict(X) - model.predict_last(X)).max() > 1e-6
 
 
@@ -293,7 +293,7 @@ def test_precisions_without_an_inverse_are_no_overflow(posterior):
 @pytest.mark.parametrize("unit", [0.02, 0.1, 1.0, 30.0])
 def test_interactions_at_the_start_do_not_depend_on_the_units_of_x(unit):
     def start(scale):
-        return start_machine(compressed(X * scale), weight, machine.prior.group, 2, Gaussian(2.0), rng(1))
+        return start_machine(compress(X * scale), weight, machine.prior.group, 2, Gaussian(2.0), rng(1))
 
     rng = np.random.default_rng
     machine, X, _, weight = problem(0, Gaussian(2.0))
@@ -302,14 +302,14 @@ def test_interactions_at_the_start_do_not_depend_on_the_units_of_x(unit):
     assert not start(unit).mean[:, 0].any()
     # Two ones in every row: interactions have a standard deviation of 0.1 sqrt(d).
     ones = sparse.csr_array(np.ones((3, 2)))
-    factors = start_machine(compressed(ones), np.ones(3), np.zeros(2, int), 10_000, Gaussian(2.0), rng(2)).mean[:, 1:]
+    factors = start_machine(compress(ones), np.ones(3), np.zeros(2, int), 10_000, Gaussian(2.0), rng(2)).mean[:, 1:]
     np.testing.assert_allclose(factors.std(), 0.1, rtol=0.05)
-    assert start_machine(compressed(0.0 * ones), np.ones(3), np.zeros(2, int), 1, Gaussian(2.0), rng(2)).mean.any()
+    assert start_machine(compress(0.0 * ones), np.ones(3), np.zeros(2, int), 1, Gaussian(2.0), rng(2)).mean.any()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_covariances_are_symmetric_up_to_rounding_of_their_size(scale):
-    machine = problem(0, Gaussian(2.0))[0].with_posterior(full=True)
+    machine = problem(0, Gaussian(2.0))[0].convert_posterior(full=True)
     skew = np.zeros((3, 3))
     skew[0, 1] = 1.0
     for asymmetry, sound in ((1e-12, True), (1e-8, False)):
@@ -354,7 +354,7 @@ def test_rows_of_which_most_are_repeated_are_merged(n_distinct: int, merges: boo
     X, y = sparse.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])[np.minimum(number, 2)]), number // 1.0
     y[number == 2] = 1.0
     rows = TrainingRows(X, y, weight)
-    merged = rows.merged()
+    merged = rows.merge_repeats()
     if not merges:
         assert merged is rows
         return
@@ -408,7 +408,7 @@ def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(
     monkeypatch, bounds, wanted, tried, taken, full, likelihood
 ):
     machine, X, y, weight = problem(3, likelihood)
-    machine = machine.with_posterior(full=full)
+    machine = machine.convert_posterior(full=full)
     plan = plan_of(machine, learn_priors=False, learn_likelihood=False)
     after = in_steps(machine, X, y, weight, plan, taken)
     values, shares = chain(bounds, repeat(-1.0)), []
@@ -476,10 +476,10 @@ def test_the_average_is_of_means_and_of_logarithms_of_variances():
         for k in range(3)
     ]
     average = fit_batches._Average()
-    assert average.of(machine) is machine
+    assert average.mean_machine(machine) is machine
     for other in others:
         average.add(other)
-    mean = average.of(others[0])
+    mean = average.mean_machine(others[0])
     np.testing.assert_allclose(mean.mean, machine.mean + 1.0)
     np.testing.assert_allclose(mean.variance, machine.variance * 4.0)
     assert mean.bias == pytest.approx((1.0, 9.0))
@@ -488,8 +488,8 @@ def test_the_average_is_of_means_and_of_logarithms_of_variances():
 @pytest.mark.parametrize(("full", "full_prior"), [(False, False), (True, False), (True, True)])
 def test_divergences_are_those_of_normal_distributions(full, full_prior):
     machine, rng = problem(9, LIKELIHOODS[0])[0], np.random.default_rng(1)
-    machine = machine.with_posterior(full=full)
-    assert machine.with_posterior(full=full) is machine
+    machine = machine.convert_posterior(full=full)
+    assert machine.convert_posterior(full=full) is machine
     roots = rng.standard_normal((2, 7, 3, 3)) + 2.0 * np.eye(3)
     if full:
         machine = replace(machine, variance=roots[0] @ roots[0].transpose(0, 2, 1))
@@ -506,7 +506,7 @@ def test_divergences_are_those_of_normal_distributions(full, full_prior):
         wanted = 0.5 * (np.trace(P @ C) + apart @ P @ apart - 3.0 - np.linalg.slogdet(P @ C)[1])
         assert got[k] == pytest.approx(wanted)
     np.testing.assert_allclose(machine.variances, [np.diag(c) if full else c for c in machine.variance])
-    factorised = machine.with_posterior(full=False)
+    factorised = machine.convert_posterior(full=False)
     assert factorised.prior.lam.ndim == 2
     np.testing.assert_allclose(factorised.variance, machine.variances)
     if full_prior:
@@ -522,7 +522,7 @@ def test_interactions_of_two_ones_have_a_tenth_as_standard_deviation_at_the_star
     X = size * sparse.csr_array(np.tile([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], (3, 1)))
     group = np.array([0, 2, 2])
     rng = np.random.default_rng(0)
-    machine = start_machine(compressed(X), np.linspace(0.5, 2.0, 6), group, 4000, Gaussian(1.0), rng)
+    machine = start_machine(compress(X), np.linspace(0.5, 2.0, 6), group, 4000, Gaussian(1.0), rng)
     machine.validate()
     np.testing.assert_array_equal(machine.mean[:, 0], 0.0)
     np.testing.assert_allclose(machine.mean[:, 1:].std(), scale, rtol=0.03)
@@ -538,17 +538,17 @@ def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, doub
     data, column = np.array([2.0, 0.0 if zero else 3.0, 4.0, 5.0]), np.array([1, 0, 0 if double else 2, 1])
     X = sparse.csr_array((data, column, [0, 1, 3, 4]), shape=(3, 3))
     parts = data.copy(), column.copy()
-    read = checked_features(X)
+    read = canonical_features(X)
     assert_array_equal(read.toarray(), X.toarray())
     assert read.nnz == np.count_nonzero(X.toarray())
     for part, before in zip((X.data, X.indices), parts, strict=True):
         assert_array_equal(part, before)
-    assert checked_features(X.toarray()).nnz == read.nnz
+    assert canonical_features(X.toarray()).nnz == read.nnz
 
 
 @pytest.mark.parametrize(("mu", "v"), [(np.inf, 0.0), (0.0, np.nan)])
 def test_the_row_that_overflows_is_named(mu, v):
-    rows = compressed(sparse.csr_array(np.diag([9.0, 2.0, 3.0])))
+    rows = compress(sparse.csr_array(np.diag([9.0, 2.0, 3.0])))
     at = np.arange(3) == 2
     assert "row 2 holds values up to 3" in overflow_message(rows, np.where(at, mu, 0.0), np.where(at, v, 0.0))
 
@@ -557,9 +557,9 @@ def test_a_group_without_features_keeps_its_prior():
     machine, *_ = problem(2, Gaussian(1.0), n=30)
     nu, lam, group = machine.prior
     more = Prior(np.vstack([nu, np.full_like(nu[:1], 0.0)]), np.vstack([lam, np.full_like(lam[:1], 7.0)]), group)
-    learnt = replace(machine, prior=more).with_learnt_priors().prior
+    learnt = replace(machine, prior=more).learn_priors().prior
     np.testing.assert_array_equal(learnt.lam[-1], 7.0)
-    wanted = machine.with_learnt_priors().prior
+    wanted = machine.learn_priors().prior
     np.testing.assert_array_equal(learnt.lam[:-1], wanted.lam)
     np.testing.assert_array_equal(learnt.nu[:-1], wanted.nu)
 

@@ -16,8 +16,8 @@ from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.max_margin import ipm3f_chain
-from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 
@@ -208,12 +208,11 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization.max_margin.base import encoded_ratings
     from skpref.factorization.max_margin.posterior import RatingVocabularies
 
     user, item = rows.T
     vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
-    return encoded_ratings(vocabularies, user, item, levels - 1)
+    return vocabularies.encode(user, item, levels - 1)
 
 
 def test_a_warm_start_continues_the_chains():
@@ -223,7 +222,7 @@ def test_a_warm_start_continues_the_chains():
     np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
     model.set_params(alpha=1.0).fit(X, Y)  # another distribution: the average starts anew, from the last state
     assert model.n_iter_ == 10
-    assert model._chains[0].n_averaged == 6
+    assert model.fitted_.chains[0].n_averaged == 6
 
 
 def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
@@ -244,7 +243,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(alpha=2.0).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + 10 * (N_FORGET + N_KEPT)
+    assert len(done) - before == 24 - 16 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

@@ -16,7 +16,7 @@ from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base
-from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 
@@ -361,7 +361,7 @@ def test_partial_fit_replaces_a_rating_if_it_is_to():
     with pytest.raises(DataError, match="duplicate ratings that differ"):
         model.partial_fit(X[:1], other)
     model.set_params(duplicates="last").partial_fit(X[:1], other)
-    assert model._ratings.size == len(Y) + 1
+    assert model.fitted_.ratings.size == len(Y) + 1
 
 
 def test_a_warm_start_continues_the_chains():
@@ -371,7 +371,7 @@ def test_a_warm_start_continues_the_chains():
     np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
     model.set_params(C=0.03).fit(X, Y)  # another distribution: the average starts anew, from the last state
     assert model.n_iter_ == 10
-    assert model._chains[0].n_averaged == 6
+    assert model.fitted_.chains[0].n_averaged == 6
     assert abs(model.risks_[0, 0] - model.risks_[0, -1]) < 0.3 * model.risks_[0, -1]
     kept = X[:, 0] != 0
     same(model.fit(X[kept], Y[kept]), clone(model).fit(X[kept], Y[kept]))  # other users: a cold start
@@ -410,7 +410,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(random_state=5).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + 10 * (N_FORGET + N_KEPT)
+    assert len(done) - before == 24 - 16 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

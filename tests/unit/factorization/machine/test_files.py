@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from copy import copy
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -289,8 +290,9 @@ def test_saving_cloning_and_damage(tmp_path: Path) -> None:
     assert clone(model).get_params() == model.get_params()
     for wrong in ({"names": ("a", "b")}, {"ids": "damage"}, {"ids": (None, None, None)}):
         damaged = copy(model)
-        damaged._column_design = type(model.design_)(**vars(model.design_) | wrong)
-        with pytest.raises(DataError, match=r"ColumnDesign\.(names|ids)|_column_design has other features"):
+        design = type(model.design_)(**vars(model.design_) | wrong)
+        damaged.fitted_ = replace(model.fitted_, design=design)
+        with pytest.raises(DataError, match=r"ColumnDesign\.(names|ids)|FMFitted\.design has other features"):
             skpref.save(damaged, tmp_path / "damaged.skpref")
 
 

@@ -13,7 +13,8 @@ from skpref import GibbsIPM3F, GibbsM3F, load, save
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
-from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, uncalibrated
+from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, neutral_calibration
+from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
@@ -48,7 +49,7 @@ def test_intervals_of_ratings_cover(model):
     covered = np.abs(rank - 0.5) <= 0.475
     assert 0.92 < covered.mean() < 0.98  # at temperature 1 .84 and .83; standard error .01
     posterior = model.posterior_
-    plain = posterior.probabilities(*model._rows(NEW), uncalibrated(5))
+    plain = posterior.probabilities(*model._rows(NEW), neutral_calibration(5))
     assert -np.log(p[row, ANSWERS]).mean() < -np.log(plain[row, ANSWERS]).mean() - 0.1
     assert model.temperature_ > 1.5
 
@@ -136,7 +137,7 @@ def test_chains_do_not_change_and_few_ratings_leave_probabilities_uncalibrated(m
     model = clone(SMALL).fit(X, Y)
     assert clone(SMALL).fit(X[:9], Y[:9]).temperature_ == 1.0
     assert clone(SMALL).set_params(C=0.0).fit(X, Y).temperature_ == 1.0
-    monkeypatch.setattr(calibration, "_SHARE", len(Y) + 1)
+    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, calibration_share=len(Y) + 1))
     plain = clone(SMALL).fit(X, Y)
     assert plain.temperature_ == 1.0
     np.testing.assert_array_equal(plain.posterior_.samples.items, model.posterior_.samples.items)
@@ -176,7 +177,7 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         clone(model).set_params(random_state=0).fit(X, Y)
     resumed = clone(model).set_params(random_state=0).fit(X, Y)
-    assert len(done) == 12 + 7 + 10 * (calibration.N_FORGET + calibration.N_KEPT)
+    assert len(done) == 12 + 7 + 10 * (POLICY.forgetting_sweeps + POLICY.calibration_sweeps)
     monkeypatch.setattr(gibbs, "advanced", real)
     assert resumed.temperature_ == clone(SMALL).fit(X, Y).temperature_
     assert not path.exists()
@@ -184,13 +185,13 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
 
 def test_ratings_are_held_out_at_random(monkeypatch):
     orders = []
-    held_out = calibration.held_out
+    hold_out = calibration.hold_out
 
     def spied(ratings, order, n_held):
         orders.append((order.copy(), n_held))
-        return held_out(ratings, order, n_held)
+        return hold_out(ratings, order, n_held)
 
-    monkeypatch.setattr(calibration, "held_out", spied)
+    monkeypatch.setattr(calibration, "hold_out", spied)
     clone(SMALL).set_params(random_state=1).fit(X, Y)
     clone(SMALL).set_params(random_state=2).fit(X, Y)
     assert len(orders) == 20
@@ -203,7 +204,7 @@ def test_ratings_are_held_out_at_random(monkeypatch):
 
 
 def test_of_many_ratings_no_more_are_held_out_than_weights_need(monkeypatch):
-    monkeypatch.setattr(calibration, "_LEAST", 400)
+    monkeypatch.setattr(calibration, "POLICY", replace(POLICY, least_calibration=400))
     folds, real = [], calibration.best_calibration
     monkeypatch.setattr(calibration, "best_calibration", lambda *args: folds.extend(args[0]) or real(*args))
     clone(SMALL).fit(X, Y)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not st
 RHO = np.array([-2.0, 0.0, 3.0])
 
 
-def shifted(seed=0, n_users=150, n_items=60, n=3500):
+def draw_shifts(seed=0, n_users=150, n_items=60, n=3500):
     """Eight levels, most of them high; users differ by a shift."""
     rng = np.random.default_rng(seed)
     X = np.unique(np.column_stack([rng.integers(0, n_users, n), rng.integers(0, n_items, n)]), axis=0)
@@ -63,7 +63,7 @@ def test_all_users_at_the_start_are_given_the_room_of_the_prior():
 
 @pytest.mark.parametrize("model", [GibbsM3F(30), GibbsIPM3F(prediction="scores")], ids=["m3f", "ipm3f"])
 def test_most_levels_high_are_no_trouble(model):
-    X, y = shifted()
+    X, y = draw_shifts()
     test = np.random.default_rng(1).random(len(y)) < 0.25
     error = {}
     for means in (None, "symmetric"):
@@ -76,7 +76,7 @@ def test_most_levels_high_are_no_trouble(model):
 
 @pytest.mark.parametrize("model", [GibbsM3F(3), GibbsIPM3F()], ids=["m3f", "ipm3f"])
 def test_new_users_are_folded_into_the_population(model):
-    X, y = shifted()
+    X, y = draw_shifts()
     old = X[:, 0] < 120
     model = clone(model).set_params(n_sweeps=15, burn_in=5, random_state=0).fit(X[old], y[old])
     few = ~old & (np.arange(len(y)) % 6 == 0)
@@ -88,7 +88,7 @@ def test_new_users_are_folded_into_the_population(model):
 
 
 def test_means_are_listed_or_symmetric():
-    X, y = shifted(n=400)
+    X, y = draw_shifts(n=400)
     with pytest.raises(InvalidParameterError, match="threshold_means"):
         GibbsM3F(threshold_means="data").fit(X, y)
     plain = GibbsM3F(2, n_sweeps=4, burn_in=1, threshold_means="symmetric", random_state=0).fit(X, y)
