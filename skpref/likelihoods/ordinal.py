@@ -16,7 +16,7 @@ from scipy.linalg import block_diag, cho_solve
 from scipy.special import ndtr, ndtri
 
 from skpref._compiled.ordinal import ENDS, SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
-from skpref._math.bands import band, below, mirrored
+from skpref._math.bands import band, mirrored, tail_band
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood, broadcast
 
@@ -539,9 +539,9 @@ class OrdinalProbit(Likelihood):
         """Return the terms of level k at z, for noise of standard deviation `scale`."""
         b = self.thresholds
         if k == 0:
-            return below((b[0] - z) / scale)
+            return tail_band((b[0] - z) / scale)
         if k == len(b):
-            return mirrored(below((z - b[-1]) / scale))
+            return mirrored(tail_band((z - b[-1]) / scale))
         return band((0.5 * b[k - 1] + 0.5 * b[k] - z) / scale, (b[k] - b[k - 1]) / scale)
 
     def _by_level(self, level: IntArray, rule: Callable[..., tuple[Array, ...]], *columns: Array) -> Array:
