@@ -56,7 +56,7 @@ def _erfcx(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def _below(u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _log_cdf_terms(u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Log Phi(u), r = phi(u)/Phi(u), and u + r."""
     if u < 0.0:
         scaled = _erfcx(-_SQRT_HALF * u)
@@ -113,7 +113,7 @@ def _inside(centre, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 def _tail(centre, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     lower = centre - half
     upper = centre + half
-    whole, whole_at, whole_to = _below(-lower)
+    whole, whole_at, whole_to = _log_cdf_terms(-lower)
     fall = math.exp(-2.0 * half * centre)
     ratio = _erfcx(_SQRT_HALF * upper) / _erfcx(_SQRT_HALF * lower) * fall
     at_lower = whole_at / (1.0 - ratio)
@@ -150,10 +150,10 @@ def _band(middle, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def _level(k, r, middle, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The terms of level k of r; `middle` is the end of an outer one."""
     if k == 0:
-        value, ratio, distance = _below(middle)
+        value, ratio, distance = _log_cdf_terms(middle)
         return value, ratio, 0.0, -ratio, -ratio * distance, distance, 0.0
     if k == r - 1:
-        value, ratio, distance = _below(-middle)
+        value, ratio, distance = _log_cdf_terms(-middle)
         return value, 0.0, ratio, ratio, -ratio * distance, 0.0, distance
     return _band(middle, half)
 

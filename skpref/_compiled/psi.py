@@ -105,7 +105,7 @@ def _tiles(left: Array, right: Array, rows: range) -> Iterator[tuple[slice, slic
             yield part, points, tile
 
 
-def _in_blocks(n: int, width: int, work: Callable[[range], Any]) -> Iterator[Any]:
+def _map_blocks(n: int, width: int, work: Callable[[range], Any]) -> Iterator[Any]:
     """Results of `work` for blocks of rows, in their order."""
     blocks = [range(b * n // _BLOCKS, (b + 1) * n // _BLOCKS) for b in range(_BLOCKS)]
     threads = min(n_threads(), _BLOCKS) if n * width >= _WORTH else 1
@@ -127,7 +127,7 @@ def _summed(rows: _Rows, points: _Points) -> Array:
         return total
 
     total = np.zeros(right.shape[1])
-    for share in _in_blocks(rows.mu.shape[0], total.size, work):
+    for share in _map_blocks(rows.mu.shape[0], total.size, work):
         total += share
     return total
 
@@ -140,7 +140,7 @@ def _weighted(rows: _Rows, points: _Points, weights: Array) -> Array:
         for part, at, tile in _tiles(rows.left, right, block):
             out[part] += tile @ weights[at]
 
-    for _ in _in_blocks(out.shape[0], right.shape[1], work):
+    for _ in _map_blocks(out.shape[0], right.shape[1], work):
         pass
     return out
 
@@ -172,7 +172,7 @@ def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
         return by_point
 
     by_point = np.zeros((2 * Q + 1, right.shape[1]))
-    for share in _in_blocks(rows.mu.shape[0], right.shape[1], work):
+    for share in _map_blocks(rows.mu.shape[0], right.shape[1], work):
         by_point += share
     if not each:
         by_point *= G
@@ -331,7 +331,7 @@ def _pull_second(s, w, P, D, row, PD, gmu, gs):  # type: ignore[no-untyped-def] 
         gs[q] += e * (e * second - total)
 
 
-def _apart(Z: Array, w: Array) -> Array:
+def _pair_decay(Z: Array, w: Array) -> Array:
     apart: Array = np.exp(-0.25 * np.einsum("mlq,q->ml", (Z[:, None] - Z[None]) ** 2, w))
     return apart
 
@@ -434,7 +434,7 @@ def fit_rows(
         np.ascontiguousarray(Z.T),
         w,
         a,
-        _apart(Z, w),
+        _pair_decay(Z, w),
         np.ascontiguousarray(G),
         np.ascontiguousarray(W),
         max_iter,

@@ -16,7 +16,7 @@ _ROUNDING = 1e-13  # share of a variance that is rounding
 
 
 @njit()
-def _between(S, i, j, k, l):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _difference_covariance(S, i, j, k, l):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     value = S[i, k]
     if j >= 0:
         value -= S[j, k]
@@ -33,7 +33,7 @@ def _gather(S, first, second, low, high):  # type: ignore[no-untyped-def]  # noq
     out = np.empty((n, n))
     for a in range(n):
         for b in range(a + 1):
-            out[a, b] = _between(S, first[low + a], second[low + a], first[low + b], second[low + b])
+            out[a, b] = _difference_covariance(S, first[low + a], second[low + a], first[low + b], second[low + b])
             out[b, a] = out[a, b]
     return out
 
@@ -221,7 +221,7 @@ def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-
 
 
 @njit()
-def _of_comparison(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _comparison_moments(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return mean and variance of a comparison's z, given those of its user's coordinates."""
     mean, variance, last = sign * value[a], covariance[a, a], value.shape[0] - 1
     if b >= 0:
@@ -286,7 +286,7 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
         else:
             covariance = P - PW @ P + TQ @ T.T
             for p in range(rows[u], rows[u + 1]):
-                mean[p], variance[p] = _of_comparison(a[p], b[p], sign[p], order, value, covariance)
+                mean[p], variance[p] = _comparison_moments(a[p], b[p], sign[p], order, value, covariance)
     return mean, variance, G, alpha, information
 
 
