@@ -155,7 +155,7 @@ def _runs(process: int) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------- read
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -163,7 +163,7 @@ def read_file(path: Path, kind: str = "model") -> bytes:
     """Return the content of a regular file of allowed size; a pipe is not waited for."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise ModelFormatError(f"{path.name}: not a skpref {kind}: it is no regular file")
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=_open_nonblocking) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES + MAX_SCHEMA:
             raise ModelFormatError(f"{path.name}: not a skpref {kind}: {size} bytes, more than the format allows")

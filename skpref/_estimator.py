@@ -141,7 +141,7 @@ def verbose_printer(
     return show
 
 
-def on_iteration(
+def iteration_callback(
     estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration | None:
     """Return the function to call after each iteration: the callbacks and, if verbose, a printer."""

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "SourceRows",
+    "accept_collections",
     "as_source",
     "become_unfitted",
     "feature_columns",
     "is_collection",
     "is_elsewhere",
-    "on_collections",
     "read_batch",
     "refuse_more_rows",
     "refuse_parameters",
@@ -148,7 +148,7 @@ class _FileRows:
         for table in read_tables(self._dataset, named, self._group):
             y = None if self._y is None else table[self._y]
             weight = None if self._weight is None else column_values(table[self._weight])
-            yield on_part(table.select(self._columns), y, weight, start, function, *shared)
+            yield call_on_part(table.select(self._columns), y, weight, start, function, *shared)
             start += len(table)
 
     def keep(self, function: Callable[..., tuple[Any, Any]], *shared: Any) -> tuple[Shards, list[Any], list[Any]]:
@@ -170,7 +170,7 @@ def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
     return X, column_values(y), weight
 
 
-def on_part(X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], *shared: Any) -> Any:
+def call_on_part(X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], *shared: Any) -> Any:
     """Return a function of a part of the rows; errors say which rows these are."""
     try:
         return function(X, y, weight, start, *shared)
@@ -244,7 +244,7 @@ def read_batch(X: Any, y: Any, weight: Any, shell: Any, classes: Any = None) -> 
 
 
 # ------------------------------------------------------------------------------------------- predictions of collections
-def on_collections(method: _Method) -> _Method:
+def accept_collections(method: _Method) -> _Method:
     """Let a method of fitted models take a collection of Dask, too.
 
     Predictions are lazy, each partition is answered where it is. For a score, rows and targets come to the client.

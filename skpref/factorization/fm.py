@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
 from skpref.factorization.machine.files import FMFiles
@@ -291,7 +291,7 @@ class VariationalFM(RegressorMixin, FMFiles):
     def predict(self, X: MatrixLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 
@@ -312,7 +312,7 @@ class VariationalFM(RegressorMixin, FMFiles):
         mean, variance = self.latent_mean_and_variance(X)
         return (mean, np.sqrt(variance + self.noise_**2)) if return_std else mean
 
-    score = on_collections(RegressorMixin.score)
+    score = accept_collections(RegressorMixin.score)
 
     def predict_last(self, X: MatrixLike) -> Array:
         """Predict targets with the last iterate instead of the average.

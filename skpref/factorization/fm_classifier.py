@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
@@ -326,7 +326,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
             raise DataError(f"label {label} in row {row} is not one of the classes {classes}.")
         return (y == self.classes_[1]).astype(np.float64)
 
-    @on_collections
+    @accept_collections
     def decision_function(self, X: MatrixLike) -> Array:
         """Return F^-1 of the probability of the second class: the mean of y(x), shrunk to 0 by its variance.
 
@@ -346,7 +346,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
             return mu / np.sqrt(1.0 + v)
         return np.asarray(np.log(likelihood.predict(mu, v)) - np.log(likelihood.predict(-mu, v)))
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each class, averaged over the posterior.
 
@@ -364,7 +364,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         p = self._machine.likelihood.predict(mu, v)
         return np.column_stack([1.0 - p, p])
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the more probable class.
 
@@ -381,7 +381,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         mu, _ = self.latent_mean_and_variance(X)
         return self.classes_[(mu > 0.0).astype(int)]
 
-    score = on_collections(ClassifierMixin.score)
+    score = accept_collections(ClassifierMixin.score)
 
     def predict_last(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the more probable class with the last iterate instead of the average.

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import check_n_samples, on_iteration, unchanged_on_failure
+from skpref._estimator import check_n_samples, iteration_callback, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data.levels import encode_levels, levels_of_parts, ordered_levels, with_levels_of
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
@@ -355,7 +355,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     def _sample(self, data: TrainingRows) -> None:
         """Replace the variational posterior by draws of a chain that starts from it."""
         rows = np.repeat(np.arange(data.y.size), data.weight.astype(np.int64))
-        hook, n_passes = on_iteration(self, step="sweep", objective="log likelihood"), self.n_iter_
+        hook, n_passes = iteration_callback(self, step="sweep", objective="log likelihood"), self.n_iter_
 
         def after_passes(event: Iteration) -> bool | None:
             return (
@@ -463,7 +463,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             X, level, weight = self._positive_rows(X, level, sample_weight)
             return self._update_machine(TrainingRows(X, level.astype(np.float64), weight), freeze)
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each level, averaged over the posterior.
 
@@ -479,7 +479,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         """
         return self._likelihood.probabilities(*self.latent_mean_and_variance(X))
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
         """Predict a level for every row.
 
@@ -508,7 +508,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             return self.classes_[np.searchsorted(self._likelihood.thresholds, mu)]
         return self.classes_[self._likelihood.probabilities(mu, v).argmax(axis=1)]
 
-    @on_collections
+    @accept_collections
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean absolute error in ranks of the median level.
 

@@ -19,7 +19,7 @@ from skpref._callbacks import CallbackMixin
 from skpref._checks import check_arrays, check_indices, check_types, is_count, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import on_iteration, precision
+from skpref._estimator import iteration_callback, precision
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref._warn import warn
@@ -232,7 +232,7 @@ class FMBase(CallbackMixin, BaseEstimator):
             free=free,
             free_bias=True,
             dtype=precision(self.dtype),
-            on_iteration=on_iteration(self),
+            on_iteration=iteration_callback(self),
             patience=self.n_iter_no_change if self.early_stopping and self.validation_fraction is None else None,
             divergence_groups=groups if self.kl_weights == "normalised" else None,
         )

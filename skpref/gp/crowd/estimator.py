@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
@@ -505,7 +505,7 @@ class CrowdGPPL(ShardedCrowd):
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
-    @on_collections
+    @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.
 

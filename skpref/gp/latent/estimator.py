@@ -18,7 +18,7 @@ from skpref import inducing
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._compiled.psi import psi_first
-from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
+from skpref._estimator import check_memory, iteration_callback, unchanged_on_failure, warn_not_converged
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
@@ -228,7 +228,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     def _full_passes(self, Y: Array, start: tuple[Inputs, LatentHyper], *, cold: bool) -> _LatentFit:
         """Fit by L-BFGS-B on all rows at once."""
-        search = _Search(Y, start, on_iteration(self, step="evaluation"))
+        search = _Search(Y, start, iteration_callback(self, step="evaluation"))
         result = search.run(self.max_iter, self.tol, cold=cold)
         # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
         mapping, _ = mapping_of(Y, result.inputs, result.hyper)
@@ -237,7 +237,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     def _batches(self, Y: Array, start: tuple[Inputs, LatentHyper], size: int, rng: np.random.Generator) -> _LatentFit:
         """Fit by mini-batches."""
-        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=on_iteration(self))
+        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=iteration_callback(self))
         return _LatentFit(end.inputs, end.mapping, end.bounds[-1], len(end.bounds) - 1, end.converged)
 
     def _check_fitted(self) -> None:

@@ -16,7 +16,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._estimator import (
     check_memory,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
@@ -466,7 +466,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
                 )
                 raise DataError(msg)
             check_memory(data.n, data.n, "inference='vb', or n_max_exact", "rows")
-        schedule = schedule_of(self, _BATCH_SIZE, on_iteration(self))
+        schedule = schedule_of(self, _BATCH_SIZE, iteration_callback(self))
         return OrdinalConfig(
             inference=inference,
             likelihood=self.likelihood,

@@ -15,7 +15,7 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Comparisons, Table
 from skpref.data.comparisons import append_comparisons, from_labels
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
@@ -454,7 +454,7 @@ class GPPLClassifier(ShardedClassifier):
         """
         return self.posterior_.pair_covariance(*self._pairs(X))
 
-    @on_collections
+    @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 

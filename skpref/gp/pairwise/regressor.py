@@ -14,7 +14,7 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
@@ -293,7 +293,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     def predict(self, X: MatrixLike, *, return_cov: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, return_std: bool, return_cov: bool = False) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items.
 
@@ -416,7 +416,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         mean, variance = self.posterior_.pairs(Items.new(features[first]), *np.split(item, 2))
         return self.likelihood_.predict(mean, variance)
 
-    @on_collections
+    @accept_collections
     def score(
         self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:

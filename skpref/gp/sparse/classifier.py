@@ -17,13 +17,13 @@ from skpref._checks import check_indices, check_types, require
 from skpref._estimator import (
     check_memory,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
+from skpref._sources import accept_collections, as_source, is_elsewhere, refuse_more_rows
 from skpref._validation import validate_data
 from skpref.data.levels import check_labels
 from skpref.data.tables import canonical
@@ -460,7 +460,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Return the settings of searches and inference."""
         many = self.classes_.size > 2 or by_softmax
         # Callbacks belong to this process.
-        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
+        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else iteration_callback(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         n_points = _SHARED_INDUCING if by_softmax else _INDUCING
         sparse = self._sparse_config(n_points, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
@@ -523,7 +523,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             mean, variance = mean[:, 0], variance[:, 0]
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Predict the probabilities of all classes.
 
@@ -550,7 +550,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Where the probabilities of all classes underflow they are equal.
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
@@ -567,7 +567,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
-    score = on_collections(ClassifierMixin.score)
+    score = accept_collections(ClassifierMixin.score)
 
     def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
         """Return the learnt kernels with their inducing points."""

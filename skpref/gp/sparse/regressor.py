@@ -15,7 +15,7 @@ from skpref._estimator import (
     check_memory,
     check_n_samples,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
@@ -23,7 +23,7 @@ from skpref._estimator import (
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
+from skpref._sources import accept_collections, as_source, is_elsewhere, refuse_more_rows
 from skpref._validation import validate_data
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
@@ -432,7 +432,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
-        general = self._general_config(config, inference, on_iteration(self), regression_priors)
+        general = self._general_config(config, inference, iteration_callback(self), regression_priors)
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
         if searches and isinstance(self.likelihood_, Poisson):
@@ -480,7 +480,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise: bool = ...,
         exposure: ArrayLike | None = ...,
     ) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(
         self,
         X: MatrixLike,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from skpref._estimator import check_memory, digest, on_iteration
+from skpref._estimator import check_memory, digest, iteration_callback
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
@@ -244,7 +244,7 @@ class SummedRegressor(SparseGP):
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
-        general = self._general_config(config, "vb", on_iteration(self), regression_priors)
+        general = self._general_config(config, "vb", iteration_callback(self), regression_priors)
         result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
         self._store_general(result, scale, totals.weight)
 
