@@ -128,7 +128,7 @@ class _OrdinalMixture(OrdinalProbit):
         log_parts, first, second = (np.empty((len(self.components), *y.shape)) for _ in range(3))
         for k, (weight, scale) in enumerate(self.components):
             width = np.sqrt((scale * self.noise) ** 2 + np.broadcast_to(v, y.shape))
-            value, slope, bend = self._at(VALUES, level, mu, width)
+            value, slope, bend = self._evaluate(VALUES, level, mu, width)
             log_parts[k] = value + np.log(weight * (1.0 - self.lapse))
             first[k], second[k] = slope / width, bend / width**2
         log_p = np.asarray(logsumexp(log_parts, axis=0))
@@ -147,11 +147,11 @@ class _OrdinalMixture(OrdinalProbit):
         for k in np.unique(level).tolist():
             rows = level == k
 
-            def in_noise(z: Array, k: int = k) -> tuple[Array, ...]:
+            def rescaled(z: Array, k: int = k) -> tuple[Array, ...]:
                 # The quadrature is accurate for functions that change over lengths of 1.
                 return function(np.full(z.shape, float(k)), z * unit)
 
-            out[:, rows] = gaussian_expectation(in_noise, mu[rows], v[rows])
+            out[:, rows] = gaussian_expectation(rescaled, mu[rows], v[rows])
         return out.reshape((-1, *shape))
 
 
