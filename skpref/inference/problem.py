@@ -170,7 +170,7 @@ class MiniBatch(Problem):
         blocks = {}
         for name in self.local:
             natural = _natural(state.blocks[name])
-            blocks[name] = DiagonalBlock(*(self._by_cluster(x)[:, self.members].reshape(-1) for x in natural))
+            blocks[name] = DiagonalBlock(*(self._reshape_by_cluster(x)[:, self.members].reshape(-1) for x in natural))
         return state.with_blocks(blocks)
 
     def expand(self, part: State, whole: State) -> State:
@@ -181,11 +181,11 @@ class MiniBatch(Problem):
         for name in self.local:
             full = [x.copy() for x in _natural(whole.blocks[name])]
             for target, values in zip(full, _natural(part.blocks[name]), strict=True):
-                self._by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
+                self._reshape_by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
             blocks[name] = DiagonalBlock(*full)
         return part.with_blocks(blocks)
 
-    def _by_cluster(self, x: Array) -> Array:
+    def _reshape_by_cluster(self, x: Array) -> Array:
         """Return a view with one row a factor, shape (D, n_clusters)."""
         return x.reshape(-1, self.n_clusters)
 

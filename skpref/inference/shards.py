@@ -394,7 +394,7 @@ class ShardedProblem(Problem):
     brought: dict[str, IntArray] = field(default_factory=dict)  # items of all comparisons, if they are few
 
     @classmethod
-    def of(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
+    def from_template(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
         """Return the problem of the shards' comparisons with the terms, likelihood and rule of a template."""
         empty = np.empty(0, dtype=np.int64)
         template = _part(template, ShardRows(empty, empty, _NOTHING, _NOTHING, _NOTHING))
@@ -415,7 +415,7 @@ class ShardedProblem(Problem):
             part = slice(start, start + size)
             residual = None if first.residual is None else first.residual[part]
             rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
-        return cls.of(problem, InMemory(), rows, problem.n_observations)
+        return cls.from_template(problem, InMemory(), rows, problem.n_observations)
 
     def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
         """Return the problem with what the inducing points leave of each comparison."""

@@ -107,7 +107,9 @@ class SummedProblem(Problem):
     collect: Callable[[Problem, State], Iterator[Sums | None]] = field(kw_only=True)  # yields the sums of batches
 
     @classmethod
-    def of(cls, template: Problem, collect: Callable[[Problem, State], Iterator[Sums | None]]) -> SummedProblem:
+    def from_template(
+        cls, template: Problem, collect: Callable[[Problem, State], Iterator[Sums | None]]
+    ) -> SummedProblem:
         """Return the problem of rows elsewhere with the terms and the likelihood of a problem without rows."""
         parts = template.terms, template.likelihood, template.y, template.weight, template.rule
         return cls(*parts, learns=template.learns, collect=collect)

@@ -361,7 +361,7 @@ def _choose_shape(
     middle = len(kernels) // 2
     straight = linear_kernel(data.items) if given.items is None and given.factors is None else None
     kernels += [] if straight is None else [straight]
-    bases = [InducingBasis.at(clone(kernel), pair.points) for kernel in kernels]
+    bases = [InducingBasis.from_points(clone(kernel), pair.points) for kernel in kernels]
     candidates = [_Shape.of(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
     # Independent items keep a kernel, too, so that new items can be predicted.
     candidates.append(_Shape.of(bases[middle], data.items, n, 1.0, order=order))
@@ -534,7 +534,7 @@ def _covariates(
         kernel = Linear() if kernel is None else clone(kernel)
         scale = getattr(kernel, "length_scale", None)
         points = inducing.choose(users, config.pair.n_inducing, "kmeans++", rng, scale, kernel=kernel)
-        basis = InducingBasis.at(kernel, points)
+        basis = InducingBasis.from_points(kernel, points)
     width = users.shape[1] if basis is None else basis.chol.shape[0]
     rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
     mean = rows.mean(axis=0)

@@ -116,7 +116,7 @@ class CrowdModel:
         """Return the bases of the inducing points with kernels."""
         items = self.pair.basis(kernels.items)
         factors = items if kernels.factors is kernels.items else self.pair.basis(kernels.factors)
-        users = None if kernels.users is None else InducingBasis.at(kernels.users, self.user_points)
+        users = None if kernels.users is None else InducingBasis.from_points(kernels.users, self.user_points)
         return Bases(items, factors, users)
 
     def problem(self, bases: Bases) -> tuple[svi.Problem, frozenset[str]]:

@@ -142,7 +142,7 @@ class SparseEvidence:
     def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
         """Return the bound at its optimal q, and its gradients, which are those at fixed q."""
         assert kernel is not None  # noqa: S101 - a precomputed covariance has no inducing points
-        basis, theta = InducingBasis.at(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
+        basis, theta = InducingBasis.from_points(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
         problem = self.problem(basis, likelihood, learns=False)
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         if self.last is not None:

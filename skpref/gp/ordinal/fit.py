@@ -281,7 +281,7 @@ def _infer_sparse(
     rng: np.random.Generator,
 ) -> OrdinalFit:
     """Return the posterior through inducing points; thresholds and noise are learnt on the way."""
-    basis = InducingBasis.at(family.kernel, points)
+    basis = InducingBasis.from_points(family.kernel, points)
     evidence = _sparse_evidence(data, points, family.kernel, config)
     problem = evidence.problem(basis, family.likelihood, learns=config.n_restarts is not None)
     start = svi.initial_state(problem, {"f": FixedScale(1.0)})

@@ -162,7 +162,7 @@ class PairModel:
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
         """Return the basis of the inducing points with a kernel; None without features."""
-        return None if kernel is None else InducingBasis.at(kernel, self.points)
+        return None if kernel is None else InducingBasis.from_points(kernel, self.points)
 
     def joint(self, basis: InducingBasis | None) -> bool:
         """Tell whether inducing values and offsets share one dense block."""

@@ -195,7 +195,7 @@ def _fit(
         basis = model.basis(kernel)
         assert basis is not None  # noqa: S101 - items have features
         rule = RULES["vb" if config.inference == "auto" else config.inference]
-        problem = SummedProblem.of(empty_problem(basis, config.likelihood, rule), data.sums)
+        problem = SummedProblem.from_template(empty_problem(basis, config.likelihood, rule), data.sums)
         state = svi.initial_state(problem, model.scales())
         state = state if start is None else resumed_state(state, start.state)
         result = svi.fit(problem, state, replace(config.schedule, batch_size=None), rng)

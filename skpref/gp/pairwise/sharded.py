@@ -70,7 +70,7 @@ class ShardedComparisons:
 
     def problem(self, template: Problem, basis: InducingBasis | None, X: Features) -> ShardedProblem:
         """Return the problem over all comparisons with the terms, likelihood and rule of a template."""
-        problem = ShardedProblem.of(template, self.shards, self.rows, self.n_pairs)
+        problem = ShardedProblem.from_template(template, self.shards, self.rows, self.n_pairs)
         has_residual = any(term.residual is not None for term in template.terms.values())
         return problem.with_residuals(basis, X) if has_residual and basis is not None else problem
 

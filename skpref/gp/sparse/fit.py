@@ -170,7 +170,7 @@ def _move_points(search: SparseSearch, sample: GaussianRows) -> None:
     if not may_move_points(sample.X, end, config):
         return
     if config.learn_inducing is not True:
-        moments = bound(sample, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
+        moments = bound(sample, InducingBasis.from_points(end.kernel, end.points), end.noise, gradient=False).moments
         lost = 0.5 * (moments.prior - float(np.trace(moments.gram))) / end.noise
         if not worth_moving(lost, moments.weight):
             return
@@ -186,7 +186,7 @@ def _search_all_rows(search: SparseSearch, rows: GaussianRows, sample: GaussianR
 def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
     """Return the posterior given all rows at the end of the search."""
     end = search.parameters
-    basis = InducingBasis.at(end.kernel, end.points)
+    basis = InducingBasis.from_points(end.kernel, end.points)
     result = bound(rows, basis, end.noise, gradient=False)
     trace = [*search.trace, result.value]
     latent = optimal_latent(basis, result.collapsed)

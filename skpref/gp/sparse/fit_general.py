@@ -164,7 +164,7 @@ class _OptimalBound:
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
-        basis = InducingBasis.at(parameters.kernel, parameters.points)
+        basis = InducingBasis.from_points(parameters.kernel, parameters.points)
         problem = self.data.problem(row_term(basis, self.data.X, "f"), self.likelihood)
         start = self._start(problem)
         tol = _SEARCH_TOL_OF_PARAMETERS if self.likelihood.has_parameters else _SEARCH_TOL
@@ -242,8 +242,8 @@ def fit_by_sums(
     """Fit kernel, points and the likelihood's parameters to a sample, and the posterior to sums over all rows."""
     with limit_blas_threads(min(config.sparse.n_inducing, sample.n)):
         search, likelihood, state = _learn(sample, likelihood, kernel, config, rng, None)
-        basis = InducingBasis.at(search.parameters.kernel, search.parameters.points)
-        problem = SummedProblem.of(empty_problem(basis, likelihood), collect)
+        basis = InducingBasis.from_points(search.parameters.kernel, search.parameters.points)
+        problem = SummedProblem.from_template(empty_problem(basis, likelihood), collect)
         result = svi.fit(problem, state or _initial_state(problem), replace(config.schedule, batch_size=None), rng)
         fit = _finished(result, basis, "vb")
         return _with_search(fit, search)
@@ -319,7 +319,7 @@ def _infer(
     adam: bool,
 ) -> GeneralFit:
     """Find the posterior given all rows, kernel and points as they are, or moved by Adam between mini-batches."""
-    basis = InducingBasis.at(parameters.kernel, parameters.points)
+    basis = InducingBasis.from_points(parameters.kernel, parameters.points)
     rows_fit = full_passes_fit(data.n, basis.chol.shape[0])
     inference = config.inference
     if inference == "auto":
@@ -420,4 +420,4 @@ def _moved(parameters: SparseParameters, in_theta: Array, in_points: Array) -> I
     if in_points.size:
         points = points + in_points.reshape(points.shape) * length_scales(parameters)
     bounds = np.reshape(kernel.bounds, (-1, 2))
-    return InducingBasis.at(kernel.clone_with_theta(np.clip(kernel.theta + in_theta, *bounds.T)), points)
+    return InducingBasis.from_points(kernel.clone_with_theta(np.clip(kernel.theta + in_theta, *bounds.T)), points)

@@ -109,7 +109,7 @@ def fit_softmax(
         if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)
     with limit_blas_threads(min(config.n_inducing, data.n)):
-        basis = InducingBasis.at(kernel, choose_points(data.X, kernel, config, rng))
+        basis = InducingBasis.from_points(kernel, choose_points(data.X, kernel, config, rng))
     return _posterior(data, basis, config, None)
 
 
@@ -219,7 +219,7 @@ def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
 
 def _left_out(fold: _Fold, shift: Array, config: SparseConfig) -> tuple[float, Array]:
     """Return the log-loss of the rows left out, summed over their weights, and the functions at the points."""
-    basis = InducingBasis.at(_shifted(fold.kernel, shift), fold.points)
+    basis = InducingBasis.from_points(_shifted(fold.kernel, shift), fold.points)
     start = None if fold.values is None else solve_lower(basis.chol, fold.values)
     term = row_term(basis, fold.train.X, "f")
     mode = softmax_mode(term, fold.train.counts, start, config.max_iter, config.tol)

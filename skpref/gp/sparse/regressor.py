@@ -669,7 +669,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         kernel = self.kernel_.clone_with_theta(theta[:-1])
         noise = float(np.exp(2.0 * (theta[-1] - np.log(scale.deviation))))
         with limit_blas_threads(self.inducing_points_.shape[0]):
-            basis = InducingBasis.at(kernel, self.inducing_points_)
+            basis = InducingBasis.from_points(kernel, self.inducing_points_)
             result = bound(rows, basis, noise, gradient=eval_gradient)
         value = result.value - result.moments.weight * float(np.log(scale.deviation))
         return (value, np.append(result.theta, 2.0 * result.log_noise)) if eval_gradient else value

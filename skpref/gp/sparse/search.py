@@ -101,7 +101,7 @@ def bound_objective(rows: GaussianRows) -> Objective:
     """Return the collapsed bound of the rows."""
 
     def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
-        result = bound(rows, InducingBasis.at(parameters.kernel, parameters.points), parameters.noise)
+        result = bound(rows, InducingBasis.from_points(parameters.kernel, parameters.points), parameters.noise)
         return ObjectiveValue(result.value, result.theta, result.log_noise, result.points), result.moments.weight
 
     return objective

@@ -273,7 +273,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
 
 def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     X = np.random.default_rng(0).standard_normal((5, 2))
-    basis = InducingBasis.at(RBF(1.0), X[:3])
+    basis = InducingBasis.from_points(RBF(1.0), X[:3])
     c = SimpleNamespace(
         group=None, user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
     )
