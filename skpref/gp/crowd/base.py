@@ -473,7 +473,7 @@ class CrowdBase(ComparisonClassifier):
     def _answers_of_users(self, moments: tuple[Array, Array], position: IntArray) -> Array:
         """Return the probabilities of left, tie and right, given positions of users, -1 for unseen ones, (n, 3)."""
         likelihood: Any = self.likelihood_
-        return predict_answers(likelihood, *moments, self._thresholds.of(position))
+        return predict_answers(likelihood, *moments, self._thresholds.moments(position))
 
     def _left_probability(self, X: Any) -> Array:
         if getattr(self, "_thresholds", None) is None:

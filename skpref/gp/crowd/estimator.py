@@ -500,8 +500,8 @@ class CrowdGPPL(ShardedCrowd):
             levels = self._groups_of_rows(rows.groups)
             if (levels != levels[0]).any():
                 raise DataError(f"X must be of one group in each column of groups={self.groups!r}; got several")
-            fitted = fitted.in_groups(levels[0].tolist())
-        posterior, one_user = self._of_one_user(user[:1], fitted)
+            fitted = fitted.select_groups(levels[0].tolist())
+        posterior, one_user = self._select_user(user[:1], fitted)
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
@@ -553,7 +553,7 @@ class CrowdGPPL(ShardedCrowd):
         check_is_fitted(self)
         report = describe_annotators(
             self.user_ids_,
-            *self._by_annotators(),
+            *self._flatten_groups(),
             self.likelihood_,
             credibility=credibility,
             n_samples=n_samples,
@@ -562,7 +562,7 @@ class CrowdGPPL(ShardedCrowd):
         )
         return frame_or_record(report)
 
-    def _by_annotators(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
+    def _flatten_groups(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
         """Return the posterior and the seen users, items and comparisons; an item in each group is one of its own."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items)
         posterior, users = self.posterior_, self._seen(self._users)

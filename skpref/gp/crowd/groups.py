@@ -51,7 +51,7 @@ class Places:
         require(inside, self, "group", "holds an unknown group")
 
     @classmethod
-    def of(cls, c: Comparisons, *, order: bool) -> Places:
+    def from_comparisons(cls, c: Comparisons, *, order: bool) -> Places:
         """Return the places of comparisons, the left side among them with an order effect."""
         assert c.group is not None  # noqa: S101 - type narrowing
         n_levels = c.group.max(axis=0, initial=0) + 1

@@ -106,20 +106,22 @@ class Hierarchy:
             result[-1, -1] = S[-1, -1]
         return result
 
-    def at_places(self, S: Array) -> Array:
+    def expand_to_places(self, S: Array) -> Array:
         """Return a covariance of the items at the places where users compare them."""
         return S if self.places is None else self.places.spread(S)
 
-    def by_item(self, rows: Array) -> Array:
+    def sum_by_item(self, rows: Array) -> Array:
         """Return rows of numbers at the places, shape (P, n), summed over the places of each item."""
         return rows if self.places is None else np.asarray(rows @ self.places.to_items.T)
 
-    def of_users(self, chosen: BoolArray) -> Hierarchy:
+    def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,)."""
         users = self.users
         rows, sizes = chosen[users.user], (int(chosen.sum()), users.n_items - users.order)
         number = np.cumsum(chosen) - 1
-        kept = UserRows.of(number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order)
+        kept = UserRows.from_comparisons(
+            number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order
+        )
         x = None if self.covariates is None else self.covariates[chosen]
         return replace(self, users=kept, y=self.y[rows], weight=self.weight[rows], covariates=x)
 
@@ -141,18 +143,18 @@ class Hierarchy:
         """Return what the sites say of the consensus."""
         shift = prior_means(self, state.B)
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
-        G, h, log_det, constant = integrate_out(self.at_places(state.S), *arguments)
+        G, h, log_det, constant = integrate_out(self.expand_to_places(state.S), *arguments)
         return Informed(G, h, log_det, constant, shift)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
-        mean, variance, moment, alpha, squared = marginals(self.at_places(state.S), m, V, *arguments)
+        mean, variance, moment, alpha, squared = marginals(self.expand_to_places(state.S), m, V, *arguments)
         tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
             of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
-            slope = self.by_item(of_places.T).T
+            slope = self.sum_by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
 
     def site_sizes(self) -> dict[str, int]:
@@ -180,7 +182,7 @@ class Hierarchy:
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
         arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
-        return -float(integrate_out(self.at_places(state.S), *arguments, prior_means(self, B))[3])
+        return -float(integrate_out(self.expand_to_places(state.S), *arguments, prior_means(self, B))[3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +318,7 @@ def fit_hierarchy(
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
             passes.finish()
-            added = state.S @ model.by_item(model.by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
+            added = state.S @ model.sum_by_item(model.sum_by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
             second_moment = state.S + 0.5 * (added + added.T)
             parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
             return HierarchyFit(*parts, bounds, evidence, converged)
@@ -376,7 +378,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.of_coordinates(B if model.places is None else B[model.places.item])
+    rows = model.users.map_to_coordinates(B if model.places is None else B[model.places.item])
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
@@ -393,7 +395,7 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     mean = half.T @ (half @ linear)
     rows = model.consensus @ half.T
     log_integral = 0.5 * (constant + linear @ mean - log_det_users - log_det(chol) + np.log(prior).sum())
-    information = model.by_item(model.by_item(G).T)
+    information = model.sum_by_item(model.sum_by_item(G).T)
     return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, information, float(log_integral))
 
 
@@ -463,7 +465,7 @@ def _next_S(
     limited: bool,
 ) -> Array:
     """Return S after a step; `limited`: with at most so many directions as it may have."""
-    S, moment = state.S, model.by_item(model.by_item(seen.moment).T)
+    S, moment = state.S, model.sum_by_item(model.sum_by_item(seen.moment).T)
     if seen.slope is not None:
         moment = moment + _moment_of_effects(model, state, information)
     if model.learn_S:

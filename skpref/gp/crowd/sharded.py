@@ -70,7 +70,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         bounds = _bounds(counts, n_shards)
         parts = _parts_of_shards(shards, rows, (item_numbers, user_numbers), bounds)
         answers, kept = self._joined(shards, parts, bounds, items.seen.size)
-        comparisons = _by_ids(answers, bounds[:-1], users, items)
+        comparisons = _number_by_vocabulary(answers, bounds[:-1], users, items)
         of_user = np.concatenate([part.of_user for part in answers])
         sizes = np.array([part.of_user.sum() for part in answers], dtype=np.int64)
         del answers, parts
@@ -140,7 +140,7 @@ def _parts_of_shards(
     return columns
 
 
-def _by_ids(answers: list[_Answers], first: IntArray, users: Entities, items: Entities) -> Comparisons:
+def _number_by_vocabulary(answers: list[_Answers], first: IntArray, users: Entities, items: Entities) -> Comparisons:
     """Return the answers of all shards by the rows of the vocabularies, as a fit in memory keeps them."""
     user, left, right, y, weight = (np.concatenate(column) for column in list(zip(*answers, strict=True))[:5])
     user += np.repeat(first, [part.user.size for part in answers])

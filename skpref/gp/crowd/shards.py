@@ -56,7 +56,7 @@ def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarc
     assert c.user is not None  # noqa: S101 - type narrowing
     by_user = np.lexsort((c.right, c.left, c.user))
     sizes = c.n_users, c.n_items
-    users = UserRows.of(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
+    users = UserRows.from_comparisons(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
     empty = np.empty((0, 0))
     columns = c.y[by_user], c.weight[by_user]
     return Hierarchy(users, *columns, laplace, empty, (), empty, None, 1.0, 1.0, None, 0)
@@ -66,7 +66,7 @@ def _kept(x: Any) -> tuple[None, Any]:
     return None, x
 
 
-def _at(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
+def _damp_sites(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
     """Return the state with the sites of a shard, on their way to the new ones."""
     if sites is None:
         tau, nu = shard.start_sites()
@@ -79,7 +79,7 @@ def _moved(
     shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
 ) -> tuple[Array, Array]:
     """Return the sites of a shard where they move to."""
-    state = _at(replace(shard, covariates=x), sites, damping, state)
+    state = _damp_sites(replace(shard, covariates=x), sites, damping, state)
     return state.tau, state.nu
 
 
@@ -87,7 +87,7 @@ def _integrate_out(
     shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
 ) -> tuple[tuple[Any, ...], tuple[Array, Array, Array]]:
     """Return the sums over a shard's users, and the sites that they are of."""
-    shard, state = replace(shard, covariates=x), _at(shard, sites, damping, state)
+    shard, state = replace(shard, covariates=x), _damp_sites(shard, sites, damping, state)
     informed = shard.integrate_out(state)
     return informed[:4], (state.tau, state.nu, informed.rest)
 
@@ -111,7 +111,7 @@ def _see(
 def _curvature(
     shard: Hierarchy, x: Array | None, sites: _Sites, damping: float, state: HierarchyState, B: Array
 ) -> float:
-    return replace(shard, covariates=x).effect_curvature(_at(shard, sites, damping, state), B)
+    return replace(shard, covariates=x).effect_curvature(_damp_sites(shard, sites, damping, state), B)
 
 
 def _rows_of_users(shard: Hierarchy, users: BoolArray) -> Comparisons:
@@ -147,9 +147,9 @@ class ShardedAnswers(ShardedComparisons):
 
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.within_shards(index)))
+        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.split_by_shard(index)))
 
-    def of_users(self, chosen: BoolArray) -> Comparisons:
+    def select_users(self, chosen: BoolArray) -> Comparisons:
         """Bring the comparisons of some users here, chosen (U,)."""
         parts = np.split(chosen, self.first_user[1:-1])
         return self._comparisons(self.shards.collect(_rows_of_users, self.rows, parts))
@@ -185,12 +185,12 @@ class ShardedHierarchy(Hierarchy):
         """Handles on the shards and on their covariates."""
         return [self.answers.rows, self.x]
 
-    def of_users(self, chosen: BoolArray) -> Hierarchy:
+    def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,), in memory."""
-        c, order = self.answers.of_users(chosen), self.users.order
-        users = UserRows.of(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
+        c, order = self.answers.select_users(chosen), self.users.order
+        users = UserRows.from_comparisons(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
         values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
-        return Hierarchy.of_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
+        return Hierarchy.select_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return no sites yet: the shards make them."""

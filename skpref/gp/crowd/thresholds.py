@@ -65,7 +65,7 @@ class TieThresholds:
 
     def take(self, users: IntArray) -> TieThresholds:
         """Return the thresholds of some users, those of the prior for -1."""
-        mean, variance = self.of(users)
+        mean, variance = self.moments(users)
         return replace(self, mean=mean, variance=variance)
 
     def with_users(self, chosen: BoolArray, other: TieThresholds) -> TieThresholds:
@@ -76,9 +76,9 @@ class TieThresholds:
 
     def answers(self, likelihood: PairwiseTies, user: IntArray) -> AnswersOfUsers:
         """Return the likelihood of rows, each with the threshold of its user."""
-        return AnswersOfUsers(likelihood, np.exp(self.of(user)[0]))
+        return AnswersOfUsers(likelihood, np.exp(self.moments(user)[0]))
 
-    def of(self, users: IntArray) -> tuple[Array, Array]:
+    def moments(self, users: IntArray) -> tuple[Array, Array]:
         """Return the means and variances of the log thresholds of users, those of the prior for -1."""
         mean, variance = np.append(self.mean, self.centre), np.append(self.variance, self.spread**2)
         return mean[users], variance[users]
@@ -94,8 +94,8 @@ class TieThresholds:
         """Return the thresholds after a step, given users, answers, cavities N(mu, v) and weights, (P,) each."""
         y, mu, v, weight = rows
         b = np.exp(self.mean[user])
-        slope, known = by_threshold(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
-        slope, known = (_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
+        slope, known = threshold_derivatives(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
+        slope, known = (_sum_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
         return self.updated(slope, np.maximum(known, _LEAST), learn_prior=learn_prior)
 
     def updated(self, slope: Array, known: Array, *, learn_prior: bool = True) -> TieThresholds:
@@ -132,19 +132,19 @@ class AnswersOfUsers:
 
     def tilted(self, y: Array, mu: Array, v: Array) -> tuple[Array, Array, Array]:
         """Return log Z and its derivatives, as `Likelihood.tilted` does."""
-        return by_threshold(self.likelihood, y, mu, v, self.b)[:3]
+        return threshold_derivatives(self.likelihood, y, mu, v, self.b)[:3]
 
     def derivatives(self, y: Array, z: Array) -> tuple[Array, Array, Array]:
         """Return log p(y | z) and its derivatives, as `Likelihood.derivatives` does."""
         return self.tilted(y, z, np.zeros(y.shape))
 
 
-def _by_user(values: Array, user: IntArray, n_users: int) -> Array:
+def _sum_by_user(values: Array, user: IntArray, n_users: int) -> Array:
     """Return sums over the rows of each user, shape (U,)."""
     return np.bincount(user, values, n_users).astype(np.float64)
 
 
-def by_threshold(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:
+def threshold_derivatives(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:
     """Return log p(y), z ~ N(mu, v), with a threshold b for each row; soft labels are mixtures of the logarithms."""
     out = np.zeros((4, y.size))
     tie = y == 0.5

@@ -35,7 +35,9 @@ class UserRows:
     order: bool  # whether there is an order effect
 
     @classmethod
-    def of(cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool) -> UserRows:
+    def from_comparisons(
+        cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool
+    ) -> UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
         n_users, n_items = sizes
         users = np.arange(n_users + 1)
@@ -121,13 +123,13 @@ class UserRows:
         columns[ends[:-1]], values[ends[:-1]] = self.first, weight
         return sparse.csr_array((values, columns, ends), shape=(ends.size - 1, self.n_items))
 
-    def of_coordinates(self, rows: Array) -> Array:
+    def map_to_coordinates(self, rows: Array) -> Array:
         """Return A rows, for rows of the items, shape (n_items, p): those of the coordinates, shape (C, p)."""
         values, paired = rows[self.first], self.second >= 0
         values[paired] -= rows[self.second[paired]]
         return values
 
-    def of_user(self, user: int) -> Array:
+    def user_rows(self, user: int) -> Array:
         """Return the rows A of one user's coordinates, shape (n, n_items)."""
         own = slice(self.starts[user], self.starts[user + 1])
         first, second = self.first[own], self.second[own]
@@ -136,7 +138,7 @@ class UserRows:
         rows[paired, second[paired]] = -1.0
         return rows
 
-    def by_user(self, weight: Array) -> sparse.csr_array:
+    def sum_by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
         n_users, parts = self.starts.size - 1, []
         # Some users at a time: sparse matrices of all coordinates take ten times what their sums do.

@@ -221,7 +221,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
                 if self.batch_size is None or self.batch_size >= n:
                     end = self._full_passes(Y, start or _initial(Y, Q, self.inducing, rng), cold=cold)
                 else:
-                    start = start or _of_sample(Y, Q, self.inducing, self.tol, rng)
+                    start = start or _start_from_sample(Y, Q, self.inducing, self.tol, rng)
                     end = self._batches(Y, start, self.batch_size, rng)
                 self._store(end, mean, scale)
         return self
@@ -471,7 +471,9 @@ def _sorted_by_relevance(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, La
     return ordered, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
 
 
-def _of_sample(Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
+def _start_from_sample(
+    Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator
+) -> tuple[Inputs, LatentHyper]:
     """Return the start of mini-batches: hyperparameters of a search on a sample, and inputs of all rows given it."""
     n = Y.shape[0]
     chosen = np.arange(n) if n <= _FIRST_SAMPLE else np.sort(rng.choice(n, _FIRST_SAMPLE, replace=False))
@@ -544,7 +546,7 @@ class _Search:
     def _ascend(self, max_iter: int, tol: float, *, fixed_noise: bool) -> Optimum:
         """Run one round."""
         inputs, hyper = self._inputs, self._hyper
-        variables = _Variables.around(inputs, hyper, self._Y.size)
+        variables = _Variables.from_start(inputs, hyper, self._Y.size)
         theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
         bounds = np.full((theta.size, 2), [-np.inf, np.inf])
         cuts = variables.cuts
@@ -585,7 +587,7 @@ class _Variables:
     points: Array  # (M, M): basis functions at the inducing inputs
 
     @classmethod
-    def around(cls, inputs: Inputs, hyper: LatentHyper, size: int) -> _Variables:
+    def from_start(cls, inputs: Inputs, hyper: LatentHyper, size: int) -> _Variables:
         """Return the variables of a round that starts here, with `size` numbers in the data."""
         (n, Q), M = inputs.mu.shape, hyper.Z.shape[0]
         cuts = np.cumsum([n * Q, n * Q, M * Q, Q, 1, 1])

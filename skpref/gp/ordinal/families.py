@@ -121,7 +121,7 @@ def _with_single_scales(rows: SearchRows, fits: list[FamilyFit], few: SearchRows
         _, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
         # Half way: few rows may give up a relevant feature, and a search does not come back from there.
         free = 0.5 * (objective.space.start + optimum.theta)
-        space = replace(space, kernel=objective.space.at(free)[0], likelihood=likelihood)
+        space = replace(space, kernel=objective.space.evaluate(free)[0], likelihood=likelihood)
     return [*fits, _fit_family(rows.evidence, space, rows.y)]
 
 

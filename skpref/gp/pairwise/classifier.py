@@ -581,7 +581,7 @@ class GPPLClassifier(ShardedClassifier):
             Seed of the draws.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.on_scale`, and `Ranking.anchored` for an item with a given number of points.
+            `Ranking.to_scale`, and `Ranking.anchored` for an item with a given number of points.
 
         Returns
         -------
@@ -594,7 +594,7 @@ class GPPLClassifier(ShardedClassifier):
         ranking = rank_items(
             self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
-        return ranking.on_scale(scale, self.likelihood_)
+        return ranking.to_scale(scale, self.likelihood_)
 
     def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.

@@ -459,7 +459,7 @@ def pair_posterior(
         else:
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
             centre = centre[0] + float(offset_mean.mean()), centre[1]
-    residual = None if basis is None or X is None else AverageResidual.of(basis, X)
+    residual = None if basis is None or X is None else AverageResidual.from_basis(basis, X)
     return PairPosterior(
         basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre, residual
     )

@@ -46,7 +46,7 @@ class AverageResidual:
     variance: float  # of the average residual, in units of k
 
     @classmethod
-    def of(cls, basis: InducingBasis, X: Features) -> AverageResidual:
+    def from_basis(cls, basis: InducingBasis, X: Features) -> AverageResidual:
         """Return the average residual of items."""
         position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _AVERAGED_ITEMS)).astype(np.int64))
         features = X[position]
@@ -279,7 +279,7 @@ class PairPosterior:
 
     def pair_covariance(self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None) -> Array:
         """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
-        covariance = between_pairs(self.covariance(items)[1], left, right)
+        covariance = difference_covariance(self.covariance(items)[1], left, right)
         extra = self._extra(left.shape[0], covariates, order=True)
         if extra is not None:
             design, _, effects = extra
@@ -308,7 +308,7 @@ class PairPosterior:
         return difference if design is None else difference + design @ mean, variance
 
 
-def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:
+def difference_covariance(covariance: Array, left: IntArray, right: IntArray) -> Array:
     """Return the covariance of differences between items, shape (P, P)."""
     rows = covariance[left] - covariance[right]
     return rows[:, left] - rows[:, right]

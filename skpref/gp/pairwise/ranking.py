@@ -159,7 +159,7 @@ class Ranking:
             raise DataError(f"unknown item {shorten(item)}: it is not in the ranking of {len(self)} items")
         return replace(self, utility=self.utility + (at - self.utility[ids.index(item)]))
 
-    def on_scale(self, scale: str, likelihood: Likelihood) -> Ranking:
+    def to_scale(self, scale: str, likelihood: Likelihood) -> Ranking:
         """Return a ranking by utility on another scale.
 
         Parameters

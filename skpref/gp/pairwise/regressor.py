@@ -367,7 +367,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             Seed of the draws.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.on_scale`.
+            `Ranking.to_scale`.
 
         Returns
         -------
@@ -385,7 +385,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             raise DataError(f"ids must name each of the {items.size} rows of X; got {names.size} ids")
         rng = as_generator(random_state)
         ranking = rank_items(self.posterior_, names, items, credibility, n_samples, rng)
-        return ranking.on_scale(scale, self.likelihood_)
+        return ranking.to_scale(scale, self.likelihood_)
 
     def predict_preference(self, X_left: MatrixLike, X_right: MatrixLike) -> Array:
         """Return the probability that an answer prefers the left item, row by row.

@@ -95,7 +95,7 @@ class ShardedScores:
         index = np.arange(self.n_pairs.sum())
         if index.size > HYPER_PAIRS:
             index = np.sort(rng.choice(index.size, HYPER_PAIRS, replace=False))
-        parts = list(self.shards.collect(_taken, self.rows, _by_shard(index, self.n_pairs)))
+        parts = list(self.shards.collect(_taken, self.rows, _split_by_shard(index, self.n_pairs)))
         first = np.cumsum([0, *(X.shape[0] for X, *_ in parts)])
         X, left, right, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
         shift = np.repeat(first[:-1], [part[1].size for part in parts])
@@ -105,7 +105,7 @@ class ShardedScores:
         """Bring some items here, evenly spaced."""
         n = int(self.n_items.sum())
         index = np.unique(np.linspace(0, n - 1, min(n, _AVERAGED)).astype(np.int64))
-        parts = self.shards.collect(_items, self.rows, _by_shard(index, self.n_items))
+        parts = self.shards.collect(_items, self.rows, _split_by_shard(index, self.n_items))
         return np.concatenate(list(parts))
 
     def average_row(self, basis: InducingBasis) -> Array:
@@ -126,7 +126,7 @@ class ShardedScores:
         )
 
 
-def _by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
+def _split_by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
     """Cut ascending numbers that count from shard to shard into those within each shard."""
     ends = np.cumsum(sizes)
     parts = np.split(index, np.searchsorted(index, ends[:-1]))

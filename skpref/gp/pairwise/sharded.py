@@ -56,7 +56,7 @@ class ShardedComparisons:
         """Return the number of connected components and that of each item."""
         return int(self.component.max(initial=-1)) + 1, self.component
 
-    def within_shards(self, index: IntArray) -> list[IntArray]:
+    def split_by_shard(self, index: IntArray) -> list[IntArray]:
         """Return the numbers within each shard of some comparisons; theirs, ascending, count from shard to shard."""
         ends = np.cumsum(self.sizes)
         parts = np.split(index, np.searchsorted(index, ends)[:-1])
@@ -64,7 +64,7 @@ class ShardedComparisons:
 
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        columns = list(self.shards.collect(_taken, self.rows, self.within_shards(index)))
+        columns = list(self.shards.collect(_taken, self.rows, self.split_by_shard(index)))
         left, right, y, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         return Comparisons(left, right, y, weight, self.n_items)
 
@@ -131,7 +131,7 @@ def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n
     return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
-def few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
+def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
     """Return all comparisons, merged, where they are few; none of them otherwise."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
@@ -224,7 +224,7 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
+        here = merge_if_few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, comparisons)
         self._set_attributes(self._infer(data, config, self.item_ids_))
         self._keep(ComparisonCounts(comparisons.weight_of_item))

@@ -80,9 +80,9 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         width = max(len(self._rows), len(rows))
         old, new = (part + (np.zeros(len(part[1])),) * (width - len(part)) for part in (self._rows, rows))
         columns = (np.append(first, second) for first, second in zip(old[1:], new[1:], strict=True))
-        self._rows = self._in_window((stack(old[0], new[0]), *columns))
+        self._rows = self._cut_window((stack(old[0], new[0]), *columns))
 
-    def _in_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _cut_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the latest rows, `window` of them."""
         return rows if self.window is None else tuple(part[-self.window :] for part in rows)
 
@@ -105,7 +105,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         name = type(self).__name__
         n_inducing, inducing = inducing_of(self.inducing, n_inducing)
         return SparseConfig(
-            optimizer="adam" if self._by_adam() else self.optimizer,
+            optimizer="adam" if self._uses_adam() else self.optimizer,
             n_inducing=n_inducing,
             inducing=inducing,
             learn_inducing=self.learn_inducing,
@@ -115,7 +115,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             on_value=(lambda value: print(f"{name}: bound {value:.6f} per row")) if self.verbose else None,  # noqa: T201
         )
 
-    def _by_adam(self) -> bool:
+    def _uses_adam(self) -> bool:
         """Tell whether Adam moves the hyper-parameters."""
         return isinstance(self.optimizer, Adam) or self.optimizer == "adam"
 

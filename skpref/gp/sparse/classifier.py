@@ -406,7 +406,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             return False
         faults = {
             "inference": inference_name(self.inference) in {"vb", "svi"},
-            "optimizer": self._by_adam(),
+            "optimizer": self._uses_adam(),
             "learn_inducing": self.learn_inducing is True,
         }
         lacks = [f"{name}={getattr(self, name)!r}" for name, is_fault in faults.items() if is_fault]

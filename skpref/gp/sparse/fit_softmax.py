@@ -152,7 +152,7 @@ def _search(
     points = [choose_points(train.X, kernel, config, rng) for train, _ in parts]
     subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
     parallel = Parallel(n_jobs)
-    learnt = parallel(delayed(_by_indicators)(rows, kernel, priors, config) for rows in subsets)
+    learnt = parallel(delayed(_learn_from_indicators)(rows, kernel, priors, config) for rows in subsets)
     starts = [[_towards(kernel, end, share) for end in learnt] for share in _SHARES]
     tasks = [
         [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
@@ -169,7 +169,9 @@ def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
     return number
 
 
-def _by_indicators(data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig) -> Kernel:
+def _learn_from_indicators(
+    data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig
+) -> Kernel:
     """Return the kernel of the highest evidence of a regression on the indicators, with the variance that it had."""
     # The indicators of a row are one label, so their evidence counts once: otherwise it drowns the priors.
     rows = data.indicators()

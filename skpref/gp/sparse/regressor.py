@@ -39,7 +39,6 @@ from skpref.gp.sparse.scoring import ScoredCounts
 from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
-    at_exposures,
     check_counts,
     distinct_targets,
     draw_noise,
@@ -47,6 +46,7 @@ from skpref.gp.sparse.targets import (
     initial_likelihood,
     noise_variance,
     read_exposure,
+    scale_by_exposure,
     standardised,
     target_scale,
     variance_rule,
@@ -316,7 +316,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
                 refuse_more_rows()
             new_rows = self._read(X, y, sample_weight, exposure, reset=first)
             if first:
-                self._rows = self._in_window(new_rows)
+                self._rows = self._cut_window(new_rows)
             elif self._rows is None:
                 return self._update_posterior(new_rows, self._sums)
             else:
@@ -361,7 +361,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         columns: tuple[Array, ...] = (targets, weight)
         if exposures is not None or self.exposure_scale_ != 1.0:
             relative = (np.ones_like(targets) if exposures is None else exposures) / self.exposure_scale_
-            columns = at_exposures(targets, weight, relative, self.likelihood)
+            columns = scale_by_exposure(targets, weight, relative, self.likelihood)
         # A copy: the rows are kept, and the caller may change the table later.
         return canonical(rows[used]), *(column[used] for column in columns)
 

@@ -63,7 +63,7 @@ class _Targets(NamedTuple):
     largest: float = 0.0  # size of a target
 
     @classmethod
-    def of(cls, y: Array, weight: Array) -> _Targets:
+    def from_batch(cls, y: Array, weight: Array) -> _Targets:
         """Return those of a batch."""
         largest = float(np.abs(y).max())
         if largest > _LARGEST:
@@ -72,7 +72,7 @@ class _Targets(NamedTuple):
         mean = float(weight @ y) / total
         return cls(total, mean, float(weight @ (y - mean) ** 2), largest)
 
-    def and_those(self, other: _Targets) -> _Targets:
+    def merged(self, other: _Targets) -> _Targets:
         """Return mean and spread of both."""
         total, gap = self.weight + other.weight, other.mean - self.mean
         squares = self.squares + other.squares + gap**2 * self.weight * other.weight / total
@@ -81,7 +81,7 @@ class _Targets(NamedTuple):
     @property
     def scale(self) -> TargetScale:
         """Mean and standard deviation."""
-        return TargetScale.of(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
+        return TargetScale.from_moments(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
 
 
 class SummedRegressor(SparseGP):
@@ -109,7 +109,7 @@ class SummedRegressor(SparseGP):
 
     def _collapses(self) -> bool:
         """Tell whether the inference is in closed form."""
-        gaussian = self.likelihood == "gaussian" and not self._by_adam()
+        gaussian = self.likelihood == "gaussian" and not self._uses_adam()
         if self.inference == "collapsed" and not gaussian:
             msg = (
                 "inference='collapsed' needs likelihood='gaussian' and an optimizer other than 'adam'; got "
@@ -205,7 +205,7 @@ class SummedRegressor(SparseGP):
         totals, sample = _Targets(), []
         for part in rows.collect(_totals_and_sample, copy(self), index):
             if part is not None:
-                totals = totals.and_those(part[0])
+                totals = totals.merged(part[0])
                 sample.append(part[1])
         if not sum(len(y) for _, y, _ in sample):
             raise DataError(
@@ -255,7 +255,7 @@ class SummedRegressor(SparseGP):
             {
                 "exposure": exposure is not None,
                 f"inference={self.inference!r} with likelihood={self.likelihood!r}": self.inference not in inferences,
-                f"optimizer={self.optimizer!r}": self._by_adam(),
+                f"optimizer={self.optimizer!r}": self._uses_adam(),
                 f"window={self.window!r}": self.window is not None,
             },
             "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window and exposure",
@@ -272,7 +272,7 @@ def _totals_and_sample(
     numbers = np.arange(len(X)) if weight is None else np.flatnonzero(np.asarray(weight) > 0.0)
     chosen = np.flatnonzero(np.isin(start + numbers, index, assume_unique=True))
     rows, targets, used = (part[chosen] for part in batch)
-    return _Targets.of(batch[1], batch[2]), (rows, targets, used)
+    return _Targets.from_batch(batch[1], batch[2]), (rows, targets, used)
 
 
 def _batch_moments(

@@ -38,7 +38,7 @@ class TargetScale(NamedTuple):
     deviation: float
 
     @classmethod
-    def of(cls, mean: float, deviation: float, largest: float) -> TargetScale:
+    def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
         """Return the scale of targets of at most this size; where all are equal, 1 or what exceeds rounding."""
         rounding = _ROUNDING * largest
         return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
@@ -82,7 +82,7 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
     y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return TargetScale.of(mean * largest, deviation * largest, largest)
+    return TargetScale.from_moments(mean * largest, deviation * largest, largest)
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
@@ -150,7 +150,7 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     return values
 
 
-def at_exposures(y: Array, weight: Array, exposure: Array, likelihood: str | Likelihood) -> tuple[Array, ...]:
+def scale_by_exposure(y: Array, weight: Array, exposure: Array, likelihood: str | Likelihood) -> tuple[Array, ...]:
     """Return targets, weights and, for a negative binomial, offsets of counts with these exposures.
 
     A Poisson count y of exposure e is a count y / e of weight e: the log likelihoods differ by a constant. A negative

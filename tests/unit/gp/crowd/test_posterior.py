@@ -138,7 +138,7 @@ def test_unseen_users_without_features_have_the_prior() -> None:
     )
     posterior = CrowdPosterior(SHARED, ITEMS, with_features, np.zeros(0), np.zeros(0), {}, POSTERIOR.centre)
     posterior.validate()
-    prior = posterior.for_unseen_users()
+    prior = posterior.unseen_user_posterior()
     prior.validate()
     mean, variance = prior.users.moments(Items(None, np.array([-1, -1])))
     assert_array_equal(mean, 0.0)

@@ -96,8 +96,8 @@ def test_some_users_and_some_comparisons_come_here(*, order: bool) -> None:
     plain, sharded = both(order=order, with_covariates=True)
     chosen = np.isin(np.arange(12), [1, 3, 4, 11])
     for mine, other in (
-        (sharded.of_users(chosen), plain.of_users(chosen)),
-        (sharded.of_users(~chosen), plain.of_users(~chosen)),
+        (sharded.select_users(chosen), plain.select_users(chosen)),
+        (sharded.select_users(~chosen), plain.select_users(~chosen)),
     ):
         assert type(mine) is Hierarchy
         for name in ("user", "left", "right", "starts", "a", "b"):
