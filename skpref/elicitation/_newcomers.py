@@ -26,7 +26,7 @@ class Newcomers(NamedTuple):
     root: Array  # (S, Q, Q): root root^T is the covariance
 
     @classmethod
-    def of(cls, posterior: M3FPosterior) -> Newcomers:
+    def from_posterior(cls, posterior: M3FPosterior) -> Newcomers:
         """Return mean and covariance over the trained users, with Q draws of the model's prior added to them."""
         samples = posterior.samples
         shared = samples.thresholds.shape[1] == 1
