@@ -181,7 +181,7 @@ class Contexts:
             raise
         finally:
             state = "complete" if error is None and not task.pruned else "pruned" if error is None else "failed"
-            tags = {"state": state} | ({} if error is None else {"error": in_a_line(error)})
+            tags = {"state": state} | ({} if error is None else {"error": error_line(error)})
             notify(context, metrics=task.metrics(state), tags=tags, status=status)
             context.call_on_fit_task_end(estimator=self._search)
 
@@ -277,20 +277,20 @@ class Watch:
             return self.stopped
         self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
         fitted = iteration.fitted()
-        whole = None if fitted is None else _in_place_of(self._outer, estimator, fitted)
+        whole = None if fitted is None else _replace_estimator(self._outer, estimator, fitted)
         if whole is not None:
             self._looked, self.stopped = True, self._look(whole, parts)
         return self.stopped
 
 
-def _in_place_of(outer: Any, estimator: Any, fitted: Any) -> Any:
+def _replace_estimator(outer: Any, estimator: Any, fitted: Any) -> Any:
     """Return an estimator, or a Pipeline that ends in it, with another in its place; None where it is neither."""
     if outer is estimator:
         return fitted
     if not isinstance(outer, Pipeline):
         return None
     name, last = outer.steps[-1]
-    inner = _in_place_of(last, estimator, fitted)
+    inner = _replace_estimator(last, estimator, fitted)
     if inner is None:
         return None
     other = copy.copy(outer)
@@ -336,7 +336,7 @@ def record_of(trial: Any, number: int) -> TrialRecord:
     if reported and not scores:  # pruned inside its first fit
         scores = [-reported[max(reported)]]
     finite = tuple(score for score in scores if np.isfinite(score))
-    error = in_a_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
+    error = error_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
     return TrialRecord(
         number, _STATES[trial.state.name], dict(trial.params), finite, trial.duration.total_seconds(), error
     )
@@ -361,7 +361,7 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
     return empty
 
 
-def in_a_line(error: BaseException | str) -> str:
+def error_line(error: BaseException | str) -> str:
     """Return the line of an error that says what happened: of a traceback, the first one after its last frame."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]

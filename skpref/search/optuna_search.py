@@ -23,7 +23,7 @@ from skpref._validation import check_structure
 from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
-from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
+from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, error_line, rows_of
 from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
 from skpref.search.sharing import locked, readable
@@ -322,7 +322,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
         def ended(record: TrialRecord) -> None:
             if self.verbose:
-                result = f"score {-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
+                result = f"score {-record.score:.4f}" if record.state != "failed" else error_line(record.error)
                 print(f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s")  # noqa: T201
             for callback in self.callbacks or ():
                 callback(study, study.get_trials(deepcopy=False)[record.number])
@@ -337,7 +337,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             return
         complete = [row for row in rows if row.state == "complete"]
         if not complete:
-            error = in_a_line(next((row.error for row in rows if row.error), "none"))
+            error = error_line(next((row.error for row in rows if row.error), "none"))
             msg = f"none of {len(rows)} trials succeeded; the first error was: {error}"
             raise DataError(f"{msg}; error_score='raise' gives its traceback")
         best = max(complete, key=lambda row: row.score)

@@ -129,7 +129,7 @@ class SurrogateSampler:
             model = model.with_expected(observed.running)
         if not self.per_second:
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
-        timed = observed.of(observed.seconds > 0.0)
+        timed = observed.take(observed.seconds > 0.0)
         if len(timed.y) < _MIN_VALUES:  # the clock is too coarse, or the trials were copied from another study
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
         logs, scales = np.log(timed.seconds), self._scales("seconds", cube, timed)
@@ -138,7 +138,7 @@ class SurrogateSampler:
 
     def _scales(self, what: str, cube: UnitCube, observed: _Observed) -> KernelScales:
         """Return hyperparameters learnt from the first trials; they are cached, since learning takes time."""
-        first = observed.of(np.arange(len(observed.y)) < _n_learnt_from(len(observed.y), _RELEARN[what]))
+        first = observed.take(np.arange(len(observed.y)) < _n_learnt_from(len(observed.y), _RELEARN[what]))
         y, variances = _log_regret(first) if what == "value" else (np.log(first.seconds), np.zeros(len(first.y)))
         key = (first.X.tobytes(), y.tobytes(), variances.tobytes())
         cached = self._learnt_scales.get(what)
@@ -156,7 +156,7 @@ class _Observed(NamedTuple):
     seconds: Array  # (n,): time of a whole trial, or NaN
     running: Array  # (m, d): points of running trials
 
-    def of(self, rows: BoolArray) -> _Observed:
+    def take(self, rows: BoolArray) -> _Observed:
         """Return some of the trials."""
         return _Observed(self.X[rows], self.y[rows], self.variances[rows], self.seconds[rows], self.running)
 
@@ -166,7 +166,7 @@ def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None
     trials = [trial for trial in trials if _has_all(trial, cube.space)]
     n_steps = max((trial.last_step or 1 for trial in trials), default=1)
     pruned_at = {trial.last_step for trial in trials if trial.state.name == "PRUNED"}
-    extrapolations = {step: _Extrapolation.of(trials, step, sign) for step in pruned_at}
+    extrapolations = {step: _Extrapolation.from_trials(trials, step, sign) for step in pruned_at}
     losses_and_variances = [_loss(trial, extrapolations, sign) for trial in trials]
     loss = np.array([value for value, _ in losses_and_variances])
     loss[np.abs(loss) >= LARGE] *= np.inf
@@ -251,7 +251,7 @@ class _Extrapolation(NamedTuple):
     variance: float  # of the gaps around the line
 
     @classmethod
-    def of(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
+    def from_trials(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
         """Learn the line from trials; None without a trial to compare with."""
         race = against_best(trials, step, sign)
         if race is None:
