@@ -114,7 +114,7 @@ class _BlockRecorder(Recorder):
         return is_ours(estimator) or any(is_ours(part) for part in parts if hasattr(part, "get_params"))
 
 
-def _of_current(hook: Callable[..., None]) -> Callable[..., None]:
+def _forward_hook(hook: Callable[..., None]) -> Callable[..., None]:
     """Return a hook that calls the hook of the current recorder, if there is one."""
 
     @functools.wraps(hook)  # scikit-learn reads the names of its arguments
@@ -132,12 +132,12 @@ class _Everywhere:
     """
 
     current: _BlockRecorder | None = None
-    setup = _of_current(Recorder.setup)
-    teardown = _of_current(Recorder.teardown)
-    on_fit_task_begin = _of_current(Recorder.on_fit_task_begin)
-    on_fit_task_end = _of_current(Recorder.on_fit_task_end)
-    on_iteration = _of_current(Recorder.on_iteration)
-    on_notify = _of_current(Recorder.on_notify)
+    setup = _forward_hook(Recorder.setup)
+    teardown = _forward_hook(Recorder.teardown)
+    on_fit_task_begin = _forward_hook(Recorder.on_fit_task_begin)
+    on_fit_task_end = _forward_hook(Recorder.on_fit_task_end)
+    on_iteration = _forward_hook(Recorder.on_iteration)
+    on_notify = _forward_hook(Recorder.on_notify)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _everywhere, (os.getpid(), self.current)

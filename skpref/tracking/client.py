@@ -281,7 +281,7 @@ def first_line(error: BaseException) -> str:
     return line[:300] + "..." if len(line) > 300 else line
 
 
-def without_password(uri: str) -> str:
+def remove_password(uri: str) -> str:
     """Return an address without user name and password."""
     parts = urlsplit(uri)
     if "@" not in parts.netloc:

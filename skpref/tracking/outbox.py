@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
-from skpref.tracking.client import LOCK, Client, first_line, without_password
+from skpref.tracking.client import LOCK, Client, first_line, remove_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Outbox:
 
     def _keep(self, event: Mapping[str, Any]) -> None:
         client = self.client
-        head = {"experiment": client.experiment, "tracking_uri": without_password(client.uri), "runs": client.runs}
+        head = {"experiment": client.experiment, "tracking_uri": remove_password(client.uri), "runs": client.runs}
         try:
             self.spool.write(event, head)
         except (OSError, TypeError, ValueError) as error:
@@ -187,7 +187,7 @@ class Outbox:
 
     def _report(self, error: Exception) -> None:
         self.online, self._failed_at = False, time.monotonic()
-        message = f"MLflow at {without_password(self.client.uri)} cannot be used: {first_line(error)}. "
+        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {first_line(error)}. "
         if self.spool.file is not None:
             message += (
                 f"The fit continues; its runs are kept in {self.spool.file}, and "
