@@ -199,7 +199,7 @@ def _group_step(
     targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation, group))
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        moved = {name: _towards(state.blocks[name], target, rho) for name, target in targets.items()}
+        moved = {name: _interpolate(state.blocks[name], target, rho) for name, target in targets.items()}
         candidate = state.with_blocks(moved)
         after = reevaluate(problem, candidate, evaluation, group)
         if not problem.rule.monotone or _no_fall(evaluation, after):
@@ -207,7 +207,7 @@ def _group_step(
     return state, evaluation
 
 
-def _towards(block: Block, target: Block, rho: float) -> Block:
+def _interpolate(block: Block, target: Block, rho: float) -> Block:
     # Joint means are interpolated as means: in natural parameters the precisions would distort them, however small rho.
     if rho == 1.0:
         return target

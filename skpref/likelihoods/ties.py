@@ -246,7 +246,7 @@ class PairwiseLogitTies(PairwiseTies):
 
     side: ClassVar[PairwiseLikelihood] = PairwiseLogit()
 
-    def _both(self, z: Array, v: Array | None) -> Array:
+    def _helped_wins(self, z: Array, v: Array | None) -> Array:
         """Return the terms of both helped wins: value, first and second derivative, stacked, shape (2, 3, n)."""
         shifted = [(np.ones(z.shape), z + self.threshold), (np.zeros(z.shape), z - self.threshold)]
         if v is None:
@@ -254,12 +254,12 @@ class PairwiseLogitTies(PairwiseTies):
         return np.array([self.side.expectation(label, at, v) for label, at in shifted])
 
     def _tied(self, z: Array, v: Array | None) -> Array:
-        out = self._both(z, v).sum(axis=0)
+        out = self._helped_wins(z, v).sum(axis=0)
         out[0] += np.log(-np.expm1(-2.0 * self.threshold))
         return np.asarray(out)
 
     def _tied_by_threshold(self, mu: Array, v: Array) -> Array:
-        (value, first, half_second), other = self._both(mu, v)
+        (value, first, half_second), other = self._helped_wins(mu, v)
         rest = -np.expm1(-2.0 * self.threshold)  # 1 - exp(-2b)
         ratio = np.exp(-2.0 * self.threshold) / rest
         second = 2.0 * (half_second + other[2]) - 4.0 * ratio / rest

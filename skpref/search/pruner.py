@@ -41,7 +41,7 @@ def sign_of(study: Any) -> float:
     return -1.0 if study.direction.name == "MAXIMIZE" else 1.0
 
 
-def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
+def compare_with_best(trials: list[Any], step: int, sign: float) -> Race | None:
     """Compare complete trials at a step."""
     complete = [t for t in trials if _is_complete(t) and abs(t.intermediate_values.get(step, np.nan)) < LARGE]
     complete = [trial for trial in complete if abs(trial.value) < LARGE]
@@ -84,7 +84,7 @@ class RacingPruner:
         inside = step % self.per_fold > 0
         if inside and sum(other.state.is_finished() for other in trials) < _FIRST:
             return False
-        race = against_best(trials, step, sign)
+        race = compare_with_best(trials, step, sign)
         if race is None or race.moved.size < _FEWEST:
             return False
         behind = sign * trial.intermediate_values[step] - race.here

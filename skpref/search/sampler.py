@@ -20,7 +20,7 @@ from scipy.stats import qmc
 
 from skpref._math import linalg
 from skpref.inference.hyper import maximise
-from skpref.search.pruner import LARGE, against_best, sign_of
+from skpref.search.pruner import LARGE, compare_with_best, sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -253,7 +253,7 @@ class _Extrapolation(NamedTuple):
     @classmethod
     def from_trials(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
         """Learn the line from trials; None without a trial to compare with."""
-        race = against_best(trials, step, sign)
+        race = compare_with_best(trials, step, sign)
         if race is None:
             return None
         best = race.best.intermediate_values

@@ -110,7 +110,7 @@ def has_ended(trial: Any) -> bool:
 
 def marked(lock: str | None) -> dict[str, str]:
     """Return attributes of a trial that name this process, where a study is shared."""
-    return {} if lock is None else {_PROCESS: this_process()}
+    return {} if lock is None else {_PROCESS: current_process()}
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class Queue:
         if not self.study.get_trials(deepcopy=False, states=(_state("WAITING"),)):
             self.study.enqueue_trial({}, user_attrs=marked(self.lock))
         trial = self.study.ask()
-        if trial.user_attrs.get(_PROCESS) != this_process():
-            trial.set_user_attr(_PROCESS, this_process())
+        if trial.user_attrs.get(_PROCESS) != current_process():
+            trial.set_user_attr(_PROCESS, current_process())
         return trial
 
     def put_back(self, trial: Any) -> None:
@@ -187,7 +187,7 @@ def _finished_error() -> type[Exception]:
 
 
 # ------------------------------------------------------------------------------------------------------------ processes
-def this_process() -> str:
+def current_process() -> str:
     """Return machine, number and beginning of this process."""
     return f"{_machine()}:{os.getpid()}:{_beginning(os.getpid())}"
 

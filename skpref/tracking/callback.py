@@ -140,7 +140,7 @@ class _Everywhere:
     on_notify = _forward_hook(Recorder.on_notify)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _everywhere, (os.getpid(), self.current)
+        return _restore_everywhere, (os.getpid(), self.current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Everywhere:
         return self
@@ -149,7 +149,7 @@ class _Everywhere:
 _EVERYWHERE = _Everywhere()
 
 
-def _everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
+def _restore_everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
     """Return what a pickled `_Everywhere` stands for: that of this process; in a worker, that of its parent."""
     if process == os.getpid():
         return _EVERYWHERE

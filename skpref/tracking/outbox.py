@@ -93,7 +93,7 @@ class Outbox:
 
     def send(self, op: str, run: str | None = None, **values: Any) -> None:
         """Send an event now or, if the store has failed, keep it."""
-        event = {"op": op, "time": now(), "run": run, **values}
+        event = {"op": op, "time": unix_milliseconds(), "run": run, **values}
         with LOCK:
             if self.online:
                 try:
@@ -118,7 +118,7 @@ class Outbox:
 
     def add_points(self, run: str, points: Iterable[tuple[str, float, int]]) -> None:
         """Put points (name, value, step) into the buffer; values that are not finite are skipped."""
-        when, finite = now(), []
+        when, finite = unix_milliseconds(), []
         for name, value, step in points:
             if math.isfinite(value):
                 finite.append((clean_name(name), float(value), when, int(step)))
@@ -209,7 +209,7 @@ def _restore(
         return outbox
 
 
-def now() -> int:
+def unix_milliseconds() -> int:
     """Return the time in milliseconds since 1970."""
     return int(time.time() * 1000)
 

@@ -18,7 +18,7 @@ from skpref.exceptions import SkprefError
 from skpref.tracking import run_metadata
 from skpref.tracking.client import first_line
 from skpref.tracking.model import example_rows, last_step, save_model
-from skpref.tracking.outbox import now
+from skpref.tracking.outbox import unix_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -280,7 +280,7 @@ class Recorder:
         """Log the scores of a fold whose run has ended, perhaps in another process."""
         key = key_of(task)
         if key in self._begun or (tracked_elsewhere and _ran_elsewhere(task)):
-            points = [(name, float(score), now(), 0) for name, score in scores.items()]
+            points = [(name, float(score), unix_milliseconds(), 0) for name, score in scores.items()]
             self.tracker.outbox.send("scores", key, points=points)
 
     def _log_plots(self, key: str, estimator: Any) -> None:

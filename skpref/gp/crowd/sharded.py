@@ -83,7 +83,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         else:
             _check_weights(comparisons)
             self.components_ = connected_components(sharded)
-            data = CrowdData(items.seen_features, users.seen_features, sharded.none(), sharded)
+            data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
             self._infer_crowd(users, items, comparisons, data, start)
 
     def _check_items(self, n_items: int) -> None:

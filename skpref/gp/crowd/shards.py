@@ -141,7 +141,7 @@ class ShardedAnswers(ShardedComparisons):
         """Number of users."""
         return int(self.rows_of_user.size)
 
-    def none(self) -> Comparisons:
+    def empty(self) -> Comparisons:
         """Return no comparisons of these items and users."""
         return Comparisons(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING, self.n_items, _NO_ROWS, self.n_users)
 

@@ -572,7 +572,7 @@ class _Search:
             seconds = time.perf_counter() - self._start_time
             self._callback(Iteration(self._calls, max(self._max_iter, self._calls), self._best, seconds))
         slope = variables.packed(in_inputs._replace(s=in_inputs.s * inputs.s), in_hyper)
-        slope[variables.cuts[5] :] = variables.through_warps(in_inputs.mu, in_hyper.Z)
+        slope[variables.cuts[5] :] = variables.pull_to_warps(in_inputs.mu, in_hyper.Z)
         return value / self._Y.size, slope / self._Y.size
 
 
@@ -611,7 +611,7 @@ class _Variables:
         parts = (inputs.mu.ravel(), inputs.s.ravel(), hyper.Z.ravel(), hyper.log_w, [hyper.log_a], [hyper.log_beta])
         return np.concatenate([*parts, warps])
 
-    def through_warps(self, mu: Array, Z: Array) -> Array:
+    def pull_to_warps(self, mu: Array, Z: Array) -> Array:
         """Pull the gradients in means and inducing inputs back to the warps, shape (M * Q,)."""
         return np.ravel(self.rows.T @ mu + self.points.T @ Z)
 

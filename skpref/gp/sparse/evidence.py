@@ -161,7 +161,7 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     optimum = collapse(sums, beta)
     if not gradient:
         return BoundResult(optimum.value, np.zeros(0), -optimum.log_beta, None, sums, optimum)
-    theta, points = _through_rows(rows, basis, inverse, optimum, beta, kept)
+    theta, points = _row_gradients(rows, basis, inverse, optimum, beta, kept)
     # Through Phi = K L^-T. The bound is the same for any square root of k(Z, Z), so the sum over rows of the gradient
     # in phi times phi^T is symmetric, and its pullback is that through the inverse of the matrix.
     inner = product(optimum.gram, sums.gram)
@@ -172,7 +172,7 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     return BoundResult(optimum.value, theta + in_gram, -optimum.log_beta, points, sums, optimum)
 
 
-def _through_rows(
+def _row_gradients(
     rows: GaussianRows, basis: InducingBasis, inverse: Array, optimum: Collapsed, beta: float, kept: list[_Chunk | None]
 ) -> tuple[Array, Array | None]:
     """Return gradients in theta and points through the rows of the kernel matrix and the prior variances."""

@@ -153,7 +153,7 @@ def _search(
     subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
     parallel = Parallel(n_jobs)
     learnt = parallel(delayed(_learn_from_indicators)(rows, kernel, priors, config) for rows in subsets)
-    starts = [[_towards(kernel, end, share) for end in learnt] for share in _SHARES]
+    starts = [[_interpolate(kernel, end, share) for end in learnt] for share in _SHARES]
     tasks = [
         [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
     ]
@@ -188,7 +188,7 @@ def _learn_from_indicators(
     return search.parameters.kernel
 
 
-def _towards(kernel: Kernel, end: Kernel, share: float) -> Kernel:
+def _interpolate(kernel: Kernel, end: Kernel, share: float) -> Kernel:
     """Return a kernel with its length-scales part of the way to those of another one, in their logs."""
     return _shifted(kernel, share * np.where(_step(kernel, "length_scale") > 0.0, end.theta - kernel.theta, 0.0))
 

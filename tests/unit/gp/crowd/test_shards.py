@@ -57,7 +57,7 @@ def both(
     of_user = np.diff(plain.users.rows)
     weight, component = np.ones(N_ITEMS), np.zeros(N_ITEMS, dtype=np.int64)
     sharded = ShardedAnswers(shards, rows, np.array(sizes), N_ITEMS, weight, component, BOUNDS, of_user)
-    empty = shard_of(sharded.none(), order=order, laplace=laplace)
+    empty = shard_of(sharded.empty(), order=order, laplace=laplace)
     model = replace(plain, users=empty.users, y=empty.y, weight=empty.weight)
     return plain, sharded.hierarchy(model)
 

@@ -258,7 +258,7 @@ def test_a_regression_on_the_indicators_tells_features_apart_and_keeps_the_varia
     data = ClassCounts(X[:60], (Y[:60, None] == NAMES).astype(float))
     start = ConstantKernel(9.0) * RBF([3.0, 3.0])
     learnt = sparse_softmax._learn_from_indicators(data, start, (), search_config())
-    halfway = sparse_softmax._towards(start, learnt, 0.5)
+    halfway = sparse_softmax._interpolate(start, learnt, 0.5)
     scales = learnt.k2.length_scale
     assert scales[1] > 5.0 * scales[0]
     assert_allclose(halfway.k2.length_scale, np.sqrt(3.0 * scales))
