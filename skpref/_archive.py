@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_BYTES = (1 << 31) - (1 << 20)  # below what needs zip64, which is refused
-MAX_MEMBERS = 10_000  # a model has an array a member: some 100, and as many as it has samples and categories
+MAX_BYTES = (1 << 31) - (1 << 20)  # size of a file without zip64, which is refused
+MAX_MEMBERS = 10_000  # arrays of a model: some 100, and one for each sample and category
 MAX_SCHEMA = 64 << 20  # bytes of schema.json: a vocabulary of 100,000 words takes 30 MB
-MAX_TOKENS = 2_000_000  # brackets and commas in it, which bound the memory that parsing takes
-_MAX_HEADER = 1024  # of an array
-_MAX_LENGTH = 1 << 31  # of an axis
-_MAX_DEPTH = 100  # of the tree
-_OLDEST_PROTOCOL = 2  # of skops
+MAX_TOKENS = 2_000_000  # brackets and commas in schema.json, which bound the memory for parsing
+_MAX_HEADER = 1024  # bytes of an array's header
+_MAX_LENGTH = 1 << 31  # length of an axis
+_MAX_DEPTH = 100  # levels of the tree
+_OLDEST_PROTOCOL = 2  # oldest protocol of skops that is read
 _SCHEMA = "schema.json"
 _MEMBER = re.compile(r"[0-9]{1,6}\.(npy|npz|bin)")
 _CSR_PARTS = {"data.npy", "format.npy", "indices.npy", "indptr.npy", "shape.npy", "_is_array.npy"}
-_END = struct.Struct("<4s4H2LH")  # a zip's end of central directory
+_END = struct.Struct("<4s4H2LH")  # end of a zip's central directory
 
 
 def require(condition: object, where: str, text: str) -> None:

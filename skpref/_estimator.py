@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._events import Iteration, OnIteration
     from skpref._typing import Features
 
-_MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine has
+_MAX_DENSE_BYTES = 4 * 2**30  # size of one dense square matrix, whatever the machine has
 
 
 @contextmanager

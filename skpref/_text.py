@@ -16,8 +16,8 @@ _IN_TEXT = re.compile(f"[{_CONTROLS}]")
 _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n\r]")
 
 _SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
-_MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
-_COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
+_MOST_NAMES = 5000  # names among which the nearest is searched, for a second
+_COMMA_NUMBER = re.compile(  # number with a comma before its decimals, perhaps with points between thousands
     r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
 )
 

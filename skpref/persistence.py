@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
-_MAX_INTEGER = 1 << 32  # of a parameter: seeds are the largest
+_MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
-_UNFITTED = {"_sklearn_output_config"}  # what scikit-learn notes before a fit
-_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # set by a search around the estimator
+_UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
+_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # attributes that a search around the estimator sets
 _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file has None for them
 
 

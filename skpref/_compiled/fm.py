@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _TASKS = 16  # portions of equal work for the threads
-_SMALL = 1 << 20  # with fewer products (about 1 ms) threads cost more than they save
+_SMALL = 1 << 20  # products (about 1 ms) below which threads cost more than they save
 FAST = {"contract", "reassoc", "nsz"}
 
 

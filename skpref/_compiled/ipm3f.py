@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MIN_GROWTH = 64  # columns that are added to full tables of features, at least
 _BLOCK = 64  # features whose sums over a user's ratings are computed together
-_LARGE = 1e150  # a product of determinants is replaced by its logarithm beyond it
+_LARGE = 1e150  # product of determinants beyond which its logarithm is kept
 
 
 @intrinsic

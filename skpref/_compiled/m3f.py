@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _TASKS = 64  # portions of equal work for the threads
 _BLOCK = 128  # ratings gathered at once; with 100 factors they fit into the second-level cache
-_SMALL = 1 << 21  # with fewer products (about 1 ms) threads cost more than they save
+_SMALL = 1 << 21  # products (about 1 ms) below which threads cost more than they save
 _HEAVY = 1e3  # ratings of larger weight are added in double precision, even for float32
-FAST = {"contract", "reassoc", "nsz"}  # for sums over ratings and factors
+FAST = {"contract", "reassoc", "nsz"}  # flags for sums over ratings and factors
 
 
 class Portions(NamedTuple):

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["fit_rows", "psi_first", "psi_products", "psi_statistics", "psi_vjp"]
 
 _BLOCKS: Final = 8
-_ROWS, _POINTS = 64, 640  # of a tile, which stays in the second cache
+_ROWS, _POINTS = 64, 640  # sizes of a tile, which stays in the second cache
 _WORTH: Final = 1_000_000  # exponentials from which a second thread gains more than it costs
-_FAR: Final = 60.0  # beyond the farthest point, in units where the exponent is a square: there psi is 0
+_FAR: Final = 60.0  # distance beyond the farthest point at which psi is 0; its square is the exponent
 _ARMIJO: Final = 1e-4
 _HALVINGS: Final = 30
 

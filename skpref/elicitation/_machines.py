@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.posterior import FMPosterior
 
 _MOST_USERS: Final = 400  # trained users, over all draws, that stand for an unseen one
-_PRIOR_SHARE: Final = 0.99  # a column with more than this share of all its prior variances has no data
+_PRIOR_SHARE: Final = 0.99  # share of its prior variances above which a column has no data
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.factorization.max_margin.posterior import M3FPosterior
 
-_DRAWS: Final = 400  # over all kept samples
-_SWEEPS: Final = 30  # of each draw, from the prior
-_SHRINKS: Final = 60  # of the bracket of an angle, after which a draw stays where it is
+_DRAWS: Final = 400  # draws over all kept samples
+_SWEEPS: Final = 30  # sweeps of each draw, from the prior
+_SHRINKS: Final = 60  # reductions of an angle's bracket after which a draw stays where it is
 
 
 class Newcomers(NamedTuple):

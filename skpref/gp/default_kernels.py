@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
 
-_SCALE_BOUNDS = (1e-2, 1e3)  # of length-scales, as factors on their start
+_SCALE_BOUNDS = (1e-2, 1e3)  # bounds of length-scales, as factors on their start
 _ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
-_LARGEST = 1e150  # of numbers that are squared
+_LARGEST = 1e150  # largest number that is squared
 _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
 # Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
 # its values are the squares of such distances.

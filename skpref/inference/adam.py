@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Adam"]
 
-_DECAY = 0.9, 0.999  # of the averages of the gradient and of its square
+_DECAY = 0.9, 0.999  # decay of the averages of the gradient and of its square
 _EPSILON = 1e-8
 
 

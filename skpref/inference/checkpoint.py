@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 2
 _STAMP = {"format": _FORMAT, "kind": "checkpoint"}
-_MAX_MEMBERS = 65_000  # a zip has 65,535
+_MAX_MEMBERS = 65_000  # files in an archive: a zip has at most 65,535
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,9 @@ __all__ = [
 ]
 
 _NOTHING = np.empty(0)
-_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each, and no more rounds
-_PREFIX = "skpref-shards-"  # of the names of folders
-_NEW = 60.0  # seconds
+_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each save further passes
+_PREFIX = "skpref-shards-"  # prefix of the names of folders
+_NEW = 60.0  # seconds for which a folder without a lock counts as new
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 

@@ -73,17 +73,17 @@ __all__ = [
 ]
 
 _MAX_HALVINGS = 60
-_LEVEL_HALVINGS = 4  # of a step of the likelihood's level, which is tried once a pass
-_MAX_LEVEL_STEP = 20.0  # of the likelihood's level, as wide as the range within which it stays
+_LEVEL_HALVINGS = 4  # halvings of a step of the likelihood's level, which is tried once a pass
+_MAX_LEVEL_STEP = 20.0  # step of the likelihood's level, as wide as the level's range
 _LEAST_CURVATURE = 1e-300
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7  # of joint means: relative residual, and absolute residual in posterior standard deviations
-_CG_RTOL_FACTORS = 1e-3  # the same where the problem has products
-_SMALLEST_CG_TOL = 1e-200  # keeps the tolerance positive at a zero gradient
-_MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
+_CG_RTOL = 1e-7  # residual of joint means: relative, and absolute in posterior standard deviations
+_CG_RTOL_FACTORS = 1e-3  # residual where the problem has products
+_SMALLEST_CG_TOL = 1e-200  # least tolerance, positive at a zero gradient
+_MAX_RATIO = 0.95  # ratio of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _MAX_JUMP = (
-    10.0  # of log E[s]: a prior precision 1e16 times that of the sites leaves nothing of them in the sum of both
+    10.0  # jump of log E[s]: beside a prior precision of 1e16 times the sites' precision, a sum loses the sites
 )
 _ROUNDING = float(np.finfo(np.float64).eps)
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall

@@ -40,7 +40,7 @@ _LOGISTIC: Final = (
     (0.027912418727972, 1.0 / 0.308904252267995),
     (0.001449567805354, 1.0 / 0.238212616409306),
 )
-_KINK: Final = 4.0  # how much faster than noise log p changes where levels at random outweigh the others
+_KINK: Final = 4.0  # ratio to the noise of the length over which log p changes where random levels outweigh
 
 
 class _Parts(NamedTuple):

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
 _NOWHERE = object()
-_PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
+_PRIMITIVES = (type(None), bool, int, float, str)  # types that optuna stores unchanged
 _SEEDS = 2**31 - 1
-_TAIL = 1e-12  # beyond which no quantile is asked for
-_FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+_TAIL = 1e-12  # probability of each tail in which no quantile is computed
+_FEW_ITEMS = 100  # items up to which all are inducing points, and their number is not searched
 # Names of kernels; None is the default, "product-matern-3/2".
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
-_MANY_FEATURES = 50  # up to here it is a question whether each has its own length-scale; beyond, it takes too long
+_MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skpref._events import Iteration
     from skpref.search.loop import Report, Settings
 
-PARTS = 4  # of a fit; after the first of them there is something to see
+PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold
 _KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}

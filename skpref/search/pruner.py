@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # whose end is further away than other steps suggest.
 _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
-_COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
+_COPY = 1e-12  # share of a trial's variance over folds that rounding leaves between two copies
 _FEWEST = 1  # complete trials other than the best, to show how far differences move
 _FIRST = 8  # trials that have a fold at least, to learn how well a look into a fit predicts its end
 LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite

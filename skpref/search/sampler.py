@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
 _ENDED: Final = ("COMPLETE", "PRUNED")
 # Trials that the process learns from
-_STARTUP_TRIALS: Final = 8  # spread over the space before the process is used
-_MIN_VALUES: Final = 2  # finite values that it needs
-_MAX_TRIALS: Final = 200  # beyond: the better half of so many, and the others evenly
+_STARTUP_TRIALS: Final = 8  # trials spread over the space before the process is used
+_MIN_VALUES: Final = 2  # finite values that the process needs
+_MAX_TRIALS: Final = 200  # trials that are kept: half of them the best, the others spread evenly
 _RELEARN: Final = {"value": 1.05, "seconds": 1.25}  # growth of the trials after which hyperparameters are learnt again
 _MIN_SLOPE: Final = 0.1  # share of a pruned trial's gap to the best that remains at its end
 _KILLED: Final = 10.0  # times the longest trial: a trial that runs for longer was killed
 _VAGUE: Final = 100.0  # variance of the logarithm of an unknown value; more only upsets the arithmetic
-_ROUNDING: Final = 1e-12  # of the largest value: smaller differences are rounding
-_TINY: Final = 1e-100  # whose square is still a number
+_ROUNDING: Final = 1e-12  # share of the largest value below which differences are rounding
+_TINY: Final = 1e-100  # number whose square is not yet 0
 # Search for the point of largest expected improvement
 _RANDOM_POINTS: Final = 512
 _PARENTS: Final = 16  # best points, around which the search goes deeper
-_CHILDREN: Final = 16  # neighbours of each
-_WIDTHS: Final = (0.2, 0.05, 0.02)  # their distance, a round each
-_SAME: Final = 0.01  # of each range, within which settings count as tried
+_CHILDREN: Final = 16  # neighbours of each parent
+_WIDTHS: Final = (0.2, 0.05, 0.02)  # distance of the neighbours, a round each
+_SAME: Final = 0.01  # share of each range within which settings count as tried
 # Normal priors (mean, sd) of log hyperparameters of values with variance 1. Length-scales grow with the root of the
 # number of settings, or no two points would be alike; noise is some 5 %.
 _LENGTH: Final = (np.log(0.5), 1.0)
@@ -52,7 +52,7 @@ _SCALE: Final = (0.0, 1.0)
 _NOISE: Final = (np.log(0.05), 1.5)
 _PRIOR_SDS: Final = 3.0  # bounds of the search, in standard deviations of the priors
 _ASYMPTOTIC: Final = -1.0  # standard deviations below which an improvement is taken by its asymptotic form
-_DIGITS: Final = 12  # to which a place in the cube is rounded, so that it does not depend on how it was computed
+_DIGITS: Final = 12  # digits of a point in the cube, which then does not depend on how it was computed
 _LOG_2PI: Final = np.log(2.0 * np.pi)
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 
 _PROCESS: Final = "skpref:process"  # attribute of a trial: what runs it
-_ATTEMPTS: Final = 8  # to open a study that others make at the same time
+_ATTEMPTS: Final = 8  # attempts to open a study that other processes create at the same time
 # What databases say then.
 _RACE: Final = re.compile("already exists|unique constraint|duplicate key|duplicated|is locked|deadlock", re.IGNORECASE)
-_LIBRARIES: Final = {"optuna", "sqlalchemy", "redis", "grpc"}  # whose errors are those of a storage
+_LIBRARIES: Final = {"optuna", "sqlalchemy", "redis", "grpc"}  # libraries whose errors come from a storage
 _PATIENCE: Final = 10.0  # times the longest trial: after that, a trial of another machine counts as dead
 _SHORTEST: Final = 6.0  # seconds that the longest trial is taken to have at least
 _PAUSE: Final = 0.1  # seconds between two looks at trials that other processes run
-_UNKNOWN: Final = "?"  # when a process began, where the system does not say it
+_UNKNOWN: Final = "?"  # beginning of a process where the system does not say it
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

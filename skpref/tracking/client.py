@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
 _KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # tags by which a run is found in the store
-_FIT_SECONDS = 3  # to wait for an answer of a server, once; MLflow's defaults are 120 s and 7 retries
+_FIT_SECONDS = 3  # seconds to wait for a server, once; MLflow's defaults are 120 s and 7 retries
 _SYNC_SECONDS = 60
 # MLflow reads its limits from the environment, and nowhere else.
 _SETTINGS = {
@@ -32,7 +32,7 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_TABLES_SECONDS = 5.0  # for another process to make the tables of a new store
+_TABLES_SECONDS = 5.0  # seconds in which another process creates the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
 _SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process

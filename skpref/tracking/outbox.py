@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _CALL_POINTS = 1000  # metrics in one call: MLflow's limit
 _CALL_VALUES = 100  # parameters or tags in one call: MLflow's limit
 _BUFFER_POINTS = 10_000  # points of a run that wait at most
-_BUFFER_SECONDS = 10.0  # how long they wait at most while new points arrive
-_RETRY_SECONDS = 300.0  # before a store that failed is tried again: each attempt may cost seconds
+_BUFFER_SECONDS = 10.0  # seconds that points wait at most while new ones arrive
+_RETRY_SECONDS = 300.0  # seconds before a store that failed is tried again: each attempt may cost seconds
 _MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
 _MAX_NAME = 250  # characters of a name: MLflow's limit
 _NOT_IN_NAMES = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses

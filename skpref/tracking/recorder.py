@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 TRIAL = "trial"  # task of a search that is a run, though not a fit
 _FOLD = "candidate-split-evaluation"  # scikit-learn's name of a candidate's fit on a fold
-_STEP = "fit-transform-"  # how scikit-learn's names of steps before the last begin
-_MAX_FOLDS = 2000  # whose scores are sent one by one
+_STEP = "fit-transform-"  # prefix of scikit-learn's names of steps before the last
+_MAX_FOLDS = 2000  # folds whose scores are sent one by one
 
 
 @dataclass

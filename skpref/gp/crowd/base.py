@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.settings import Settings
 
-_DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are fewer
+_DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
 class CrowdBase(ComparisonClassifier):

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass factors several of that size
-_MOST_ITEMS = 2_000  # that "ep" and "laplace" take when asked for: 32 MB a matrix, seconds a pass
-MAX_WEIGHT = 1e9  # of an answer: beyond, what the other answers say is lost to rounding
+MAX_ITEMS = 500  # items up to which "auto" learns a full covariance: each pass factors several
+_MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
@@ -66,10 +66,10 @@ _CANDIDATES = (
     *((0.2, 1.0, 1.0), (0.0, 0.3, 2.0), (0.0, 0.3, 8.0)),
     *((0.5, 0.3, 0.3), (0.5, 0.1, 0.3), (1.0, 0.1, 0.3)),
 )
-_LEAST_WEIGHT = 0.5  # of the prior, in users
+_LEAST_WEIGHT = 0.5  # least weight of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
 _FOLDS = 5
-_HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there are so many
+_HELD_OUT = 2_000  # comparisons, about, that are held out in turn if there are more
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 # Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
 _TRUST, _LEAST_SHARE = 0.5, 0.05
@@ -79,12 +79,12 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
-_MAX_AVERAGE = 100_000  # comparisons; of more, S is known well enough
+_MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
-_SHARES = (0.03, 0.3)  # of independent items in the shape, where items have features
-_FACTORS = (0.5, 1.0, 2.0)  # on the length-scales of the consensus
+_SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
+_FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 

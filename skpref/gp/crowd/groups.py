@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 LEFT_OUT, UNSEEN = -2, -1  # levels: no group of this kind, which is the consensus of all; and one without answers
-_PARTS = "f", "offset"  # of utilities: a function of features, and an offset of each item
+_PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
 # Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and groups
 # that differ by much are not held back.
 _SHAPE, _RATE = 1.0, 0.03

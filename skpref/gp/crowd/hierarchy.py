@@ -51,7 +51,7 @@ _DAMPING, _LEAST_DAMPING = 0.9, 0.2
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
 # Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
 _SCALE_RISE, _SCALE_FALL = 0.25, 1.5
-_RADIUS = 1.0  # of a step in the logarithms of the eigenvalues of S
+_RADIUS = 1.0  # radius of a step in the logarithms of the eigenvalues of S
 _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
 # Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.likelihoods import Likelihood
 
-_SIZES = np.geomspace(0.1, 10.0, 20)  # of rho, 1 being that of an average user
+_SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
-_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # who answer the other way round, at random, and with the consensus
+_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # numbers of users who contradict, ignore and follow the consensus
 _SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of log rho, and users it counts for
 _EM_STEPS = 50
-_DRAWS = 8  # of the consensus, in mirrored pairs
-_LEAST = 1e-12  # divisor
+_DRAWS = 8  # draws of the consensus, in mirrored pairs
+_LEAST = 1e-12  # least divisor
 _MOST_TABLES, _REACH = 8, 100.0  # labels that have tables of their log-likelihood, and the largest |z| in these
 
 

@@ -27,9 +27,9 @@ _SPREADS = 2.0 * np.linspace(0.0, 1.0, 41) ** 2
 _TYPICAL_SPREAD = 0.05
 _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
 _CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
-_LEAST = 1e-6  # information about a log threshold
+_LEAST = 1e-6  # least information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
-_NODES = 7  # of the average over the posterior of a log threshold
+_NODES = 7  # nodes of the average over the posterior of a log threshold
 
 
 class ByThreshold(NamedTuple):

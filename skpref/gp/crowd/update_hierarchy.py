@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 _FEW = 20_000  # comparisons up to which all is learnt again
-_GROWTH = 1.25  # of the comparisons since all was learnt, after which it is learnt again
-_MOST_CHANGED = 0.5  # of the comparisons
+_GROWTH = 1.25  # growth of the comparisons after which everything is learnt again
+_MOST_CHANGED = 0.5  # share of the comparisons
 
 
 def is_update(model: Hierarchy, old: PersonalPosterior, changed: BoolArray | None) -> bool:

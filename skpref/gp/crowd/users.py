@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IntArray
 
-_USERS = 4096  # whose sums are formed at a time
+_USERS = 4096  # users whose sums are computed at a time
 
 
 @dataclass(frozen=True, eq=False)

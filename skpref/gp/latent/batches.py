@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
 
-_RATE: Final = 1e-3  # of Adam, for logarithms and for inducing inputs in length-scales of at most 1
-_ROW_ITERATIONS, _ROW_TOL = 20, 1e-3  # of the search for the input of a row, which starts at that of the pass before
-_FINAL_PASSES: Final = 2  # with fixed hyperparameters at the end, each exact in q(u)
+_RATE: Final = 1e-3  # step of Adam, for logarithms and for inducing inputs in length-scales of at most 1
+_ROW_ITERATIONS, _ROW_TOL = 20, 1e-3  # search for a row's input, from its input of the last pass
+_FINAL_PASSES: Final = 2  # passes with fixed hyperparameters at the end, each exact in q(u)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # may be an inducing variable), so F remains a bound. Without it Psi2 would be divided by eigenvalues of K_mm as small
 # as its own rounding error.
 _NUGGET: Final = 1e-6
-_LARGEST_LOG: Final = 100.0  # of hyper-parameters in a file
+_LARGEST_LOG: Final = 100.0  # size of the logarithm of a hyper-parameter in a file
 
 
 class LatentHyper(NamedTuple):

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 # data two starts with a ratio of 5 ended some 2,000 nats below those with 50; on six other sets none with 50 ended more
 # than 0.2 % below one with 5.
 _SIGNAL_TO_NOISE = 50.0  # variance of the data over that of the noise
-_INITIAL_VARIANCE = 0.9  # of the coordinates; the prior's is 1
-_CORRELATION = 0.25  # minus the log of the kernel between rows at the mean distance
+_INITIAL_VARIANCE = 0.9  # variance of the coordinates; the prior's is 1
+_CORRELATION = 0.25  # negative log of the kernel between rows at the mean distance
 _FIRST_ROUNDS = (30, 30, 40)  # iterations of the first rounds, in which rows move far and outdate their units
 _ROUND = 100  # iterations of all others
 _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
@@ -52,10 +52,10 @@ _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
 _POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
 _FIRST_SAMPLE = 2000  # rows of the search by L-BFGS-B that mini-batches start from
 _FIRST_ITERATIONS = 1000
-_MAX_COMPONENTS = 10  # n_components=None
+_MAX_COMPONENTS = 10  # coordinates with n_components=None
 _SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
-_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
-_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyperparameters
+_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # search for the input of a row: more changes no third decimal
+_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # bounds of coordinates; of hyperparameters
 
 
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from skpref.settings import Settings
 
 _N_INDUCING, _BATCH_SIZE, _N_RESTARTS = 300, 1000, 2  # defaults
-_HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
+_HALF = 0.5 - 1e-12  # cumulative probability of the median level: 1/2 up to rounding
 
 
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _LEAST_GAIN = 1.0  # nats: features that add less are left to the search of all
-_MOST_FEATURES = 30  # each costs a search
+_MOST_FEATURES = 30  # features that are added, at a search each
 
 
 def has_many_weights(kernel: Kernel | None, n_rows: int) -> bool:

@@ -27,7 +27,7 @@ _LOG_GAP = np.log([1e-4, 1e2])
 # Evaluations without convergence after which a search ends: such values depend on the path to them, and a search among
 # them does not end (weights of 1 and 1e300 together).
 _MOST_UNCONVERGED = 10
-_RESTART_WIDTH = 1.5  # restarts are uniform within so many e-folds of the first start
+_RESTART_WIDTH = 1.5  # e-folds around the first start within which restarts are uniform
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,8 @@ _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes 
 # Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
-_SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
-_NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
+_SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
+_NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
 _MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
 # strong as that of f keeps offsets at the size of the answer noise, where they fit noise: in simulations without
@@ -65,7 +65,7 @@ NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
     "additive-matern-5/2": (kernels.AdditiveMatern, 2.5),
 }
 _DEFAULT_KERNEL = "product-matern-3/2"
-_FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
+_FACTOR_BOUNDS = (0.1, 1000.0)  # bounds of length-scales, in medians of the distances between items
 _NO_CHECKPOINT = (
     "checkpoint is for full passes, and inference='svi' takes mini-batches; use inference='vb', or checkpoint=None"
 )

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
 
-_MAX_DENSE_ITEMS = 10_000  # a joint covariance of 10,000 items takes 0.8 GB
-_AVERAGED_ITEMS = 1000  # over which residuals are averaged: their covariance with every item is summed
+_MAX_DENSE_ITEMS = 10_000  # items of a joint covariance, which then takes 0.8 GB
+_AVERAGED_ITEMS = 1000  # items over which residuals are averaged; each of them has a covariance with every item
 
 
 @dataclass(frozen=True, eq=False)

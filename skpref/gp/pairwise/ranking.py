@@ -31,7 +31,7 @@ _MAX_SHOWN = 10  # items in the text of a ranking
 _MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
 _ELO: Final = 400.0 / np.log(10.0)  # points in which odds grow by a factor of e
 _ELO_MEAN: Final = 1500.0
-_LARGEST_ANCHOR = 1e9  # leaves seven decimals
+_LARGEST_ANCHOR = 1e9  # points of an anchor: seven decimals are left
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
-_ALL_ROWS = 10_000  # up to which all rows are brought into memory
+_ALL_ROWS = 10_000  # rows up to which all are brought into memory
 _AVERAGED = 1000  # items over which residuals are averaged
 
 

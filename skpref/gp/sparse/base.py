@@ -47,7 +47,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 
-_BATCH_SIZE = 1000  # of SVI
+_BATCH_SIZE = 1000  # rows of a batch in SVI
 
 
 class SparseGP(CallbackMixin, HasSettings, ABC):

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
-_SMOOTHNESS: Final = 2.5  # of the default kernel, a Matern kernel
-_INDUCING: Final = 300  # points of a function of its own
-_SHARED_INDUCING: Final = 2000  # points that the functions of all classes share
-_SEARCH_ROWS: Final = 10_000  # of the search with two classes
-_SHARED_SEARCH_ROWS: Final = 20_000  # of the searches of more classes together, which keeps their time in bounds
-_MIN_SEARCH_ROWS: Final = 3_000  # of each of these
+_SMOOTHNESS: Final = 2.5  # smoothness of the default kernel, a Matern kernel
+_INDUCING: Final = 300  # inducing points of one class's function
+_SHARED_INDUCING: Final = 2000  # inducing points that the functions of all classes share
+_SEARCH_ROWS: Final = 10_000  # rows of the search with two classes
+_SHARED_SEARCH_ROWS: Final = 20_000  # rows of the searches of more classes together, which limits their time
+_MIN_SEARCH_ROWS: Final = 3_000  # least rows of each of these searches
 _MANY_CLASSES_TOL: Final = (
     10.0  # factor on their tolerance: an iteration gains 1e-4 nats per row and class, or they end
 )

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 19  # entries of the kernel matrix of a chunk (4 MiB)
 _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
-_KEPT_BYTES: Final = 2**28  # up to which kernel values of the first pass are kept for the second
+_KEPT_BYTES: Final = 2**28  # bytes up to which kernel values of the first pass are kept for the second
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,19 +63,19 @@ __all__ = [
 ]
 
 # Sizes of the stages
-SUBSET_ROWS: Final = 400  # of the exact evidence, whose time grows with their cube
-SAMPLE_ROWS: Final = 10_000  # that the searches of the bound look at: hyper-parameters change little with more
-COLD_START_ROWS: Final = 2_000  # up to which a search is cheap enough to try the cold start on all rows as well
-FINAL_MAX_ROWS: Final = 1_000_000  # above which no search looks at all rows: every evaluation is a pass over them
-_FINAL_ITERATIONS: Final = 10  # of that search: it begins near its end, where ten iterations are enough
+SUBSET_ROWS: Final = 400  # rows for the exact evidence, whose time grows with their cube
+SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters change little with more
+COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
+FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
+_FINAL_ITERATIONS: Final = 10  # iterations of the search on all rows, which begins near its end
 # Where searches start
 _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
 _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
-_MIN_NOISE: Final = 0.01  # at which the second stage starts: a subset can be explained without any noise
+_MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
 # When inducing points are moved
-_WORTH_MOVING: Final = 0.001  # nats per row lost to them: less cannot be seen in predictions
-_MOVABLE_SHARE: Final = (2, 3)  # of the rows that the points may be: more of them lose nothing
+_WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
+_MOVABLE_SHARE: Final = (2, 3)  # points per row up to which they are moved: more points lose nothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,10 +56,10 @@ _SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
 _HOPELESS_PASSES: Final = 5
 _HOPELESS_NATS: Final = 1.0
 # Adam between the steps of mini-batches
-_ADAM_BATCHES: Final = 10  # of a pass at least, so that few rows have many steps
+_ADAM_BATCHES: Final = 10  # least batches of a pass, so that few rows have many steps
 _ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
-_ADAM_MIN_STEP: Final = 0.1  # of q, so that it follows the kernel; GPyTorch's and GPflow's usual natural-gradient step
-_ADAM_WINDOW: Final = 100  # steps whose mean bound must be no higher than that of as many before
+_ADAM_MIN_STEP: Final = 0.1  # least step of q, which must follow the kernel; GPyTorch's and GPflow's usual one
+_ADAM_WINDOW: Final = 100  # steps whose mean bound is compared with the mean of as many steps before
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassCounts", "fit_softmax"]
 
-_VARIANCE: Final = (10.0, (1e-4, 1e4))  # of its functions, with its bounds
+_VARIANCE: Final = (10.0, (1e-4, 1e4))  # variance of the functions, with its bounds
 # Search for the kernel
-_SEARCH_ROWS: Final = 3000  # that it looks at
-_SEARCH_POINTS: Final = 700  # inducing points meanwhile
-_SEARCH_TOL: Final = 10.0  # factor on the tolerance meanwhile
+_SEARCH_ROWS: Final = 3000  # rows of the search
+_SEARCH_POINTS: Final = 700  # inducing points of the search
+_SEARCH_TOL: Final = 10.0  # factor on the tolerance in the search
 _FOLDS: Final = 5
 _LEFT_OUT_ROWS: Final = 2000  # rows in all folds together that are learnt from or left out, about: many need one fold
-_SHARES: Final = (0.0, 0.5, 1.0)  # of the way to the length-scales by the indicators
-_STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # in their logs; later half of that
-_SD: Final = 2.0  # in steps, of weak normal priors of both shifts: few rows left out may be right with any certainty
+_SHARES: Final = (0.0, 0.5, 1.0)  # steps towards the length-scales by the indicators: 0 keeps the start
+_STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # first steps of their logs, halved later
+_SD: Final = 2.0  # steps in one sd of the weak priors of both shifts; few rows left out may all be right
 _GAIN: Final = 0.002  # relative fall of the log-loss that is worth a step
 # Regression on the indicators of the classes
-_NOISE: Final = 0.1  # first variance of its noise, in their variance
-_ITERATIONS: Final = 30  # of its search: what length-scales are good for the classes themselves is to be seen anyway
+_NOISE: Final = 0.1  # first variance of the noise, relative to the indicators' variance
+_ITERATIONS: Final = 30  # iterations of the search: its length-scales are then tried on the classes themselves
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.targets import DistinctTargets
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
-_MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8 GB
+_MAX_JOINT_ROWS = 10_000  # rows of a joint posterior, whose covariance then takes .8 GB
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skpref.inference.svi import Problem, State
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # inducing="auto": 1000 up to 2000 distinct rows
-_LARGEST: Final = 1e150  # of targets that are squared
+_LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.fit_general import Observations
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
-_MIN_RATE: Final = 1e-6  # of counts that are all 0
+_MIN_RATE: Final = 1e-6  # rate of counts that are all 0
 _SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
-_SPREAD_ERRORS: Final = 5.0  # standard errors that it must lie beyond
-_LEAST_FREEDOM: Final = 0.05  # of the rows
-_SPREAD_ROWS: Final = 10_000  # that are looked at
-_LARGEST: Final = 1e100  # of a standardised target
+_SPREAD_ERRORS: Final = 5.0  # standard errors by which the ratio must exceed it
+_LEAST_FREEDOM: Final = 0.05  # degrees of freedom, as a share of the rows
+_SPREAD_ROWS: Final = 10_000  # rows that are looked at
+_LARGEST: Final = 1e100  # size of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
