@@ -1,4 +1,4 @@
-"""Files as bytes: a model's skops archive, checked in full before anything in it is built; chains' checkpoints alike.
+"""Files as bytes: skops archives of models and checkpoints of chains, checked in full before anything is built.
 
 The archive is a zip, not compressed, of ``schema.json``, a tree of typed nodes, and of the ``.npy`` members that its
 nodes name. skops checks the types in the tree against a list; what is checked here beside are the kind and size of the
@@ -93,7 +93,7 @@ def renumbered(buffer: io.BytesIO, stamp: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _unpacked(content: bytes) -> bytes:
-    """Return a zip archive with its members stored as they are."""
+    """Return a zip archive with its members uncompressed."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as new:
         for name in old.namelist():
@@ -201,7 +201,7 @@ def open_zip(content: bytes, kind: str = "model", max_members: int = MAX_MEMBERS
 
 
 def _n_tokens(text: bytes) -> int:
-    """Brackets and commas in a JSON text, those in strings too."""
+    """Brackets and commas in a JSON text, also inside strings."""
     return sum(map(text.count, (b"[", b"{", b",")))
 
 
@@ -260,7 +260,7 @@ def check_schema(
 
 
 def _children(node: dict[str, Any], kind: str, parts: list[str] | None, where: str) -> list[tuple[Any, dict[str, Any]]]:
-    """Check what a kind of node asks for beside its type, and return the nodes that skops builds below it."""
+    """Check the entries of a node besides its type, and return the nodes that skops builds below it."""
     content = node.get("content")
     if kind == "JsonNode":
         require(not isinstance(json.loads(node["content"]), dict | list), where, "must be a plain value")
@@ -296,7 +296,7 @@ def read_array(name: str, content: bytes) -> NDArray[Any]:
 
 
 def _check_member(kind: str, name: str, content: bytes) -> None:
-    """Check an array's header, or the archive of a sparse matrix, before numpy allocates what it asks for."""
+    """Check an array's header, or the archive of a sparse matrix, before numpy allocates memory for it."""
     if kind == "SparseMatrixNode":
         parts = open_zip(content)
         require(parts.keys() <= _CSR_PARTS, name, "is no sparse matrix")

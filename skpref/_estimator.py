@@ -84,7 +84,7 @@ def check_n_samples(n_samples: int) -> None:
 
 
 def check_credibility(credibility: float) -> None:
-    """Refuse what is no probability of a credible interval."""
+    """Raise DataError unless the probability of a credible interval is between 0 and 1."""
     if not isinstance(credibility, Real) or not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)

@@ -1,4 +1,4 @@
-"""Text from outside, such as an id, as it may be shown on a terminal or in a plot."""
+"""Text from outside, such as an id, made safe for a terminal or a plot."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lacks_number(cell: object) -> bool:
 
 
 def printable_lines(text: str) -> str:
-    """Return the same with tabs and ends of lines as they are."""
+    """Return text made safe for a terminal, with its tabs and ends of lines."""
     return _IN_TEXT.sub(_escaped, text)
 
 
@@ -68,7 +68,7 @@ def with_point(cell: Any) -> Any:
 
 
 def number(cell: Any, words: Callable[[str, float], float] | None = None) -> float:
-    """Return the number of a cell, NaN if it is none; `words` are numbers of words."""
+    """Return the number of a cell, NaN if it has none; `words` reads the number of a word."""
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

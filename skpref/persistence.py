@@ -165,7 +165,7 @@ _TRUSTED = frozenset().union(*_NODES.values())
 
 
 def saved_classes() -> tuple[str, ...]:
-    """Return the names of this package's estimators, all of which can be saved."""
+    """Return the names of this package's estimators, which can all be saved."""
     return tuple(name.rpartition(".")[2] for name in _OURS)
 
 
@@ -295,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def columns_of(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the names of columns, by role, of a file that `load` has read; empty where it knows none."""
+    """Return the names of columns, by role, of a file that `load` has read; empty if it has none."""
     written = read_schema(open_zip(read_file(Path(path))), FORMAT_VERSION)["skpref"].get("columns")
     pairs = written.items() if isinstance(written, dict) else ()
     return {role: name for role, name in pairs if isinstance(name, str)}
@@ -313,7 +313,7 @@ def _parts_of(name: str) -> list[str] | None:
 
 
 def _prepared(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy what a file keeps: tables as they were read, records without what they have cached, counts as integers."""
+    """Return a copy to save: tables as read, records without cached values, counts as integers."""
     if isinstance(value, BaseEstimator):
         if id(value) not in memo:
             memo[id(value)] = other = object.__new__(type(value))

@@ -141,7 +141,7 @@ def _truncated(first, last, mean, low, high, level, name, ziggurat, out):  # typ
 
 
 def truncated_normals(mean: Array, level: IntArray, thresholds: Array, name: tuple[int, int, int]) -> Array:
-    """Draw N(mean, 1) between the thresholds of each row's level, shape (n,); the streams are those of a name."""
+    """Draw N(mean, 1) between the thresholds of each row's level, shape (n,), from the streams of a name."""
     low, high = np.append(-np.inf, thresholds), np.append(thresholds, np.inf)
     out, n_parts, (seed, sweep, block) = np.empty(mean.size), -(-mean.size // _BLOCK), name
 

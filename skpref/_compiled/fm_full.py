@@ -147,7 +147,7 @@ def compute_patterns(patterns: Compressed, q: FeaturePosterior, moments: Pattern
 
 @njit(nogil=True, fastmath=FAST, forceinline=True)
 def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Join the patterns of row i except that of field f, and return their level."""
+    """Join the patterns of row i in all fields but f, and return their level."""
     z[:] = 0.0
     C[:, :] = 0.0
     for g in range(codes.shape[0]):

@@ -318,7 +318,7 @@ def draw_rows(
     *,
     with_sums: bool = False,
 ) -> tuple[bool, Sums]:
-    """Draw the factors U of all rows given those of the other side, in place: each row's lambda, then its factors."""
+    """Draw the factors U of all rows given the other side, in place: each row's lambda, then its factors."""
     (n_rows, width), n_thresholds = U.shape, thresholds.value.shape[1]
     shape = (n_rows if with_sums else 0, n_thresholds)
     sums = Sums(np.empty(shape), np.empty(shape), np.empty(rows.column.size if with_sums else 0))

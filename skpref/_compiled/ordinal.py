@@ -1,4 +1,4 @@
-"""Loops over ordered labels: what a noisy z between two thresholds tells, at a point or expected over a Gaussian z.
+"""Loops over ordered labels: log p of a noisy z between two thresholds, at a point or expected over a Gaussian z.
 
 The formulas are those of `skpref._math.bands`, one number at a time; there they are derived, and there is the plain
 twin. Thresholds come as the middle and the half width of every level; the outer levels have one end, in `middle`.
@@ -210,13 +210,13 @@ def _all_rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, o
 
 
 def expected_levels(wanted: int, level: IntArray, mu: Array, v: Array, thresholds: Array, scale: float) -> Array:
-    """Expect what is wanted of every label over z ~ N(mu, v)."""
+    """Return the expectations of the wanted terms of every label over z ~ N(mu, v)."""
     columns = mu, np.sqrt(v), np.full(mu.shape, scale)
     return _run(wanted, level, columns, thresholds, (rule_index(v / scale**2), *packed_rules()))
 
 
 def levels_at(wanted: int, level: IntArray, z: Array, scale: Array, thresholds: Array) -> Array:
-    """Return what is wanted of every label at known z, shape (wanted, n)."""
+    """Return the wanted terms of every label at known z, shape (wanted, n)."""
     here = np.zeros(level.shape, dtype=np.int64), np.array([0, 1]), np.zeros(1), np.ones(1)
     return _run(wanted, level, (z, np.zeros(z.shape), scale), thresholds, here)
 

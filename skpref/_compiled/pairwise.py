@@ -40,7 +40,7 @@ _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads cos
 
 @lru_cache(maxsize=2)
 def _taylor(probit: bool) -> Array:
-    """Coefficients of every cell: value, then r's, then those of the value's own series.
+    """Coefficients of every cell: of the value, of r, and of the series of the value alone.
 
     r obeys a Riccati equation, r' = -r (r + z) or r' = -r (1 - r), which gives its Taylor series from r alone.
     """

@@ -52,7 +52,7 @@ def _exponential(tile):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 class _Points(NamedTuple):
-    """Where psi is wanted: centred points (P, Q), and what the distance within a pair takes off its logarithm (P,)."""
+    """Points at which psi is computed: centres (P, Q), and the part of -log psi by the distance within a pair (P,)."""
 
     order: int
     at: Array
@@ -146,7 +146,7 @@ def _weighted(rows: _Rows, points: _Points, weights: Array) -> Array:
 
 
 class _Pull(NamedTuple):
-    """Gradients of a weighted sum of psi, those through `apart` left out; `total` is the sum over rows, (P,)."""
+    """Gradients of a weighted sum of psi, except through `apart`; `total` is the sum over rows, (P,)."""
 
     mu: Array
     s: Array
@@ -156,7 +156,7 @@ class _Pull(NamedTuple):
 
 
 def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
-    """Pull adjoints back: G is that of all rows alike, shape (P,), or one a row, shape (n, P)."""
+    """Pull adjoints back: G is the same for all rows, shape (P,), or has one row each, shape (n, P)."""
     order, Q, right = points.order, rows.mu.shape[1], points.right()
     each = G.ndim == 2
     weights = np.ascontiguousarray(right[:-1].T) * (1.0 if each else G[:, None])

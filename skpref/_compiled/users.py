@@ -180,7 +180,7 @@ def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit()
 def integrate_out(S, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what the sites say of a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
+    """Return the terms of the sites in a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
 
     Sum of A^T W A (n, n); sum of A^T (I - W P) d (n,); sum of log |I + D P|; and the constant of the exponent, twice.
     """
@@ -222,7 +222,7 @@ def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-
 
 @njit()
 def _comparison_moments(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return mean and variance of a comparison's z, given those of its user's coordinates."""
+    """Return mean and variance of a comparison's z, from the moments of its user's coordinates."""
     mean, variance, last = sign * value[a], covariance[a, a], value.shape[0] - 1
     if b >= 0:
         mean -= sign * value[b]
@@ -292,7 +292,7 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
 
 @njit()
 def personal_moments(user, own, common, S, V, coordinates, places, tau, nu, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what knowing the user adds to mean and variance of rows (n,), and A^T W of what it explains (n, n_items).
+    """Return the user's part of mean and variance of rows (n,), and A^T W times the explained rows (n, n_items).
 
     The rows of a user are together.
 

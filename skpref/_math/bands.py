@@ -60,7 +60,7 @@ def tail_band(upper: Array) -> Band:
 
 
 def mirrored(terms: Band) -> Band:
-    """Return the terms of (-u, -w) from those of (w, u)."""
+    """Return the terms of (-u, -w), given the terms of (w, u)."""
     value, at_upper, at_lower, mean, bend, to_upper, to_lower, variance = terms
     return Band(value, at_lower, at_upper, -mean, bend, to_lower, to_upper, variance)
 

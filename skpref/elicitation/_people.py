@@ -182,7 +182,7 @@ class _NormalUser:
         return int(np.shape(self.rows)[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is computed from it again."""
+        """Return the state without values that can be computed again."""
         computed = {"_moments", "_covariance", "_prior_belief", "_draws"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
@@ -517,7 +517,7 @@ def _check_groups(freeze: Any, groups: list[Any]) -> None:
 
 
 def _other_groups(model: Any, column: int) -> list[Any]:
-    """Return the labels of all groups but that of a column."""
+    """Return the labels of all groups except the group of a column."""
     own = model.posterior_.machine.prior.group[column]
     return [label for code, label in enumerate(model.groups_.tolist()) if code != own]
 

@@ -429,7 +429,7 @@ class Session:
         return session.tell(dict(record.answers), unasked=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is computed from it again."""
+        """Return the state without values that can be computed again."""
         return self.__dict__ | {"_belief": None, "_model": None}
 
     def _remaining(self, rows: IntArray) -> IntArray:

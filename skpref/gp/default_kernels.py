@@ -81,14 +81,14 @@ def far_from_zero(X: Features, scale: Array) -> NDArray[np.bool_]:
 
 
 def deviations(X: Features) -> Array:
-    """Return the standard deviation of every feature, where it is constant its size, at least 1, shape (d,)."""
+    """Return the standard deviation of every feature, shape (d,); a constant one has its size, at least 1."""
     deviation, size = standard_deviations(X), np.abs(X).max(axis=0)
     size = size.toarray().ravel() if sparse.issparse(X) else size
     return np.where(deviation > 0.0, deviation, np.maximum(size, 1.0))
 
 
 def feature_scales(X: Features) -> Array:
-    """Return the `deviations` of the features, but the range over sqrt(2) where there are two values, shape (d,).
+    """Return the `deviations` of the features, shape (d,); with two values, their distance over sqrt(2).
 
     In units of its deviation a rare category would be far from all others.
     """

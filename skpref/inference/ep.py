@@ -36,7 +36,7 @@ _RECOVERS = 1.3  # factor on the damping when it does, since short steps converg
 
 @dataclass(frozen=True, eq=False)
 class _Tilted:
-    """All tilted distributions: log Z, the sites (all copies together) that match them, and how far those are."""
+    """All tilted distributions: log Z, the sites that match them (all copies together), and the distance to these."""
 
     log_z: Array
     mu: Array
@@ -101,7 +101,7 @@ def expectation_propagation(
 
 
 def ep_gradient(posterior: ExactPosterior) -> Array:
-    """Return the gradient in K of log Z_EP at a fixed point, where it is that at fixed sites, shape (n, n).
+    """Return the gradient in K of log Z_EP at a fixed point, which equals the one at fixed sites, shape (n, n).
 
     The same matrix is the gradient in K of the variational bound at a fixed posterior ([CG05] eq. 28).
 

@@ -151,7 +151,7 @@ class _Clock:
 
 
 def _check_resumed(plan: Plan, start: Chain, chain: Chain) -> None:
-    """Raise DataError unless a run of the plan from this start comes by such a chain."""
+    """Raise DataError unless a run of the plan from this start can reach this chain."""
     end = start.sweep + plan.n_sweeps
     for name in ("sweep", "begin", "n_averaged"):
         require(type(getattr(chain, name)) is int, chain, name, "must be a whole number")

@@ -1,4 +1,4 @@
-"""What is inferred and where it stands: the problem, the posterior, the problem seen from it (docs/maths section 5)."""
+"""An inference problem, the state of its posterior, and the problem evaluated there (docs/maths section 5)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Problem:
         return times
 
     def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s] of every scale by smaller residuals."""
+        """Return the gain of the bound per unit of 1/E[s] of every scale, by smaller residuals."""
         pull: dict[str, float] = {}
         for block_name in self.sides:
             block_view = view(self, evaluation, expected, block_name)
@@ -147,7 +147,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class MiniBatch(Problem):
-    """A part of a problem's observations, with only those local variables that belong to its clusters."""
+    """A part of a problem's observations, with only the local variables of its clusters."""
 
     inflation: float = 1.0  # P / B, a factor that `weight` includes
     members: IntArray | None = None  # clusters of the batch, ascending; None without local blocks
@@ -290,7 +290,7 @@ def _evaluation(problem: Problem, state: State, projections: Mapping[str, Projec
 
 
 def objectives(problem: Problem, state: State, fit: float) -> tuple[float, float]:
-    """Return objective and bound, given what the sites add to them."""
+    """Return objective and bound, given the sum of the sites' expected log-likelihoods."""
     if not problem.rule.integrates:
         return _laplace_objective(problem, state, fit)
     bound = fit - divergence(problem, state)

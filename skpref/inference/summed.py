@@ -45,7 +45,7 @@ def empty_problem(basis: InducingBasis, likelihood: Likelihood, rule: Rule = VAR
 
 
 def sums_over(template: Problem, state: State, X: Features, y: Array, weight: Array) -> Sums | None:
-    """Return what rows add to the fit, and to its curvature and gradient in the inducing variables; None of none."""
+    """Return the rows' sums for the fit, its curvature and gradient in the inducing variables; None without rows."""
     basis, inverse = basis_of(template)
 
     def sums_of(part: slice) -> Sums:

@@ -269,7 +269,7 @@ def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Sca
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
-    """Return what the sites add to the prior precision."""
+    """Return the sites' part of the precision."""
     return np.maximum(block.precision[part] - scale.mean, 0.0)
 
 
@@ -350,7 +350,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
 
 
 def _arrays_of(problem: Problem, state: State, path: list[Array]) -> dict[str, Array]:
-    """Return what the next pass depends on: q, the likelihood's parameters, and the way that the scales came."""
+    """Return the arrays that the next pass depends on: q, the likelihood's parameters and the path of the scales."""
     arrays = {"path": np.array(path[-3:]).reshape(-1, len(state.scales))}
     for name, block in state.blocks.items():
         assert not isinstance(block, StackedBlock)  # noqa: S101 - models with products have no checkpoints
@@ -359,7 +359,7 @@ def _arrays_of(problem: Problem, state: State, path: list[Array]) -> dict[str, A
 
 
 def _resumed(problem: Problem, start: State, arrays: Mapping[str, Array]) -> tuple[Problem, State, list[Array]]:
-    """Return problem, state and path of such arrays."""
+    """Return problem, state and path from these arrays."""
     blocks = dict(start.blocks)
     for name, block in start.blocks.items():
         kind = DenseBlock if isinstance(block, DenseBlock) else DiagonalBlock
@@ -470,7 +470,7 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
 
 
 def _is_stationary(bounds: list[float], schedule: Schedule) -> bool:
-    """Tell whether the mean bound of the latest epochs differs little from that of as many epochs before."""
+    """Tell whether the mean bound of the latest epochs differs little from the mean of as many epochs before."""
     if len(bounds) < 2 * schedule.window:
         return False
     before, after = np.mean(np.reshape(bounds[-2 * schedule.window :], (2, -1)), axis=1)

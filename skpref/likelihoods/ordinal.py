@@ -337,7 +337,7 @@ class OrdinalProbit(Likelihood):
         return self._newton_step((y, mu, np.zeros(mu.shape), weight), learn_noise=False)
 
     def threshold_sums(self, y: Array, mu: Array, weight: Array) -> Array:
-        """Return what `with_better_thresholds` needs of rows, to be added to that of other rows.
+        """Return what `with_better_thresholds` needs to know of rows; results of several parts are added.
 
         Parameters
         ----------
@@ -501,7 +501,7 @@ class OrdinalProbit(Likelihood):
         return self._derivatives_of(self._sums(level, mu, v, weight))
 
     def _sums(self, level: IntArray, mu: Array, v: Array, weight: Array) -> Array:
-        """Return weight, objective and derivatives, those in thresholds at the ends of each level, shape (11, r)."""
+        """Return weight, objective and derivatives (in thresholds: at the ends of each level), shape (11, r)."""
         parts = self._expected(THRESHOLDS, level, mu, v) * weight
         return np.stack([np.bincount(level, part, minlength=self.n_levels) for part in (weight, *parts)])
 
@@ -556,12 +556,12 @@ class OrdinalProbit(Likelihood):
         return out.reshape((len(out), *level.shape))
 
     def _evaluate(self, wanted: int, level: IntArray, z: Array, scale: Array) -> Array:
-        """Stack what is wanted at z, for noise of standard deviation `scale`."""
+        """Return the wanted terms at z, for noise of standard deviation `scale`, stacked."""
         out = levels_at(wanted, level.ravel(), z.ravel(), scale.ravel(), np.asarray(self.thresholds))
         return out.reshape((wanted, *level.shape))
 
     def _expected(self, wanted: int, level: IntArray, mu: Array, v: Array) -> Array:
-        """Stack expectations over N(mu, v) of what is wanted."""
+        """Return expectations of the wanted terms over N(mu, v), stacked."""
         if not v.any():
             return self._evaluate(wanted, level, mu, np.full(mu.shape, self.noise))
         b = np.asarray(self.thresholds)
@@ -569,7 +569,7 @@ class OrdinalProbit(Likelihood):
         return out.reshape((wanted, *level.shape))
 
     def _theta_derivatives(self, level: IntArray, by_all: Array, by_upper: Array, by_scale: Array) -> Array:
-        """Derivatives in theta from those in all thresholds moved together, in the upper one, and in log noise.
+        """Return derivatives in theta from derivatives in a shift of all thresholds, the upper threshold and log noise.
 
         A threshold is b_1 plus the gaps up to it: a gap below the level moves both its ends, its own the upper end.
         """

@@ -123,7 +123,7 @@ class _OrdinalMixture(OrdinalProbit):
         return [OrdinalProbit(self.thresholds, scale * self.noise) for _, scale in self.components]
 
     def _parts(self, y: Array, mu: Array, v: Array | float = 0.0) -> _Parts:
-        """Return what the parts of p add, where z ~ N(mu, v) is integrated out."""
+        """Return the contributions of the parts of p, with z ~ N(mu, v) integrated out."""
         level = level_numbers(y, self.n_levels)
         log_parts, first, second = (np.empty((len(self.components), *y.shape)) for _ in range(3))
         for k, (weight, scale) in enumerate(self.components):
@@ -193,7 +193,7 @@ class OrdinalLogit(_OrdinalMixture):
 
 @dataclass(frozen=True)
 class OrdinalRobust(_OrdinalMixture):
-    """`OrdinalProbit` for labels of which 3 in 100 are any level at random.
+    """`OrdinalProbit` with labels that are a random level in 3 of 100 cases.
 
     Parameters
     ----------

@@ -211,7 +211,7 @@ def _is_soft(y: Array) -> Array:
 
 
 def _mix_labels(rule: Callable[..., Triple], y: Array, mean: Array, *variances: Array) -> Triple:
-    """Return a rule for log F at mean and at -mean, mixed by the labels; hard labels need one side only."""
+    """Mix a rule for log F at mean and at -mean by the labels; hard labels need one side only."""
     sign = np.where(y < 0.5, -1.0, 1.0)
     value, first, second = (np.array(part) for part in rule(sign * mean, *variances))
     first *= sign

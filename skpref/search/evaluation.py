@@ -46,12 +46,12 @@ class Gathered:
         self.score_params: dict[str, Any] = {}
 
     def scoring(self) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Return the data as scikit-learn splits them, scorers, and what scorers are given."""
+        """Return the data as scikit-learn splits them, the scorers, and their parameters."""
         return *indexable(self.X, self.y), self.scorers, self.score_params
 
 
 class Folds:
-    """The same folds for all trials, some of them at a time."""
+    """The same folds for all trials, some at a time."""
 
     def __init__(self, splitter: Any) -> None:
         self.wanted = range(0)
@@ -122,7 +122,7 @@ class Evaluation:
         return outs
 
     def _look(self, report: Report) -> Callable[[Any, int], bool]:
-        """Return what scores an estimator, as if its fit had ended now, on the test part of the first fold."""
+        """Return a callback that scores an unfinished estimator on the test part of the first fold."""
         X, y, scorers, params = self._gathered.scoring()
 
         def look(estimator: Any, parts: int) -> bool:
@@ -154,7 +154,7 @@ class Evaluation:
 
 # ------------------------------------------------------------------------------------------------------------- contexts
 class Contexts:
-    """Contexts of scikit-learn's callbacks, where there are some: the search, in it the trials, in them their folds."""
+    """Contexts of scikit-learn's callbacks, if any: of the search, of its trials, and of their folds."""
 
     def __init__(self, search: Any, root: Any) -> None:
         self._search = search
@@ -284,7 +284,7 @@ class Watch:
 
 
 def _replace_estimator(outer: Any, estimator: Any, fitted: Any) -> Any:
-    """Return an estimator, or a Pipeline that ends in it, with another in its place; None where it is neither."""
+    """Replace an estimator, or the last step of a Pipeline; None if it is neither."""
     if outer is estimator:
         return fitted
     if not isinstance(outer, Pipeline):
@@ -310,7 +310,7 @@ class Row(NamedTuple):
 
 
 def rows_of(study: Any, space: Any, n_splits: int) -> list[Row]:
-    """Return all trials of a study that ended, those of other runs and processes too."""
+    """Return all ended trials of a study, including other runs and processes."""
     from optuna.trial import FixedTrial
 
     rows = []
@@ -343,7 +343,7 @@ def record_of(trial: Any, number: int) -> TrialRecord:
 
 
 def _storable(out: dict[str, Any]) -> dict[str, Any]:
-    """Return what a storage can hold of a fold."""
+    """Return the results of a fold that a storage can hold."""
     kept = {name: out[name] for name in _KEPT if name in out}
     return {
         name: {metric: float(score) for metric, score in value.items()} if isinstance(value, dict) else float(value)
@@ -362,7 +362,7 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 
 
 def error_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened: of a traceback, the first one after its last frame."""
+    """Return the line of an error that says what happened; in a traceback, the first one after the last frame."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
     if not frames:

@@ -221,7 +221,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     @property
     def pre_dispatch(self) -> str:
-        """How many folds are sent out at the same time: all of them."""
+        """How many folds are sent out at the same time: all."""
         return "all"
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
@@ -307,7 +307,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         self.study_ = study
 
     def _evaluation(self, evaluate_candidates: Callable[..., Any], callback_ctx: Any) -> Evaluation:
-        """Return what evaluates trials, with the folds that all of them have."""
+        """Return the evaluation of trials, with folds that all trials share."""
         # scikit-learn 1.8 wants all folds at once; then there is nothing to prune between them.
         splitter = getattr(self, "_checked_cv_orig", None)
         at_once = self.n_splits_ if splitter is None else min(effective_n_jobs(self.n_jobs), self.n_splits_)
@@ -344,13 +344,13 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         evaluation.evaluate(best.settings, range(1), {})  # scikit-learn takes the names of scores from a fold
 
     def _get_scorers(self) -> Any:
-        """Keep what scikit-learn scores with, to look into fits with the same."""
+        """Keep the scorers of scikit-learn, to score unfinished fits with them."""
         scorers = super()._get_scorers()
         self._gathered.scorers = scorers[0]
         return scorers
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
-        """Keep what scikit-learn hands to scorers."""
+        """Keep the parameters that scikit-learn passes to scorers."""
         routed = super()._get_routed_params_for_fit(params)
         self._gathered.score_params = routed.scorer.score
         return routed
@@ -418,7 +418,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[dict[str, Any]], more_results: Any = None
     ) -> dict[str, Any]:
-        """Keep what came out of the folds; the table is made once, at the end."""
+        """Keep the results of the folds; the table is made once, at the end."""
         del candidate_params, n_splits, more_results
         self._gathered.out = out
         self._gathered.formatted = {}

@@ -37,7 +37,7 @@ class Race(NamedTuple):
 
 
 def sign_of(study: Any) -> float:
-    """Return what values of a study are multiplied by to be the less the better."""
+    """Return -1 for a study that maximises and 1 for one that minimises."""
     return -1.0 if study.direction.name == "MAXIMIZE" else 1.0
 
 
@@ -96,7 +96,7 @@ class RacingPruner:
         return bool(behind > stdtrit(spread.size, 1.0 - alpha) * np.sqrt(np.mean(np.square(spread))))
 
     def _expected(self, race: Race, near: BoolArray, step: int) -> Array:
-        """Standard deviation of a difference after these folds from its value after all, by what folds differ."""
+        """Standard deviation of a difference after these folds from its value after all folds."""
         best = self._folds(race.best)
         n, done = best.size, max(1, step // self.per_fold)
         if n < 2:

@@ -162,7 +162,7 @@ class _Observed(NamedTuple):
 
 
 def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None:
-    """Return what trials tell about their settings; None if there are too few."""
+    """Return the losses and times of trials by their settings; None if there are too few."""
     trials = [trial for trial in trials if _has_all(trial, cube.space)]
     n_steps = max((trial.last_step or 1 for trial in trials), default=1)
     pruned_at = {trial.last_step for trial in trials if trial.state.name == "PRUNED"}

@@ -37,7 +37,7 @@ _UNKNOWN: Final = "?"  # beginning of a process where the system does not say it
 
 # --------------------------------------------------------------------------------------------------------------- errors
 def is_of_storage(error: BaseException) -> bool:
-    """Whether an error was raised by what keeps the study, and not by a fit."""
+    """Whether an error was raised by the storage of the study, and not by a fit."""
     return any(cls.__module__.partition(".")[0] in _LIBRARIES for cls in type(error).__mro__)
 
 
@@ -56,7 +56,7 @@ def readable(storage: Any, what: str, hint: str, *, every: bool = False) -> Iter
 
 
 def reason(error: BaseException) -> str:
-    """Return what the innermost library said, in a line."""
+    """Return the message of the innermost library, in a line."""
     while type(error).__name__ == "StorageInternalError" and error.__cause__ is not None:
         error = error.__cause__
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
@@ -104,7 +104,7 @@ def opened(create: Callable[[], Opened]) -> Opened:
 
 # --------------------------------------------------------------------------------------------------------------- trials
 def has_ended(trial: Any) -> bool:
-    """Whether a trial ended by itself, and not since its process was stopped."""
+    """Whether a trial ended, and was not stopped with its process."""
     return trial.state.name in {"COMPLETE", "PRUNED"} or (trial.state.name == "FAIL" and ERROR in trial.user_attrs)
 
 
@@ -115,7 +115,7 @@ def marked(lock: str | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Queue:
-    """The trials of a study that processes take in turn, `most` of them in all."""
+    """The trials of a study that processes take in turn, `most` in all."""
 
     study: Any
     most: int | None  # None: no end
@@ -165,7 +165,7 @@ class Queue:
 
 
 def _is_running(trial: Any, seconds: float) -> bool:
-    """Whether a process runs a trial; on another machine, for at most so many seconds."""
+    """Whether a process runs a trial; on another machine, for at most `seconds`."""
     process, begun = trial.user_attrs.get(_PROCESS), trial.datetime_start
     if trial.state.name != "RUNNING" or process is None or begun is None:
         return False

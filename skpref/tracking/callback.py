@@ -150,7 +150,7 @@ _EVERYWHERE = _Everywhere()
 
 
 def _restore_everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
-    """Return what a pickled `_Everywhere` stands for: that of this process; in a worker, that of its parent."""
+    """Return this process's callback for a pickled `_Everywhere`; in a worker, the callback of its parent."""
     if process == os.getpid():
         return _EVERYWHERE
     copy = _Everywhere()
@@ -159,7 +159,7 @@ def _restore_everywhere(process: int, current: _BlockRecorder | None) -> _Everyw
 
 
 def _make_current(recorder: _BlockRecorder | None) -> _BlockRecorder | None:
-    """Make a recorder that of all estimators, and return the one before."""
+    """Make a recorder the current one of all estimators, and return the one before."""
     before, _EVERYWHERE.current = _EVERYWHERE.current, recorder
     set_everywhere(None if recorder is None else [_EVERYWHERE])
     return before
@@ -168,7 +168,7 @@ def _make_current(recorder: _BlockRecorder | None) -> _BlockRecorder | None:
 def _tracker(
     experiment: str | None, tracking_uri: str | None, spool: str | os.PathLike[str]
 ) -> tuple[Tracker, str | None]:
-    """Return a tracker and the key of the run in which it nests fits: those of the block, if there is one."""
+    """Return a tracker and the key of the run in which it nests fits, from the block if there is one."""
     current = _CURRENT.get()
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key

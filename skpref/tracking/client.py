@@ -68,7 +68,7 @@ class Client:
         return None if run is None else run.info.run_id
 
     def learn(self, experiment_id: str, runs: Mapping[str, str]) -> None:
-        """Take over what another process knows of the store."""
+        """Take over another process's knowledge of the store."""
         self.experiment_id = experiment_id or self.experiment_id
         self.runs |= runs
 
@@ -186,7 +186,7 @@ class Client:
         self._mlflow.log_inputs(self._run_id(event["run"]), [DatasetInput(Dataset(**event["values"]), tags)])
 
     def _send_model(self, event: Mapping[str, Any]) -> None:
-        """Send a model in MLflow's format, and register it if the event says under which name."""
+        """Send a model in MLflow's format, and register it if the event has a name for it."""
         from mlflow.entities import LoggedModelOutput
         from mlflow.models import Model
 

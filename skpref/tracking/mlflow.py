@@ -67,7 +67,7 @@ class Tracker:
 
     @property
     def spool_file(self) -> Path | None:
-        """File in which this process keeps what could not be sent, if there is one."""
+        """File in which this process keeps unsent events, if there is one."""
         return self.outbox.spool.file
 
     def start(

@@ -1,4 +1,4 @@
-"""Events on their way: to the store or, once that has failed, to the spool; curves wait in a buffer."""
+"""Events to be sent: to the store or, after a failure, to the spool; curves wait in a buffer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Buffer:
         return points
 
     def drop(self, run: str, name: str) -> None:
-        """Forget the points of a metric unless points of the run were sent before: those would be half a curve."""
+        """Forget the points of a metric unless points of the run were sent before, which would leave half a curve."""
         waiting = self._runs.get(run, _Waiting(is_live=True))
         if not waiting.is_live:
             waiting.points = [point for point in waiting.points if point[0] != name]
@@ -220,6 +220,6 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def clean_name(name: object) -> str:
-    """Return a name that MLflow accepts, which may become that of a file in a folder."""
+    """Return a name that MLflow accepts, which may become a file name."""
     clean = _NOT_IN_NAMES.sub("_", str(name))[:_MAX_NAME]
     return "/".join(part for part in clean.split("/") if part.strip(".")) or "_"

@@ -1,4 +1,4 @@
-"""From the hooks of a fit to runs: which tasks are runs, what is logged of each, and how it ends."""
+"""Runs from the hooks of a fit: which tasks are runs, what is logged for each, and how it ends."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def log_model(
 
 
 def key_of(context: Any) -> str:
-    """Return the key of a task, the same in all processes: that of the outermost fit, then the path to the task."""
+    """Return the key of a task, the same in all processes: the outermost fit's key and the path to the task."""
     path = []
     task = context
     while task.parent is not None:

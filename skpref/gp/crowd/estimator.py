@@ -563,7 +563,7 @@ class CrowdGPPL(ShardedCrowd):
         return frame_or_record(report)
 
     def _flatten_groups(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
-        """Return the posterior and the seen users, items and comparisons; an item in each group is one of its own."""
+        """Return posterior, seen users and items, and comparisons; each item in each group is a separate item."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items)
         posterior, users = self.posterior_, self._seen(self._users)
         if not isinstance(posterior, PersonalPosterior) or posterior.groups is None or seen.group is None:
@@ -575,7 +575,7 @@ class CrowdGPPL(ShardedCrowd):
         return posterior.flattened(), (users, Items(None, np.arange(n))), seen
 
     def similar_users(self, user: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
-        """Return the users whose personal utilities are nearest to those of a user.
+        """Return the users whose personal utilities are nearest to a user's.
 
         Parameters
         ----------

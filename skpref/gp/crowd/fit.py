@@ -158,7 +158,7 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
 
 
 def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:
-    """Return the config with the priors of the factors that an earlier fit chose, as far as it kept any."""
+    """Return the config with the priors of the factors that an earlier fit chose, if it kept factors."""
     kept = {name[0]: scale for name, scale in state.scales.items() if name[0] in "vw" and isinstance(scale, GammaScale)}
     prior_v, prior_w = (
         (kept[side].shape0, kept[side].rate0) if side in kept else prior

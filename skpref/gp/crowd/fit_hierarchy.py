@@ -378,7 +378,7 @@ def _choose_shape(
 
 
 def _stretched(kernel: Kernel, factor: float) -> Kernel:
-    """Return a kernel with its length-scales times a factor, where it has any."""
+    """Return a kernel with its length-scales, if any, times a factor."""
     scale = getattr(kernel, "length_scale", None)
     return kernel if scale is None else clone(kernel).set_params(length_scale=np.asarray(scale) * factor)
 
@@ -423,7 +423,7 @@ def _regularise(
 
 
 def _learn_from_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
-    """Return S learnt from up to 100,000 comparisons, so that more need few passes over all of them."""
+    """Return S learnt from up to 100,000 comparisons, so that larger data need few passes."""
     if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
         return S
     part = _some_users(model, _MAX_AVERAGE, rng)
@@ -507,7 +507,7 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
 
 
 def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
-    """Return the model of so many users, drawn at random, that their comparisons are about `n_rows`; or of all."""
+    """Return the model of random users with about `n_rows` comparisons in all, or of all users if they have fewer."""
     if model.users.rows[-1] <= n_rows:
         return model
     order = rng.permutation(model.n_users)

@@ -76,7 +76,7 @@ class Places:
         return np.array_equal(self.compared[at], item) and np.array_equal(self.group[at], group)
 
     def columns(self, of_items: list[Array]) -> list[Array]:
-        """Return the columns by which values at the places follow from parts of groups, given those of the items."""
+        """Return the columns that map parts of groups to values at the places, given the columns of the items."""
         n, columns = len(self.group), []
         for level, n_levels in zip(self.group.T, self.n_levels.tolist(), strict=True):
             for rows in of_items:
@@ -101,7 +101,7 @@ class Places:
         return sparse.csr_array((np.ones(n), (self.item, np.arange(n))), shape=(int(self.item.max()) + 1, n))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the fields."""
+        """Return the state without cached values."""
         return {"item": self.item, "group": self.group, "n_levels": self.n_levels}
 
 

@@ -91,7 +91,7 @@ class Hierarchy:
 
     @property
     def own_left(self) -> bool:
-        """Whether the variance of the left side is learnt by itself, and not as that of one more item."""
+        """Whether the variance of the left side is a parameter of its own, and not the variance of an extra item."""
         return self.users.order and (self.penalty is None or not self.learn_S)
 
     def item_scale(self, S: Array) -> float:
@@ -140,7 +140,7 @@ class Hierarchy:
         return tau, tau * (2.0 * self.y - 1.0)
 
     def integrate_out(self, state: HierarchyState) -> Informed:
-        """Return what the sites say of the consensus."""
+        """Return the terms of the sites in the consensus."""
         shift = prior_means(self, state.B)
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
         G, h, log_det, constant = integrate_out(self.expand_to_places(state.S), *arguments)
@@ -166,7 +166,7 @@ class Hierarchy:
         return {"tau": state.tau, "nu": state.nu}
 
     def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-        """Return the state with such sites."""
+        """Return the state with these sites."""
         return replace(state, tau=arrays["tau"], nu=arrays["nu"])
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
@@ -203,7 +203,7 @@ class HierarchyState:
 
 
 class Informed(NamedTuple):
-    """What the sites say of m, with all b integrated out."""
+    """Terms of the sites in m, with all b integrated out."""
 
     G: Array  # (n, n): precision
     h: Array  # (n,): linear term
@@ -337,7 +337,7 @@ def fit_hierarchy(
 
 
 def _arrays_of(state: HierarchyState, radius: float, damping: float, n_still: float) -> dict[str, Array]:
-    """Return what the next pass depends on, besides the sites."""
+    """Return the arrays that the next pass depends on, besides the sites."""
     basis, rotation = state.effect_bases
     parts = {"S": state.S, "B": state.B, "effects": state.effects, "effect variance": state.effect_variance}
     parts |= {"basis": basis, "rotation": rotation, "effect precision": np.array(state.effect_precision)}
@@ -356,7 +356,7 @@ def _arrays_with_sites(
 
 
 def _resumed(state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-    """Return the state of such arrays, with its own sites."""
+    """Return the state with these arrays and its own sites."""
     thresholds = state.thresholds
     if thresholds is not None:
         thresholds = TieThresholds(arrays["threshold"], arrays["threshold variance"], *arrays["thresholds"].tolist())
@@ -431,7 +431,7 @@ def _sites(
 
 
 def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:
-    """Return what the priors of S, of the effects and of the scales take off the log evidence."""
+    """Return the penalties of the log evidence by the priors of S, of the effects and of the scales."""
     known = [scale for scale in state.scales.values() if isinstance(scale, GammaScale)]
     penalty = sum(scale.rate0 * scale.mean - scale.shape0 * np.log(scale.mean) for scale in known)
     if model.covariates is not None:
@@ -464,7 +464,7 @@ def _next_S(
     *,
     limited: bool,
 ) -> Array:
-    """Return S after a step; `limited`: with at most so many directions as it may have."""
+    """Return S after a step; `limited`: with at most `max_rank` directions."""
     S, moment = state.S, model.sum_by_item(model.sum_by_item(seen.moment).T)
     if seen.slope is not None:
         moment = moment + _moment_of_effects(model, state, information)
@@ -549,7 +549,7 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
 
 
 def _moment_of_effects(model: Hierarchy, state: HierarchyState, information: Array) -> Array:
-    """Return what the uncertainty of the effects adds to the users' sum of A^T E[alpha alpha^T - W] A, shape (n, n).
+    """Return the part of the users' sum of A^T E[alpha alpha^T - W] A by the effects' uncertainty, shape (n, n).
 
     Without it S would be the covariance around effects that follow the users' tastes: too small.
     """

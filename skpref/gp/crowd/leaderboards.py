@@ -264,7 +264,7 @@ class CrowdLeaderboards(CrowdBase):
         return seen.take(np.flatnonzero(np.asarray(seen.user) == self._users.position[row[0]]))
 
     def _select_users(self, users: Any) -> tuple[Items, BoolArray]:
-        """Return the known ones of the users that a caller chose, and which of them are known."""
+        """Return the known users among the requested ones, and a mask of the known."""
         if holds_features(users):
             chosen = self._users.select(users)[1]
             return chosen, np.ones(chosen.size, dtype=bool)
@@ -276,6 +276,6 @@ class CrowdLeaderboards(CrowdBase):
     def _select_user(
         self, users: Any, posterior: CrowdPosterior | PersonalPosterior
     ) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
-        """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
+        """Return the posterior to use for a requested user, and the user; unknown users have another posterior."""
         chosen, is_known = self._select_users(users)
         return (posterior, chosen) if is_known.all() else (posterior.unseen_user_posterior(), UNSEEN_USER)

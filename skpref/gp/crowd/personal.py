@@ -138,7 +138,7 @@ class PersonalPosterior:
             require(positive, self, name, "must be a covariance")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the fields."""
+        """Return the state without cached values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -227,7 +227,7 @@ class PersonalPosterior:
         return self.S.shape[0] - int(self.consensus.has_order)
 
     def unseen_user_posterior(self) -> PersonalPosterior:
-        """Return the posterior to ask for users without a position: this one."""
+        """Return the posterior for users without a position: this one."""
         return self
 
     def _reach(self, items: Items, *, centred: bool = False) -> _Reach:
@@ -457,7 +457,7 @@ class PersonalPosterior:
     def _corrected(
         self, users: Items, priors: tuple[Array, Array], seen: Array, weights: Array, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Yield draws of each user's utilities, given those of the prior, of users who answered and of new ones."""
+        """Yield posterior draws of each user's utilities from draws of the prior; users are trained or new."""
         prior, of_new = priors
         x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
         for position, covariates in zip(users.position.tolist(), x, strict=True):

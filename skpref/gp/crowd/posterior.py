@@ -143,7 +143,7 @@ class CrowdPosterior:
         check_scales(self, "scales", self.scales)
 
     def bias(self, users: Items) -> tuple[Array, Array]:
-        """Return means and variances of the biases of users, and last those of an unknown user, shape (n + 1,)."""
+        """Return means and variances of the users' biases; the last is for an unknown user, shape (n + 1,)."""
         mean, variance = np.zeros(users.size + 1), np.zeros(users.size + 1)
         if "bias" in self.scales:
             seen = np.flatnonzero(users.position >= 0)

@@ -171,7 +171,7 @@ def _log_prob_with_threshold(side: Tabulated, b: float, y: Array, z: Array) -> A
 
 
 def _tabulate_log_prob(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
-    """Return log p(y | z), from a table for each label where these are few."""
+    """Return log p(y | z), from a table for each label if there are few labels."""
     labels = np.unique(y)
     if labels.size > _MOST_TABLES:
         return likelihood.log_prob
@@ -191,14 +191,14 @@ def _log_prob_of(likelihood: Likelihood, label: float, z: Array) -> Array:
 
 
 def _is_known(draws: Array, D: Array) -> bool:
-    """Tell whether draws of the others' consensus on a user's pairs have more in common than sets them apart."""
+    """Tell whether draws of the others' consensus on a user's pairs agree more than they differ."""
     mean = draws.mean(axis=0)
     rest = draws - mean
     return float(mean @ D @ mean) > float(np.mean(np.sum(rest @ D * rest, axis=1)))
 
 
 def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
-    """Return draws of A m without what a user's own answers say of it, near to those of its posterior."""
+    """Return draws of A m given the answers of all other users, close to the draws of its posterior."""
     Q = half @ half.T
     to_others = np.linalg.inv(np.eye(len(Q)) - Q @ W)
     covariance = to_others @ Q

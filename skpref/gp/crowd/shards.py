@@ -1,4 +1,4 @@
-"""A crowd in shards, each of which holds all comparisons of its users: a pass brings sums over users.
+"""A crowd in shards: each shard has all comparisons of its users, and returns sums over users.
 
 The sites of comparisons stay in the shards. A pass takes the covariance of tastes and the consensus to them, in two
 rounds, and brings the information about the consensus and the second moments of tastes, matrices of the size of the
@@ -32,7 +32,7 @@ _BACKUP = 8  # passes between copies of the sites, all that a lost worker's user
 
 
 class _Sites(NamedTuple):
-    """The sites of a shard, those that they move to, and what the posterior needs."""
+    """The sites of a shard, the new sites that they move to, and what the posterior needs."""
 
     tau: Array
     nu: Array
@@ -67,7 +67,7 @@ def _kept(x: Any) -> tuple[None, Any]:
 
 
 def _damp_sites(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
-    """Return the state with the sites of a shard, on their way to the new ones."""
+    """Return the state with the sites of a shard, moved by a damped step towards the new ones."""
     if sites is None:
         tau, nu = shard.start_sites()
         return replace(state, tau=tau, nu=nu)
@@ -162,7 +162,7 @@ class ShardedAnswers(ShardedComparisons):
         return Comparisons(left, right, y, weight, self.n_items, np.concatenate(user), self.n_users)
 
     def hierarchy(self, model: Hierarchy) -> ShardedHierarchy:
-        """Return the model of these comparisons, given that of none of them."""
+        """Return the model of these comparisons, given a model without comparisons."""
         x: Sequence[Any] = [None] * len(self.rows)
         if model.covariates is not None:
             x = self.shards.keep(_kept, np.split(model.covariates, self.first_user[1:-1]))[1]
@@ -197,7 +197,7 @@ class ShardedHierarchy(Hierarchy):
         return _Moving([None] * len(self.x), 1.0), None
 
     def _shared(self, state: HierarchyState) -> Any:
-        """Return a handle on what the shards need of a state."""
+        """Return a handle on the parts of a state that the shards need."""
         empty = np.empty((0, 0))
         needed = replace(
             state, tau=None, nu=None, effects=empty, effect_variance=empty, effect_bases=(empty, empty), scales={}
@@ -242,7 +242,7 @@ class ShardedHierarchy(Hierarchy):
         }
 
     def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-        """Return the state with such sites in the shards."""
+        """Return the state with these sites in the shards."""
         pairs = [(arrays[f"tau {k}"], arrays[f"nu {k}"]) for k in range(len(self.x))]
         sites = [_Sites(*pair, *pair, _NOTHING) for pair in pairs]
         return replace(state, tau=_Moving(self.shards.keep(_kept, sites)[1], 1.0), nu=None)

@@ -43,7 +43,7 @@ class ByThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TieThresholds:
-    """Posteriors N(mean, variance) of the users' log thresholds, and that of an unseen user, N(centre, spread^2)."""
+    """Posteriors N(mean, variance) of the users' log thresholds; an unseen user has N(centre, spread^2)."""
 
     mean: Array  # (U,)
     variance: Array  # (U,)
@@ -64,12 +64,12 @@ class TieThresholds:
         return cls(np.full(n_users, centre), np.zeros(n_users), centre, 0.0)
 
     def take(self, users: IntArray) -> TieThresholds:
-        """Return the thresholds of some users, those of the prior for -1."""
+        """Return the thresholds of some users; -1 has the prior's."""
         mean, variance = self.moments(users)
         return replace(self, mean=mean, variance=variance)
 
     def with_users(self, chosen: BoolArray, other: TieThresholds) -> TieThresholds:
-        """Return the thresholds with those of the chosen users, (U,), from another one."""
+        """Return the thresholds, of the chosen users, (U,), from `other`."""
         mean, variance = self.mean.copy(), self.variance.copy()
         mean[chosen], variance[chosen] = other.mean, other.variance
         return replace(self, mean=mean, variance=variance)
@@ -79,7 +79,7 @@ class TieThresholds:
         return AnswersOfUsers(likelihood, np.exp(self.moments(user)[0]))
 
     def moments(self, users: IntArray) -> tuple[Array, Array]:
-        """Return the means and variances of the log thresholds of users, those of the prior for -1."""
+        """Return means and variances of the log thresholds of users; -1 has the prior's."""
         mean, variance = np.append(self.mean, self.centre), np.append(self.variance, self.spread**2)
         return mean[users], variance[users]
 
@@ -166,7 +166,7 @@ def threshold_derivatives(likelihood: PairwiseTies, y: Array, mu: Array, v: Arra
 
 
 def left_of_sides(answers: Array) -> Array:
-    """Return the probability of left among answers that are no ties, given those of left, tie and right, shape (n,)."""
+    """Return P(left | no tie) from the probabilities of left, tie and right, shape (n,)."""
     left, right = answers[:, 0], answers[:, 2]
     total = left + right
     return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)

@@ -1,4 +1,4 @@
-"""More answers by some of the users: their sites move, and what all others say of the consensus is one sum.
+"""More answers by some users: their sites move; all other users enter the consensus as one sum.
 
 The covariance of tastes, the scales, the effects and the sites of the other users stay. Of these the consensus needs
 sum A^T W A and sum A^T (I - W P) d, of the size of the items; so the time is that of two passes over all comparisons,
@@ -30,7 +30,7 @@ _MOST_CHANGED = 0.5  # share of the comparisons
 
 
 def is_update(model: Hierarchy, old: PersonalPosterior, changed: BoolArray | None) -> bool:
-    """Tell whether the answers of the users that changed are few enough to leave what all users share as it is."""
+    """Tell whether the changed users have few enough answers to keep the shared parameters."""
     n = model.y.size
     if changed is None or n <= _FEW or n > _GROWTH * old.n_learnt:
         return False

@@ -71,7 +71,7 @@ class UserRows:
 
     @classmethod
     def joined(cls, parts: Sequence[UserRows]) -> UserRows:
-        """Return the comparisons of users in several parts, the users of one after those of the other."""
+        """Return the comparisons of several parts; the users of a part follow the users of the one before."""
 
         def column(name: str, first: Sequence[int] | None = None) -> Any:
             arrays = [getattr(part, name) for part in parts]
@@ -124,7 +124,7 @@ class UserRows:
         return sparse.csr_array((values, columns, ends), shape=(ends.size - 1, self.n_items))
 
     def map_to_coordinates(self, rows: Array) -> Array:
-        """Return A rows, for rows of the items, shape (n_items, p): those of the coordinates, shape (C, p)."""
+        """Return A rows, shape (C, p), a row for each coordinate, from rows of the items, shape (n_items, p)."""
         values, paired = rows[self.first], self.second >= 0
         values[paired] -= rows[self.second[paired]]
         return values

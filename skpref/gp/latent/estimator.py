@@ -373,7 +373,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         return self._features(self._infer(X)[0], return_std=return_std)
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Return a lower bound on the log density of each row; it is low for rows unlike those of `fit`.
+        """Return a lower bound on the log density of each row; rows unlike the training data have low values.
 
         Parameters
         ----------
@@ -474,7 +474,7 @@ def _sorted_by_relevance(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, La
 def _start_from_sample(
     Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator
 ) -> tuple[Inputs, LatentHyper]:
-    """Return the start of mini-batches: hyperparameters of a search on a sample, and inputs of all rows given it."""
+    """Return the start of mini-batches: hyperparameters learnt on a sample, and the inputs of all rows given them."""
     n = Y.shape[0]
     chosen = np.arange(n) if n <= _FIRST_SAMPLE else np.sort(rng.choice(n, _FIRST_SAMPLE, replace=False))
     sample = Y[chosen]

@@ -388,7 +388,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         return canonical(rows[used]), level[used], weight[used]
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         kernel = kernel_parameters(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
         return kernel, self.classes_.tolist(), None if self._precomputed else self.n_features_in_
 

@@ -72,7 +72,7 @@ class SearchRows(NamedTuple):
 def weigh_families(
     few: SearchRows, more: SearchRows | None, likelihood: OrdinalProbit, others: Iterable[type[OrdinalProbit]]
 ) -> list[FamilyFit]:
-    """Search all families, at few rows and then at more, and return those of enough weight, best first.
+    """Search all families, at few rows and then at more, and return the families of enough weight, best first.
 
     The best kernel is tried with the `others`, too. With `more` rows their weights tell, and fewer models are kept.
     """

@@ -166,7 +166,7 @@ def _first_hyperparameters(
 
 # --------------------------------------------------------------------------------------------------------------- search
 def _exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
-    """Return the objective of a search by exact inference, or that of the final inference."""
+    """Return the objective by exact inference, for a search or for the final inference."""
     tol, on_value = (FINAL_TOL, None) if final else (_SEARCH_TOL, config.on_value)
     return ExactEvidence(
         data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol, on_value=on_value
@@ -328,7 +328,7 @@ def _choose_points(
 
 
 def _sample(data: OrdinalData, n_rows: int, rng: np.random.Generator) -> OrdinalData:
-    """Draw rows for a search, with their own weights: its evidence is that of the sample."""
+    """Draw rows for a search, with their own weights: the evidence is the sample's."""
     if data.n <= n_rows:
         return data
     index = np.sort(rng.choice(data.n, n_rows, replace=False))

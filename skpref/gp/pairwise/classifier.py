@@ -396,7 +396,7 @@ class GPPLClassifier(ShardedClassifier):
         return self.likelihood_.predict(*moments)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
-        """Return what a fit to comparisons by rows of the vocabulary needs; store which items they compare."""
+        """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
         if self.order_effect:
             refuse_one_side(comparisons.y, comparisons.weight)
         keep_ties = as_likelihood(self.likelihood).ties_are_answers
@@ -408,7 +408,7 @@ class GPPLClassifier(ShardedClassifier):
         return PairData(items.seen_features, comparisons), config
 
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
-        """Store what a fit leaves besides the posterior."""
+        """Store the results of a fit besides the posterior."""
         self._comparisons = comparisons
         self._set_effects()
 

@@ -139,7 +139,7 @@ class PairColumns:
                 )
 
     def read_ids(self, X: Any, sides: tuple[str, ...]) -> PairRows:
-        """Return the ids of rows that hold these and nothing else, in their order unless their names say otherwise."""
+        """Return the ids of rows that hold only ids, by the names of the columns or else by their order."""
         names = set(column_names(X) or [])
         ids = {side: self._ids[side] for side in sides}
         if names & {column for column in set(self.roles.columns()) - {*self._ids.values()} if isinstance(column, str)}:
@@ -166,7 +166,7 @@ class PairColumns:
 
 
 def _name(term: Any) -> str:
-    """Return the name of a covariate; that of a difference has both columns."""
+    """Return the name of a covariate; a difference is named after both columns."""
     return " - ".join(map(str, term)) if isinstance(term, tuple) else str(term)
 
 
@@ -227,7 +227,7 @@ def read_id_columns(X: Any, sides: Sequence[str]) -> PairRows:
 
 
 def has_columns(X: Any, width: int) -> bool:
-    """Tell whether rows hold so many cells each."""
+    """Tell whether each row holds n cells."""
     if hasattr(X, "shape"):
         return len(X.shape) == 2 and X.shape[1] == width
     rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)

@@ -231,7 +231,7 @@ def start_kernel(X: Features, kernel: Kernel | str | None, rng: np.random.Genera
 
 
 def _square_width(cls: type[Kernel], d: int) -> float:
-    """Return the square of the usual length-scale in medians: wide for a product, of which many factors are small."""
+    """Return the square of the usual length-scale in medians: wide for a product with many small factors."""
     return float(d) if issubclass(cls, kernels.ProductMatern) else 1.0
 
 
@@ -271,7 +271,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
 
 def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
-    """Maximise the posterior density over one factor on all length-scales, then over each of them."""
+    """Maximise the posterior density over one factor on all length-scales, then over each length-scale."""
     d, bounds = kernel.theta.size, kernel.bounds
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
     priors = length_scale_priors(
@@ -298,7 +298,7 @@ def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
 
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
-    """Return the model of at most 50,000 comparisons with their own weights: its evidence is that of the sample."""
+    """Return the model of at most 50,000 comparisons with their own weights: the evidence is the sample's."""
     c = model.data.shards or model.data.comparisons
     if c.n_pairs <= HYPER_PAIRS:
         return model

@@ -35,7 +35,7 @@ _AVERAGED_ITEMS = 1000  # items over which residuals are averaged; each of them 
 
 @dataclass(frozen=True, eq=False)
 class AverageResidual:
-    """Average over the seen items of what the inducing points leave of f: e(x) = f(x) - phi(x)^T v.
+    """Average over the seen items of the residual of the inducing points, e(x) = f(x) - phi(x)^T v.
 
     Of more than 1,000 items it is the average over as many, evenly spaced.
     """
@@ -184,7 +184,7 @@ class PairPosterior:
         return variance
 
     def _with_average(self, items: Items, phi: Array) -> tuple[Array, float]:
-        """Return how what is independent of the dense block covaries with its average over the seen items.
+        """Return the covariance of the part independent of the dense block with its average over the seen items.
 
         Covariances have shape (n,); the variance of the average comes second.
         """

@@ -194,7 +194,7 @@ class Ranking:
         return len(self.rank)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a column by its name, or the ranking of some rows; ranks stay what they are among all items."""
+        """Return a column by its name, or the ranking of some rows, with their ranks among all items."""
         if isinstance(key, str):
             return self.columns()[key]
         rows = np.atleast_1d(np.arange(len(self))[key])
@@ -257,7 +257,7 @@ def rank_items(
     rng: np.random.Generator,
     n_comparisons: npt.NDArray[Any] | None = None,
 ) -> Ranking:
-    """Rank items of a pairwise posterior, of which each had so many comparisons, shape (n,)."""
+    """Rank items of a pairwise posterior, given their numbers of comparisons, shape (n,)."""
     moments, draws = posterior.utility(items, centred=True), lambda: _draws(posterior, items, n_samples, rng)
     return rank_draws(ids, moments, credibility, n_samples, draws, n_comparisons)
 

@@ -266,7 +266,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
-        """Return the comparisons of scores with weights of what they are worth."""
+        """Return the comparisons of scores, weighted by their worth (`worth_of`)."""
         config = self._config(offsets=False, order=False)
         start, rng = self._start(data, config), lambda: as_generator(self.random_state)
         return PairData(data.X, weigh_pairs_of_scores(data, n_scores, self.kernel, config, start, rng))

@@ -74,7 +74,7 @@ class _Shard:
 
 
 class _Summary(NamedTuple):
-    """What must be known of a shard."""
+    """Summary of a shard that is needed before the fit."""
 
     groups: NDArray[Any]  # distinct, ascending
     n_pairs: int
@@ -114,7 +114,7 @@ class ShardedScores:
         return np.asarray(summed(totals) / self.n_items.sum())
 
     def weighed(self, fit: PairFit | None) -> tuple[float, ShardedScores]:
-        """Return the largest change of what a comparison is worth given a fit, and the comparisons with their worth."""
+        """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
         model = None if fit is None else (fit.likelihood, fit.posterior)
         changes, rows = self.shards.keep(_weighed, self.rows, shared=(self.shards.share(model),))
         return max(changes), replace(self, rows=rows)
@@ -127,7 +127,7 @@ class ShardedScores:
 
 
 def _split_by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
-    """Cut ascending numbers that count from shard to shard into those within each shard."""
+    """Split ascending numbers over all shards into numbers within each shard."""
     ends = np.cumsum(sizes)
     parts = np.split(index, np.searchsorted(index, ends[:-1]))
     return [part - end + size for part, end, size in zip(parts, ends, sizes, strict=True)]

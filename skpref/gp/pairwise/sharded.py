@@ -38,7 +38,7 @@ _FULL_PASSES = "auto", "vb", "laplace"
 
 @dataclass(frozen=True, eq=False)
 class ShardedComparisons:
-    """Comparisons of items 0 to n_items - 1 in shards; it answers what a fit asks of `Comparisons`."""
+    """Comparisons of items 0 to n_items - 1 in shards, with the methods of `Comparisons` that a fit uses."""
 
     shards: Shards
     rows: Sequence[Any]  # handles on the `ShardRows`
@@ -53,11 +53,11 @@ class ShardedComparisons:
         return int(self.sizes.sum())
 
     def components(self) -> tuple[int, IntArray]:
-        """Return the number of connected components and that of each item."""
+        """Return the number of connected components, and the component of each item."""
         return int(self.component.max(initial=-1)) + 1, self.component
 
     def split_by_shard(self, index: IntArray) -> list[IntArray]:
-        """Return the numbers within each shard of some comparisons; theirs, ascending, count from shard to shard."""
+        """Split ascending numbers over all shards into numbers within each shard."""
         ends = np.cumsum(self.sizes)
         parts = np.split(index, np.searchsorted(index, ends)[:-1])
         return [part - end + size for part, end, size in zip(parts, ends, self.sizes, strict=True)]
@@ -86,7 +86,7 @@ def _renumbered(comparisons: Comparisons, number: IntArray) -> tuple[None, Shard
 
 
 def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], Array, IntArray]:
-    """Number the items of all shards in one way, and refuse what no fit can use.
+    """Number the items of all shards in one way; raise an error if no fit can use them.
 
     Returns the items, the numbers of those of each shard, the weight of each item, and its connected component.
     """
@@ -121,7 +121,7 @@ def join(
 
 
 def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n_items: int) -> IntArray:
-    """Return the connected component of each item from those within the shards."""
+    """Return the connected component of each item from the components within the shards."""
     label = np.arange(n_items)
     for summary, k in zip(summaries, number, strict=True):
         # Each item of a shard is joined to the first one of its component there.
@@ -132,7 +132,7 @@ def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n
 
 
 def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
-    """Return all comparisons, merged, where they are few; none of them otherwise."""
+    """Return all comparisons, merged, if there are few; otherwise none."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
     if comparisons.n_pairs > limit:
@@ -179,7 +179,7 @@ class ReadsSources:
 
     @abstractmethod
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
 
     def _fit_source(self, source: Source) -> None:
         """Fit to comparisons that are not in memory."""
@@ -217,7 +217,7 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
         self.components_ = connected_components(comparisons)

@@ -370,7 +370,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         ways = self.likelihood, self.multi_class
         return kernel_parameters(self.kernel), self.classes_.tolist(), *ways, self.n_features_in_
 
@@ -401,7 +401,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self._warm_key = digest(self._settings())
 
     def _takes_softmax(self, n: int) -> bool:
-        """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
+        """Tell whether one model is fitted to all classes of n distinct rows; raise an error if it lacks an option."""
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and self.classes_.size == 2):
             return False
         faults = {

@@ -67,7 +67,7 @@ class GaussianRows:
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     def sample(self, size: int, rng: np.random.Generator) -> GaussianRows:
-        """Draw rows without replacement, with their share of the scatter; itself where there are no more."""
+        """Draw rows without replacement, with their share of the scatter; all if there are no more."""
         if size >= self.n:
             return self
         index = np.sort(rng.choice(self.n, size, replace=False))
@@ -106,7 +106,7 @@ def _chunk_moments(rows: GaussianRows, part: slice, K: Array, basis: InducingBas
 
 
 def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
-    """Return the sums over all rows of which the bound is a function."""
+    """Return the sums over all rows that determine the bound."""
     total, _ = _moments_and_chunks(rows, basis, inverse_lower(basis.chol), keep=False)
     return total
 

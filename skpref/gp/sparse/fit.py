@@ -264,7 +264,7 @@ def _with_scales(start: SparseParameters, moved: Callable[[Array], Array]) -> Sp
 
 # ------------------------------------------------------------------------------------------------------ inducing points
 def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
-    """Choose inducing points by distances in length-scales, if the kernel has one set of them, shape (M, d)."""
+    """Choose inducing points, shape (M, d), by distances in length-scales if the kernel has one set of these."""
     scales = [value for name, value in sorted(kernel.get_params().items()) if name.endswith("length_scale")]
     scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
     return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
@@ -281,7 +281,7 @@ def may_move_points(X: Features, parameters: SparseParameters, config: SparseCon
 
 
 def worth_moving(lost: float, weight: float) -> bool:
-    """Tell whether inducing points that lose so many nats on rows of this total weight are worth a search."""
+    """Tell whether moving inducing points is worth a search, given the nats lost and the total weight of the rows."""
     return lost > _WORTH_MOVING * weight
 
 

@@ -77,7 +77,7 @@ class Observations:
         return int(self.y.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> Observations:
-        """Draw observations without replacement; of two classes the rarer is half of them, and weights make up for it.
+        """Draw observations without replacement; two classes are balanced, and weights correct for it.
 
         What a rare class looks like is learnt from its own rows. The classes weigh as in all rows, and together as
         much as a simple random sample with as certain log odds: weighed as all rows, a search fits the sample's noise.
@@ -318,7 +318,7 @@ def _infer(
     *,
     adam: bool,
 ) -> GeneralFit:
-    """Find the posterior given all rows, kernel and points as they are, or moved by Adam between mini-batches."""
+    """Find the posterior given all rows; kernel and points are fixed, or moved by Adam between mini-batches."""
     basis = InducingBasis.from_points(parameters.kernel, parameters.points)
     rows_fit = full_passes_fit(data.n, basis.chol.shape[0])
     inference = config.inference
@@ -359,7 +359,7 @@ def _finished(result: svi.Fit, basis: InducingBasis, inference: str) -> GeneralF
 
 
 def _inverse_chol(block: DenseBlock, share: float) -> Array:
-    """Return L^-1, where L L^T is the precision of the whitened variables with a share of that of the sites."""
+    """Return L^-1, where L L^T = share * precision + (1 - share) I."""
     if share == 1.0:
         return block.inverse_chol
     precision = share * block.precision
@@ -369,7 +369,7 @@ def _inverse_chol(block: DenseBlock, share: float) -> Array:
 
 @dataclass(eq=False)
 class _AdamTuner:
-    """Adam on kernel, points and Gaussian noise between the natural-gradient steps, at the q before each of them."""
+    """Adam on kernel, points and Gaussian noise, between natural-gradient steps and at the q between them."""
 
     data: Observations
     basis: InducingBasis

@@ -72,7 +72,7 @@ class ClassCounts:
         return ClassCounts(self.X[index], self.counts[index])
 
     def sample(self, size: int, rng: np.random.Generator) -> ClassCounts:
-        """Draw rows without replacement; itself where there are no more."""
+        """Draw rows without replacement; all if there are no more."""
         return self if size >= self.n else self.take(np.sort(rng.choice(self.n, size, replace=False)))
 
     def indicators(self) -> GaussianRows:
@@ -172,7 +172,7 @@ def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
 def _learn_from_indicators(
     data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig
 ) -> Kernel:
-    """Return the kernel of the highest evidence of a regression on the indicators, with the variance that it had."""
+    """Return the kernel of highest evidence in a regression on the indicators, with the variance that it had before."""
     # The indicators of a row are one label, so their evidence counts once: otherwise it drowns the priors.
     rows = data.indicators()
     evidence, n_functions = evidence_objective(rows), rows.n_functions
@@ -189,7 +189,7 @@ def _learn_from_indicators(
 
 
 def _interpolate(kernel: Kernel, end: Kernel, share: float) -> Kernel:
-    """Return a kernel with its length-scales part of the way to those of another one, in their logs."""
+    """Return a kernel whose log length-scales are interpolated towards another kernel's."""
     return _shifted(kernel, share * np.where(_step(kernel, "length_scale") > 0.0, end.theta - kernel.theta, 0.0))
 
 

@@ -386,7 +386,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             check_inducing_state(self, self._state, self.posterior_)
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         return kernel_parameters(self.kernel), self.n_features_in_, repr(self.likelihood), self._collapses()
 
     def _warm_start(self, search: Literal["resume", "compare", "skip"]) -> WarmStart | None:

@@ -64,7 +64,7 @@ class _Targets(NamedTuple):
 
     @classmethod
     def from_batch(cls, y: Array, weight: Array) -> _Targets:
-        """Return those of a batch."""
+        """Return weight, mean and spread of a batch."""
         largest = float(np.abs(y).max())
         if largest > _LARGEST:
             raise DataError(f"y must be at most {_LARGEST:g} in size; got {largest:g}. Use another unit")
@@ -73,7 +73,7 @@ class _Targets(NamedTuple):
         return cls(total, mean, float(weight @ (y - mean) ** 2), largest)
 
     def merged(self, other: _Targets) -> _Targets:
-        """Return mean and spread of both."""
+        """Return weight, mean and spread of both parts together."""
         total, gap = self.weight + other.weight, other.mean - self.mean
         squares = self.squares + other.squares + gap**2 * self.weight * other.weight / total
         return _Targets(total, self.mean + gap * other.weight / total, squares, max(self.largest, other.largest))
@@ -265,7 +265,7 @@ class SummedRegressor(SparseGP):
 def _totals_and_sample(
     X: Any, y: Any, weight: Any, start: int, shell: Any, index: IntArray
 ) -> tuple[_Targets, tuple[Features, Array, Array]] | None:
-    """Return the spread of the targets of a batch, and its rows among those of a sample."""
+    """Return the spread of the targets of a batch, and the batch's rows in a sample."""
     batch = read_batch(X, y, weight, shell)
     if batch is None:
         return None

@@ -39,7 +39,7 @@ class TargetScale(NamedTuple):
 
     @classmethod
     def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
-        """Return the scale of targets of at most this size; where all are equal, 1 or what exceeds rounding."""
+        """Return the scale of targets of at most this size; if all are equal, 1 or the least number above rounding."""
         rounding = _ROUNDING * largest
         return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
 
