@@ -82,9 +82,7 @@ _CG_RTOL_FACTORS = 1e-3  # residual where the problem has products
 _SMALLEST_CG_TOL = 1e-200  # least tolerance, positive at a zero gradient
 _MAX_RATIO = 0.95  # ratio of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
-_MAX_JUMP = (
-    10.0  # jump of log E[s]: beside a prior precision of 1e16 times the sites' precision, a sum loses the sites
-)
+_MAX_JUMP = 10.0  # jump of log E[s]: beside a prior precision of 1e16 times the sites' precision, a sum loses the sites
 _ROUNDING = float(np.finfo(np.float64).eps)
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
