@@ -346,7 +346,7 @@ def our_step(split: Split, n_inducing: int) -> float:
     from skpref.likelihoods import Gaussian
 
     d = split.X.shape[1]
-    basis = InducingBasis.at(ConstantKernel(1.0) * RBF(np.full(d, d**0.5)), split.X[:n_inducing])
+    basis = InducingBasis.from_points(ConstantKernel(1.0) * RBF(np.full(d, d**0.5)), split.X[:n_inducing])
     problem = svi.Problem({"f": InducingTerm(basis, split.X)}, Gaussian(10.0), split.y, np.ones(len(split.y)))
     state, index = svi.initial_state(problem, {"f": FixedScale(1.0)}), np.arange(BATCH)
 

@@ -1,4 +1,4 @@
-"""Files as bytes: a model's skops archive, checked in full before anything in it is built; chains' checkpoints alike.
+"""Files as bytes: skops archives of models and checkpoints of chains, checked in full before anything is built.
 
 The archive is a zip, not compressed, of ``schema.json``, a tree of typed nodes, and of the ``.npy`` members that its
 nodes name. skops checks the types in the tree against a list; what is checked here beside are the kind and size of the
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MAX_BYTES = (1 << 31) - (1 << 20)  # below what needs zip64, which is refused
-MAX_MEMBERS = 10_000  # a model has an array a member: some 100, and as many as it has samples and categories
+MAX_BYTES = (1 << 31) - (1 << 20)  # size of a file without zip64, which is refused
+MAX_MEMBERS = 10_000  # arrays of a model: some 100, and one for each sample and category
 MAX_SCHEMA = 64 << 20  # bytes of schema.json: a vocabulary of 100,000 words takes 30 MB
-MAX_TOKENS = 2_000_000  # brackets and commas in it, which bound the memory that parsing takes
-_MAX_HEADER = 1024  # of an array
-_MAX_LENGTH = 1 << 31  # of an axis
-_MAX_DEPTH = 100  # of the tree
-_OLDEST_PROTOCOL = 2  # of skops
+MAX_TOKENS = 2_000_000  # brackets and commas in schema.json, which bound the memory for parsing
+_MAX_HEADER = 1024  # bytes of an array's header
+_MAX_LENGTH = 1 << 31  # length of an axis
+_MAX_DEPTH = 100  # levels of the tree
+_OLDEST_PROTOCOL = 2  # oldest protocol of skops that is read
 _SCHEMA = "schema.json"
 _MEMBER = re.compile(r"[0-9]{1,6}\.(npy|npz|bin)")
 _CSR_PARTS = {"data.npy", "format.npy", "indices.npy", "indptr.npy", "shape.npy", "_is_array.npy"}
-_END = struct.Struct("<4s4H2LH")  # a zip's end of central directory
+_END = struct.Struct("<4s4H2LH")  # end of a zip's central directory
 
 
 def require(condition: object, where: str, text: str) -> None:
@@ -93,7 +93,7 @@ def renumbered(buffer: io.BytesIO, stamp: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _unpacked(content: bytes) -> bytes:
-    """Return a zip archive with its members stored as they are."""
+    """Return a zip archive with its members uncompressed."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(buffer, "w") as new:
         for name in old.namelist():
@@ -155,7 +155,7 @@ def _runs(process: int) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------- read
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -163,7 +163,7 @@ def read_file(path: Path, kind: str = "model") -> bytes:
     """Return the content of a regular file of allowed size; a pipe is not waited for."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise ModelFormatError(f"{path.name}: not a skpref {kind}: it is no regular file")
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=_open_nonblocking) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES + MAX_SCHEMA:
             raise ModelFormatError(f"{path.name}: not a skpref {kind}: {size} bytes, more than the format allows")
@@ -201,7 +201,7 @@ def open_zip(content: bytes, kind: str = "model", max_members: int = MAX_MEMBERS
 
 
 def _n_tokens(text: bytes) -> int:
-    """Brackets and commas in a JSON text, those in strings too."""
+    """Brackets and commas in a JSON text, also inside strings."""
     return sum(map(text.count, (b"[", b"{", b",")))
 
 
@@ -260,7 +260,7 @@ def check_schema(
 
 
 def _children(node: dict[str, Any], kind: str, parts: list[str] | None, where: str) -> list[tuple[Any, dict[str, Any]]]:
-    """Check what a kind of node asks for beside its type, and return the nodes that skops builds below it."""
+    """Check the entries of a node besides its type, and return the nodes that skops builds below it."""
     content = node.get("content")
     if kind == "JsonNode":
         require(not isinstance(json.loads(node["content"]), dict | list), where, "must be a plain value")
@@ -296,7 +296,7 @@ def read_array(name: str, content: bytes) -> NDArray[Any]:
 
 
 def _check_member(kind: str, name: str, content: bytes) -> None:
-    """Check an array's header, or the archive of a sparse matrix, before numpy allocates what it asks for."""
+    """Check an array's header, or the archive of a sparse matrix, before numpy allocates memory for it."""
     if kind == "SparseMatrixNode":
         parts = open_zip(content)
         require(parts.keys() <= _CSR_PARTS, name, "is no sparse matrix")

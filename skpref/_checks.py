@@ -99,14 +99,14 @@ def is_count(value: object, least: int = 0) -> bool:
 
 
 def are_names(names: object, size: int) -> bool:
-    """Say whether names of columns are a tuple of so many strings, or None."""
+    """Tell whether names of columns are a tuple of n strings, or None."""
     return names is None or (
         isinstance(names, tuple) and len(names) == size and all(isinstance(name, str) for name in names)
     )
 
 
 def check_columns(estimator: object) -> None:
-    """Check what estimators of all kinds, scikit-learn's included, note of columns, classes, ids and words."""
+    """Check the stored columns, classes, ids and words of an estimator of any kind, also of scikit-learn's."""
     held = vars(estimator)
     width = held.get("n_features_in_")
     sound = width is None or (is_count(width, 1) and int(width) < 1 << 31)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skpref._events import Iteration, OnIteration
     from skpref._typing import Features
 
-_MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine has
+_MAX_DENSE_BYTES = 4 * 2**30  # size of one dense square matrix, whatever the machine has
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def check_n_samples(n_samples: int) -> None:
 
 
 def check_credibility(credibility: float) -> None:
-    """Refuse what is no probability of a credible interval."""
+    """Raise DataError unless the probability of a credible interval is between 0 and 1."""
     if not isinstance(credibility, Real) or not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
@@ -148,7 +148,7 @@ def verbose_printer(
     return show
 
 
-def on_iteration(
+def iteration_callback(
     estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration | None:
     """Return the function to call after each iteration: the callbacks and, if verbose, a printer."""

@@ -40,7 +40,7 @@ class Iteration:
 
 
 def seconds_since(begin: float, step: int, n_before: int) -> float:
-    """Return the time of a fit whose process began at `begin`; that of `n_before` earlier steps is estimated."""
+    """Return the time of a fit whose process began at `begin`, plus an estimate for `n_before` earlier steps."""
     return (time.perf_counter() - begin) * step / (step - n_before)
 
 

@@ -1,4 +1,4 @@
-"""What a bug report says of the system and of the packages on it."""
+"""Versions of the system and of packages for bug reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are not in memory: Parquet files, or collections of Dask, of which a part is read at a time.
+"""Rows that are not in memory: Parquet files or collections of Dask, which are read part by part.
 
 `as_source` is the one place that knows where rows are. What an estimator does with them are functions of a table, its
 targets, its weights and the number of its first row; `SourceRows` runs them where the rows are.
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "SourceRows",
+    "accept_collections",
     "as_source",
     "become_unfitted",
     "feature_columns",
     "is_collection",
     "is_elsewhere",
-    "on_collections",
     "read_batch",
     "refuse_more_rows",
     "refuse_parameters",
@@ -71,7 +71,7 @@ class Source(Protocol):
     has_order: bool  # whether columns of ids without a name are the first ones, as in memory; else their usual names
 
     def rows(self, columns: Sequence[str], y: str | None, weight: str | None, group: str | None = None) -> SourceRows:
-        """Return the rows with some columns, and those of targets and weights; parts of a file have whole groups."""
+        """Return the rows with some columns, targets and weights; no part of a file divides a group."""
 
     def schema(self, names: Sequence[str]) -> Any:
         """Return the types of columns, as a schema of pyarrow."""
@@ -123,7 +123,7 @@ class FileSource:
 
 
 class _FileRows:
-    """Rows of a dataset of pyarrow, a million of which are in memory at a time."""
+    """Rows of a dataset of pyarrow; up to a million are in memory at a time."""
 
     def __init__(self, dataset: Any, columns: list[str], y: str | None, weight: str | None, group: str | None) -> None:
         self._dataset, self._columns, self._y, self._weight, self._group = dataset, columns, y, weight, group
@@ -148,7 +148,7 @@ class _FileRows:
         for table in read_tables(self._dataset, named, self._group):
             y = None if self._y is None else table[self._y]
             weight = None if self._weight is None else column_values(table[self._weight])
-            yield on_part(table.select(self._columns), y, weight, start, function, *shared)
+            yield call_on_part(table.select(self._columns), y, weight, start, function, *shared)
             start += len(table)
 
     def keep(self, function: Callable[..., tuple[Any, Any]], *shared: Any) -> tuple[Shards, list[Any], list[Any]]:
@@ -170,8 +170,8 @@ def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
     return X, column_values(y), weight
 
 
-def on_part(X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], *shared: Any) -> Any:
-    """Return a function of a part of the rows; errors say which rows these are."""
+def call_on_part(X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], *shared: Any) -> Any:
+    """Call a function on a part of the rows; errors say which rows these are."""
     try:
         return function(X, y, weight, start, *shared)
     except ValueError as error:
@@ -195,7 +195,7 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
 
 
 def target_column(source: Source) -> str | None:
-    """Return the name of the column of targets; None where `fit` was given them apart."""
+    """Return the name of the column of targets; None if `fit` was given a separate y."""
     if source.names is None and (source.weight is not None or not source.are_apart[0]):
         raise DataError("y and sample_weight must be collections of Dask where X is an array without column names")
     if source.are_apart[0]:
@@ -204,7 +204,7 @@ def target_column(source: Source) -> str | None:
 
 
 def refuse_parameters(reasons: dict[str, bool], instead: str) -> None:
-    """Refuse models that need the rows themselves: those whose reason is true."""
+    """Refuse a model that needs all rows in memory, and name the first parameter whose condition is true."""
     for parameter, refused in reasons.items():
         if refused:
             raise DataError(f"{parameter} needs all rows in memory; rows in files or on a cluster are fitted {instead}")
@@ -227,7 +227,7 @@ def become_unfitted(estimator: Any, names: list[str] | int) -> None:
 
 
 def set_features(estimator: Any, names: list[str] | int) -> None:
-    """Set how many columns X has, and their names where there are some."""
+    """Set the number of columns of X, and their names if they have any."""
     vars(estimator).pop("feature_names_in_", None)
     estimator.n_features_in_ = names if isinstance(names, int) else len(names)
     if not isinstance(names, int):
@@ -244,7 +244,7 @@ def read_batch(X: Any, y: Any, weight: Any, shell: Any, classes: Any = None) -> 
 
 
 # ------------------------------------------------------------------------------------------- predictions of collections
-def on_collections(method: _Method) -> _Method:
+def accept_collections(method: _Method) -> _Method:
     """Let a method of fitted models take a collection of Dask, too.
 
     Predictions are lazy, each partition is answered where it is. For a score, rows and targets come to the client.

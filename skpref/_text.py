@@ -1,4 +1,4 @@
-"""Text from outside, such as an id, as it may be shown on a terminal or in a plot."""
+"""Text from outside, such as an id, made safe for a terminal or a plot."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _IN_TEXT = re.compile(f"[{_CONTROLS}]")
 _IN_A_LINE = re.compile(f"[{_CONTROLS}\t\n\r]")
 
 _SIDE_NAMES = ("home", "away"), ("left", "right"), ("white", "black"), ("a", "b"), ("x", "y"), ("1", "2"), ("h", "a")
-_MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
-_COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
+_MOST_NAMES = 5000  # names among which the nearest is searched, for a second
+_COMMA_NUMBER = re.compile(  # number with a comma before its decimals, perhaps with points between thousands
     r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
 )
 
@@ -40,7 +40,7 @@ def lacks_number(cell: object) -> bool:
 
 
 def printable_lines(text: str) -> str:
-    """Return the same with tabs and ends of lines as they are."""
+    """Return text made safe for a terminal, with its tabs and ends of lines."""
     return _IN_TEXT.sub(_escaped, text)
 
 
@@ -68,7 +68,7 @@ def with_point(cell: Any) -> Any:
 
 
 def number(cell: Any, words: Callable[[str, float], float] | None = None) -> float:
-    """Return the number of a cell, NaN if it is none; `words` are numbers of words."""
+    """Return the number of a cell, NaN if it has none; `words` reads the number of a word."""
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

@@ -23,7 +23,7 @@ IdRows: TypeAlias = npt.ArrayLike | Sequence[Sequence[Hashable]]
 
 
 class ArrowDataset(Protocol):
-    """A `pyarrow.dataset.Dataset`, by what tells it from other tables of pyarrow, which has no types."""
+    """A `pyarrow.dataset.Dataset`, by the methods that tables of pyarrow lack; pyarrow has no types."""
 
     def scanner(self) -> object:
         """Return a scan of the dataset."""

@@ -163,7 +163,7 @@ def refuse_repeated_columns(X: Any, name: str) -> None:
 
 
 def _as_table(X: Any) -> Any:
-    """Return a record batch of pyarrow, of which scikit-learn stores no names, as a table; others as they are."""
+    """Return a record batch of pyarrow as a table, whose names scikit-learn stores; other data unchanged."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow.Table.from_batches([X]) if pyarrow is not None and isinstance(X, pyarrow.RecordBatch) else X
 
@@ -317,7 +317,7 @@ def check_sparse(X: Any, name: str = "X") -> sparse.csr_array:
 
 
 def check_structure(X: Any, name: str = "X") -> Any:
-    """Return a sparse matrix with the same entries, of which some may be stored twice, and checked indices."""
+    """Return a sparse matrix with the same entries and checked indices; entries may be stored twice."""
     if X.ndim != 2:
         raise DataError(f"Expected 2D array, got {X.ndim}D array instead: {name} has the shape {X.shape}.")
     if X.dtype.kind == "c":

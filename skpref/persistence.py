@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
-_MAX_INTEGER = 1 << 32  # of a parameter: seeds are the largest
+_MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
-_UNFITTED = {"_sklearn_output_config"}  # what scikit-learn notes before a fit
-_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # set by a search around the estimator
+_UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
+_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # attributes that a search around the estimator sets
 _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file has None for them
 
 
@@ -167,7 +167,7 @@ _TRUSTED = frozenset().union(*_NODES.values())
 
 
 def saved_classes() -> tuple[str, ...]:
-    """Return the names of this package's estimators, all of which can be saved."""
+    """Return the names of this package's estimators, which can all be saved."""
     return tuple(name.rpartition(".")[2] for name in _OURS)
 
 
@@ -297,7 +297,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def columns_of(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the names of columns, by role, of a file that `load` has read; empty where it knows none."""
+    """Return the names of columns, by role, of a file that `load` has read; empty if it has none."""
     written = read_schema(open_zip(read_file(Path(path))), FORMAT_VERSION)["skpref"].get("columns")
     pairs = written.items() if isinstance(written, dict) else ()
     return {role: name for role, name in pairs if isinstance(name, str)}
@@ -315,7 +315,7 @@ def _parts_of(name: str) -> list[str] | None:
 
 
 def _prepared(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy what a file keeps: tables as they were read, records without what they have cached, counts as integers."""
+    """Return a copy to save: tables as read, records without cached values, counts as integers."""
     if isinstance(value, BaseEstimator):
         if id(value) not in memo:
             memo[id(value)] = other = object.__new__(type(value))

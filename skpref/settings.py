@@ -36,14 +36,14 @@ class HasSettings(BaseEstimator):
     _settings_defaults: ClassVar[Mapping[str, Settings]] = {}  # by parameter
 
     def _validate_params(self) -> None:
-        """Check the parameters, those of settings, too."""
+        """Check the parameters, and the fields of the settings."""
         super()._validate_params()
         for value in self.get_params(deep=False).values():
             if isinstance(value, Settings):
                 value._validate_params()  # noqa: SLF001 - scikit-learn's name
 
     def _setting(self, name: str) -> Any:
-        """Return the settings of a parameter, by default where it is None."""
+        """Return the settings of a parameter; None means the defaults."""
         value = getattr(self, name)
         return self._settings_defaults[name] if value is None else value
 
@@ -366,7 +366,7 @@ def inducing_of(inducing: Any, n: int) -> tuple[int, str | MatrixLike]:
 
 
 def n_restarts_of(optimizer: str | LBFGS | None, default: int = 0) -> int | None:
-    """Return the number of further starts of L-BFGS-B; None where it does not search."""
+    """Return the number of further starts of L-BFGS-B; None with another optimizer."""
     if isinstance(optimizer, LBFGS):
         return default if optimizer.n_restarts is None else int(optimizer.n_restarts)
     return default if optimizer == "l-bfgs-b" else None

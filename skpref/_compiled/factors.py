@@ -64,7 +64,7 @@ def _sums_parallel(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa
 
 
 def pair_sums(left: IntArray, right: IntArray, g: Array, n_items: int) -> Array:
-    """Return, for every factor, D^T g: sums where an item stands left minus those where it stands right."""
+    """Return D^T g for every factor: sums where an item stands left minus sums where it stands right."""
     out = np.zeros((g.shape[0], n_items))
     loop = _sums if g.size < _SMALL or not may_use_threads() else _sums_parallel
     loop(left, right, np.ascontiguousarray(g), out)
@@ -116,7 +116,7 @@ def _moments_parallel(m1, v1, m2, v2, mean, variance):  # type: ignore[no-untype
 
 
 def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return mean and variance of sum_d a_d b_d, all of them independent (docs/maths section 6), shape (P,)."""
+    """Return mean and variance of sum_d a_d b_d for independent a and b (docs/maths section 6), shape (P,)."""
     n = first[0].shape[1]
     mean, variance = np.zeros(n), np.zeros(n)
     m1, v1, m2, v2 = (np.ascontiguousarray(x) for x in (*first, *second))

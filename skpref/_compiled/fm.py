@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _TASKS = 16  # portions of equal work for the threads
-_SMALL = 1 << 20  # with fewer products (about 1 ms) threads cost more than they save
+_SMALL = 1 << 20  # products (about 1 ms) below which threads cost more than they save
 FAST = {"contract", "reassoc", "nsz"}
 
 
@@ -43,7 +43,7 @@ class Slopes(NamedTuple):
     weight: Array  # the curvature -2 dE/dvariance
 
 
-def in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
+def run_in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
     """Run a task on portions of rows with equal numbers of entries; return whether all succeeded."""
     n_entries = int(start[last] - start[first])
     n_threads = min(numba.get_num_threads(), last - first)
@@ -97,7 +97,7 @@ def row_moments(rows: Compressed, mean: Array, variance: Array, S: NDArray[Any] 
     def task(first: int, last: int) -> bool:
         return bool(_moments(first, last, *rows, mean, variance, S, mu, v))
 
-    in_threads(task, rows.start, 0, n, mean.shape[1])
+    run_in_threads(task, rows.start, 0, n, mean.shape[1])
     return mu, v
 
 
@@ -212,7 +212,7 @@ def update_features(
         return bool(_update(first, last, *columns, *q, *prior, free, S, *slopes, float(rho)))
 
     width = q[0].shape[1]
-    return all(in_threads(task, columns.start, a, b, width * width) for a, b in pairwise(fields.tolist()))
+    return all(run_in_threads(task, columns.start, a, b, width * width) for a, b in pairwise(fields.tolist()))
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -235,5 +235,5 @@ def feature_gradients(
     def task(first: int, last: int) -> bool:
         return bool(_gradients(first, last, *columns, *q, S, *slopes, in_mean, in_variance))
 
-    in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
+    run_in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
     return in_mean, in_variance

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
-from skpref._compiled.fm import FAST, Compressed, in_threads
+from skpref._compiled.fm import FAST, Compressed, run_in_threads
 from skpref._compiled.fm_full import add_evidence, factor_upper
 from skpref._compiled.jit import njit
 from skpref._compiled.streams import ZIGGURAT, normal, open_stream, uniform
@@ -62,7 +62,7 @@ def pattern_values(patterns: Compressed, theta: Array, table: Array, first: int,
     def task(a: int, b: int) -> bool:
         return bool(_pattern_values(a, b, *patterns, theta, table))
 
-    in_threads(task, patterns.start, first, last, table.shape[1])
+    run_in_threads(task, patterns.start, first, last, table.shape[1])
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -84,7 +84,7 @@ def row_values(codes: NDArray[np.int32], table: Array) -> Array:
     def task(a: int, b: int) -> bool:
         return bool(_row_values(a, b, codes, table, out))
 
-    in_threads(task, np.arange(n + 1), 0, n, table.shape[1])
+    run_in_threads(task, np.arange(n + 1), 0, n, table.shape[1])
     return out
 
 
@@ -108,7 +108,7 @@ def _tail(a, b, counter, step):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @njit(nogil=True)
-def _between(a, b, counter, step, ziggurat):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw_between(a, b, counter, step, ziggurat):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw a standard normal number between a and b."""
     if a > 0.0:
         return _tail(a, b, counter, step)
@@ -135,20 +135,20 @@ def _truncated(first, last, mean, low, high, level, name, ziggurat, out):  # typ
         counter, step = open_stream(seed, sweep, block, part)
         for i in range(part * _BLOCK, min((part + 1) * _BLOCK, mean.shape[0])):
             a, b = low[level[i]] - mean[i], high[level[i]] - mean[i]
-            z, counter = _between(a, b, counter, step, ziggurat)
+            z, counter = _draw_between(a, b, counter, step, ziggurat)
             out[i] = mean[i] + z
     return True
 
 
 def truncated_normals(mean: Array, level: IntArray, thresholds: Array, name: tuple[int, int, int]) -> Array:
-    """Draw N(mean, 1) between the thresholds of each row's level, shape (n,); the streams are those of a name."""
+    """Draw N(mean, 1) between the thresholds of each row's level, shape (n,), from the streams of a name."""
     low, high = np.append(-np.inf, thresholds), np.append(thresholds, np.inf)
     out, n_parts, (seed, sweep, block) = np.empty(mean.size), -(-mean.size // _BLOCK), name
 
     def task(a: int, b: int) -> bool:
         return bool(_truncated(a, b, mean, low, high, level, (np.uint64(seed), sweep, block), ZIGGURAT, out))
 
-    in_threads(task, np.arange(n_parts + 1), 0, n_parts, 20 * _BLOCK)
+    run_in_threads(task, np.arange(n_parts + 1), 0, n_parts, 20 * _BLOCK)
     return out
 
 
@@ -197,7 +197,7 @@ def drawn_evidence(
     def task(a: int, b: int) -> bool:
         return bool(_evidence(a, b, f, first, *holders, codes, target, table, A, B))
 
-    in_threads(task, holders[0], first, last, width * width)
+    run_in_threads(task, holders[0], first, last, width * width)
     return A, B
 
 
@@ -268,4 +268,4 @@ def draw_features(
 
     width = theta.shape[1]
     ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]
-    return all(in_threads(task, columns.start, a, b, 4 * width * width) for a, b in ends_of)
+    return all(run_in_threads(task, columns.start, a, b, 4 * width * width) for a, b in ends_of)

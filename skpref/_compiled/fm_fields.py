@@ -1,4 +1,4 @@
-"""Structure of a sparse matrix: one-hot ranges of columns, and columns that are functions of them."""
+"""Structure of a sparse matrix: one-hot ranges of columns, and columns that a range determines."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from skpref._compiled.fm import FAST, Compressed, in_threads
+from skpref._compiled.fm import FAST, Compressed, run_in_threads
 from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
@@ -142,12 +142,12 @@ def compute_patterns(patterns: Compressed, q: FeaturePosterior, moments: Pattern
     def task(a: int, b: int) -> bool:
         return bool(_compute(a, b, *patterns, *q, *moments))
 
-    in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
+    run_in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
 
 
 @njit(nogil=True, fastmath=FAST, forceinline=True)
 def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Join the patterns of row i except that of field f, and return their level."""
+    """Join the patterns of row i in all fields but f, and return their level."""
     z[:] = 0.0
     C[:, :] = 0.0
     for g in range(codes.shape[0]):
@@ -201,7 +201,7 @@ def row_moments_full(
     def task(a: int, b: int) -> bool:
         return bool(_moments(a, b, *holders, codes, *moments, width, mu, v))
 
-    in_threads(task, holders[0], 0, int(offsets[1]), width * width)
+    run_in_threads(task, holders[0], 0, int(offsets[1]), width * width)
     return mu, v
 
 
@@ -291,7 +291,7 @@ def pattern_evidence(
     def task(a: int, b: int) -> bool:
         return bool(kernel(a, b, f, first, *holders, codes, *sites, *moments, A, B))
 
-    in_threads(task, holders[0], first, last, width * width)
+    run_in_threads(task, holders[0], first, last, width * width)
     return A, B
 
 
@@ -444,7 +444,7 @@ def update_patterns(
         return bool(_update(a, b, *columns, *q, *prior, free, *evidence, Z, V, rho))
 
     ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]
-    return all(in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
+    return all(run_in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -472,7 +472,7 @@ def feature_evidence(
     def task(a: int, b: int) -> bool:
         return bool(_sum_evidence(a, b, *columns, *q, *evidence, Z, V, P, gain))
 
-    in_threads(task, columns.start, 0, K, 16 * width * width)
+    run_in_threads(task, columns.start, 0, K, 16 * width * width)
     return P, gain
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MIN_GROWTH = 64  # columns that are added to full tables of features, at least
 _BLOCK = 64  # features whose sums over a user's ratings are computed together
-_LARGE = 1e150  # a product of determinants is replaced by its logarithm beyond it
+_LARGE = 1e150  # product of determinants beyond which its logarithm is kept
 
 
 @intrinsic
@@ -82,7 +82,7 @@ def feature_lists(Z: NDArray[np.uint8]) -> FeatureLists:
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _many_ratings(column, first, n, held, position, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_primal(column, first, n, held, position, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of the raters' features into P, and the linear term into the row after it."""
     held_start, feature, linear = held[0], held[1], P[P.shape[1]]
     positions = np.empty(n_active, np.int64)
@@ -102,8 +102,8 @@ def _many_ratings(column, first, n, held, position, n_active, weight, pull, prec
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _few_ratings(column, first, n, held, weight, pull, variance, noise, residual, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Do the same as `m3f._few_ratings`; inner products are numbers of common features."""
+def _fill_dual(column, first, n, held, weight, pull, variance, noise, residual, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Do the same as `m3f._fill_dual`; inner products are numbers of common features."""
     held_start, feature, bits = held
     words = bits.shape[1]
     rater_bits = np.empty((words, n), np.uint64)
@@ -134,7 +134,7 @@ def _draw_many(rows, row, held, precision, work, position, n_active, items):  # 
     P_flat, weight, pull, noise, _, solved = work
     linear_row = padded(n_active)
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    _many_ratings(column, start[row], start[row + 1] - start[row], held, position, n_active, weight, pull, precision, P)
+    _fill_primal(column, start[row], start[row + 1] - start[row], held, position, n_active, weight, pull, precision, P)
     if not factor(P, n_active):
         return False
     for k in range(items.shape[1]):
@@ -156,7 +156,7 @@ def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyp
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
     for k in range(items.shape[1]):
         noise[k] *= np.sqrt(variance)
-    _few_ratings(column, first, n, held, weight, pull, variance, noise, residual, P)
+    _fill_dual(column, first, n, held, weight, pull, variance, noise, residual, P)
     if not factor(P, n):
         return False
     for e in range(n):

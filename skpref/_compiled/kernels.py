@@ -73,7 +73,7 @@ _ROUND: Final = 6755399441055744.0
 _SMALLEST: Final = -708.0
 
 _CONTRACT: Final = {"contract"}  # fused multiply-add; NaN and inf behave
-_REDUCE: Final = {"contract", "reassoc", "nsz"}  # and sums in SIMD lanes
+_REDUCE: Final = {"contract", "reassoc", "nsz"}  # the same, and sums in SIMD lanes
 
 
 @njit(fastmath=_CONTRACT, forceinline=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cross", "cross_vjp", "gram", "gram_vjp", "paired", "paired_vjp"]
 
-_FAR: Final = 1e3  # as for dense features
+_FAR: Final = 1e3  # distance r beyond which g(r) = 0, as for dense features
 _CANCELS: Final = 64.0  # sums beyond this lose more than 1e-14, and exp(-64) is nothing beside 1
 _ROWS: Final = 16
 _BLOCKS: Final = 64

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _TASKS = 64  # portions of equal work for the threads
 _BLOCK = 128  # ratings gathered at once; with 100 factors they fit into the second-level cache
-_SMALL = 1 << 21  # with fewer products (about 1 ms) threads cost more than they save
+_SMALL = 1 << 21  # products (about 1 ms) below which threads cost more than they save
 _HEAVY = 1e3  # ratings of larger weight are added in double precision, even for float32
-FAST = {"contract", "reassoc", "nsz"}  # for sums over ratings and factors
+FAST = {"contract", "reassoc", "nsz"}  # flags for sums over ratings and factors
 
 
 class Portions(NamedTuple):
@@ -145,7 +145,7 @@ def augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weig
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _many_ratings(A, P, column, first, n, weight, pull, V, precision, mean):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_primal(A, P, column, first, n, weight, pull, V, precision, mean):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of a row with many ratings into P, and the linear term into the row after it.
 
     Both are parts of one Gram matrix, that of the columns (sqrt(w_e) v_e, h_e / sqrt(w_e)).
@@ -176,7 +176,7 @@ def _many_ratings(A, P, column, first, n, weight, pull, V, precision, mean):  # 
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _few_ratings(B, P, column, first, n, weight, pull, V, sigma, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_dual(B, P, column, first, n, weight, pull, V, sigma, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put I + B B^T of a row with few ratings into P, and the right-hand side into the row after it.
 
     B has the rows sigma sqrt(w_e) v_e. With z ~ N(mean / sigma, I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
@@ -202,7 +202,7 @@ def _draw_many(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  #
     A, _, P_flat, weight, pull, noise, _, solved = work
     width, linear_row = V.shape[1], A.shape[0] - 3
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    _many_ratings(A, P, column, start[row], start[row + 1] - start[row], weight, pull, V, precision, mean)
+    _fill_primal(A, P, column, start[row], start[row + 1] - start[row], weight, pull, V, precision, mean)
     if not factor(P, width):
         return False
     for k in range(width):
@@ -223,7 +223,7 @@ def _draw_few(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # 
         noise[k] += mean[k] / sigma
     linear_row = padded(n)
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    _few_ratings(B[:linear_row], P, column, start[row], n, weight, pull, V, sigma, noise, residual)
+    _fill_dual(B[:linear_row], P, column, start[row], n, weight, pull, V, sigma, noise, residual)
     if not factor(P, n):
         return False
     for e in range(n):
@@ -318,7 +318,7 @@ def draw_rows(
     *,
     with_sums: bool = False,
 ) -> tuple[bool, Sums]:
-    """Draw the factors U of all rows given those of the other side, in place: each row's lambda, then its factors."""
+    """Draw the factors U of all rows given the other side, in place: each row's lambda, then its factors."""
     (n_rows, width), n_thresholds = U.shape, thresholds.value.shape[1]
     shape = (n_rows if with_sums else 0, n_thresholds)
     sums = Sums(np.empty(shape), np.empty(shape), np.empty(rows.column.size if with_sums else 0))

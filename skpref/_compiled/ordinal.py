@@ -1,4 +1,4 @@
-"""Loops over ordered labels: what a noisy z between two thresholds tells, at a point or expected over a Gaussian z.
+"""Loops over ordered labels: log p of a noisy z between two thresholds, at a point or expected over a Gaussian z.
 
 The formulas are those of `skpref._math.bands`, one number at a time; there they are derived, and there is the plain
 twin. Thresholds come as the middle and the half width of every level; the outer levels have one end, in `middle`.
@@ -33,7 +33,7 @@ _INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _SQRT_TWO_OVER_PI: Final = math.sqrt(2.0 / math.pi)
 _LOG_SQRT_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _INVERSE_SQRT_PI: Final = 1.0 / math.sqrt(math.pi)
-_SERIES_FROM: Final = 8.0  # where 14 terms of erfcx's asymptotic series leave 1e-15; below, exp(x^2) loses 64 eps
+_SERIES_FROM: Final = 8.0  # x from which 14 terms of erfcx's series leave 1e-15; below, exp(x^2) loses 64 eps
 _SERIES_TERMS: Final = 14
 _FRACTION_BELOW: Final = -12.0
 _FRACTION_LEVELS: Final = 12
@@ -56,7 +56,7 @@ def _erfcx(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def _below(u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _log_cdf_terms(u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Log Phi(u), r = phi(u)/Phi(u), and u + r."""
     if u < 0.0:
         scaled = _erfcx(-_SQRT_HALF * u)
@@ -113,7 +113,7 @@ def _inside(centre, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 def _tail(centre, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     lower = centre - half
     upper = centre + half
-    whole, whole_at, whole_to = _below(-lower)
+    whole, whole_at, whole_to = _log_cdf_terms(-lower)
     fall = math.exp(-2.0 * half * centre)
     ratio = _erfcx(_SQRT_HALF * upper) / _erfcx(_SQRT_HALF * lower) * fall
     at_lower = whole_at / (1.0 - ratio)
@@ -150,10 +150,10 @@ def _band(middle, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def _level(k, r, middle, half):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """The terms of level k of r; `middle` is the end of an outer one."""
     if k == 0:
-        value, ratio, distance = _below(middle)
+        value, ratio, distance = _log_cdf_terms(middle)
         return value, ratio, 0.0, -ratio, -ratio * distance, distance, 0.0
     if k == r - 1:
-        value, ratio, distance = _below(-middle)
+        value, ratio, distance = _log_cdf_terms(-middle)
         return value, 0.0, ratio, ratio, -ratio * distance, 0.0, distance
     return _band(middle, half)
 
@@ -210,13 +210,13 @@ def _all_rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, o
 
 
 def expected_levels(wanted: int, level: IntArray, mu: Array, v: Array, thresholds: Array, scale: float) -> Array:
-    """Expect what is wanted of every label over z ~ N(mu, v)."""
+    """Return the expectations of the wanted terms of every label over z ~ N(mu, v)."""
     columns = mu, np.sqrt(v), np.full(mu.shape, scale)
     return _run(wanted, level, columns, thresholds, (rule_index(v / scale**2), *packed_rules()))
 
 
 def levels_at(wanted: int, level: IntArray, z: Array, scale: Array, thresholds: Array) -> Array:
-    """Return what is wanted of every label at known z, shape (wanted, n)."""
+    """Return the wanted terms of every label at known z, shape (wanted, n)."""
     here = np.zeros(level.shape, dtype=np.int64), np.array([0, 1]), np.zeros(1), np.ones(1)
     return _run(wanted, level, (z, np.zeros(z.shape), scale), thresholds, here)
 

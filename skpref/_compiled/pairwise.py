@@ -40,7 +40,7 @@ _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads cos
 
 @lru_cache(maxsize=2)
 def _taylor(probit: bool) -> Array:
-    """Coefficients of every cell: value, then r's, then those of the value's own series.
+    """Coefficients of every cell: of the value, of r, and of the series of the value alone.
 
     r obeys a Riccati equation, r' = -r (r + z) or r' = -r (1 - r), which gives its Taylor series from r alone.
     """
@@ -69,7 +69,7 @@ def packed_rules() -> tuple[IntArray, Array, Array]:
 
 
 @njit(error_model="numpy")
-def _outside_probit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _tail_probit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     if z > 0.0:
         # Phi rounds to 1; the tail by the fifth convergent of Laplace's fraction, 1e-7 of what is itself below 1e-15.
         r = _INVERSE_SQRT_TWO_PI * math.exp(-0.5 * z * z)
@@ -86,7 +86,7 @@ def _outside_probit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(error_model="numpy")
-def _outside_logit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _tail_logit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     small = math.exp(-abs(z))
     log_larger = -math.log1p(small)
     larger = 1.0 / (1.0 + small)
@@ -117,9 +117,9 @@ def _sum_nodes(mean, sd, nodes, weights, table, probit):  # type: ignore[no-unty
             l = c[0] + t * rise
             factor = p * r + q * z + s
         elif probit:
-            l, r, factor = _outside_probit(z)
+            l, r, factor = _tail_probit(z)
         else:
-            l, r, factor = _outside_logit(z)
+            l, r, factor = _tail_logit(z)
         w = weights[j]
         value += w * l
         first += w * r

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["fit_rows", "psi_first", "psi_products", "psi_statistics", "psi_vjp"]
 
 _BLOCKS: Final = 8
-_ROWS, _POINTS = 64, 640  # of a tile, which stays in the second cache
+_ROWS, _POINTS = 64, 640  # sizes of a tile, which stays in the second cache
 _WORTH: Final = 1_000_000  # exponentials from which a second thread gains more than it costs
-_FAR: Final = 60.0  # beyond the farthest point, in units where the exponent is a square: there psi is 0
+_FAR: Final = 60.0  # distance beyond the farthest point at which psi is 0; its square is the exponent
 _ARMIJO: Final = 1e-4
 _HALVINGS: Final = 30
 
@@ -52,7 +52,7 @@ def _exponential(tile):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 class _Points(NamedTuple):
-    """Where psi is wanted: centred points (P, Q), and what the distance within a pair takes off its logarithm (P,)."""
+    """Points at which psi is computed: centres (P, Q), and the part of -log psi by the distance within a pair (P,)."""
 
     order: int
     at: Array
@@ -105,7 +105,7 @@ def _tiles(left: Array, right: Array, rows: range) -> Iterator[tuple[slice, slic
             yield part, points, tile
 
 
-def _in_blocks(n: int, width: int, work: Callable[[range], Any]) -> Iterator[Any]:
+def _map_blocks(n: int, width: int, work: Callable[[range], Any]) -> Iterator[Any]:
     """Results of `work` for blocks of rows, in their order."""
     blocks = [range(b * n // _BLOCKS, (b + 1) * n // _BLOCKS) for b in range(_BLOCKS)]
     threads = min(n_threads(), _BLOCKS) if n * width >= _WORTH else 1
@@ -127,7 +127,7 @@ def _summed(rows: _Rows, points: _Points) -> Array:
         return total
 
     total = np.zeros(right.shape[1])
-    for share in _in_blocks(rows.mu.shape[0], total.size, work):
+    for share in _map_blocks(rows.mu.shape[0], total.size, work):
         total += share
     return total
 
@@ -140,13 +140,13 @@ def _weighted(rows: _Rows, points: _Points, weights: Array) -> Array:
         for part, at, tile in _tiles(rows.left, right, block):
             out[part] += tile @ weights[at]
 
-    for _ in _in_blocks(out.shape[0], right.shape[1], work):
+    for _ in _map_blocks(out.shape[0], right.shape[1], work):
         pass
     return out
 
 
 class _Pull(NamedTuple):
-    """Gradients of a weighted sum of psi, those through `apart` left out; `total` is the sum over rows, (P,)."""
+    """Gradients of a weighted sum of psi, except through `apart`; `total` is the sum over rows, (P,)."""
 
     mu: Array
     s: Array
@@ -156,7 +156,7 @@ class _Pull(NamedTuple):
 
 
 def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
-    """Pull adjoints back: G is that of all rows alike, shape (P,), or one a row, shape (n, P)."""
+    """Pull adjoints back: G is the same for all rows, shape (P,), or has one row each, shape (n, P)."""
     order, Q, right = points.order, rows.mu.shape[1], points.right()
     each = G.ndim == 2
     weights = np.ascontiguousarray(right[:-1].T) * (1.0 if each else G[:, None])
@@ -172,7 +172,7 @@ def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
         return by_point
 
     by_point = np.zeros((2 * Q + 1, right.shape[1]))
-    for share in _in_blocks(rows.mu.shape[0], right.shape[1], work):
+    for share in _map_blocks(rows.mu.shape[0], right.shape[1], work):
         by_point += share
     if not each:
         by_point *= G
@@ -331,7 +331,7 @@ def _pull_second(s, w, P, D, row, PD, gmu, gs):  # type: ignore[no-untyped-def] 
         gs[q] += e * (e * second - total)
 
 
-def _apart(Z: Array, w: Array) -> Array:
+def _pair_decay(Z: Array, w: Array) -> Array:
     apart: Array = np.exp(-0.25 * np.einsum("mlq,q->ml", (Z[:, None] - Z[None]) ** 2, w))
     return apart
 
@@ -434,7 +434,7 @@ def fit_rows(
         np.ascontiguousarray(Z.T),
         w,
         a,
-        _apart(Z, w),
+        _pair_decay(Z, w),
         np.ascontiguousarray(G),
         np.ascontiguousarray(W),
         max_iter,

@@ -8,7 +8,7 @@ from skpref._compiled.jit import njit
 
 
 @njit()
-def _at(table, low, step, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _interpolate(table, low, step, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     place = (x - low) / step
     i = min(max(int(place), 1), table.shape[0] - 3)
     t = place - i
@@ -22,7 +22,7 @@ def look_up(table, low, step, x):  # type: ignore[no-untyped-def]  # noqa: ANN00
     """Return the function at x (n,) from its values at low, low + step, ...; outside, from the outermost cubics."""
     out = np.empty(x.shape[0])
     for k in range(x.shape[0]):
-        out[k] = _at(table, low, step, x[k])
+        out[k] = _interpolate(table, low, step, x[k])
     return out
 
 
@@ -32,5 +32,5 @@ def mean_over_pairs(table, low, step, f, side, left, right, weight):  # type: ig
     out = np.zeros(f.shape[0])
     for s in range(f.shape[0]):
         for p in range(left.shape[0]):
-            out[s] += weight[p] * _at(table, low, step, side[s, p] * (f[s, left[p]] - f[s, right[p]]))
+            out[s] += weight[p] * _interpolate(table, low, step, side[s, p] * (f[s, left[p]] - f[s, right[p]]))
     return out

@@ -16,7 +16,7 @@ _ROUNDING = 1e-13  # share of a variance that is rounding
 
 
 @njit()
-def _between(S, i, j, k, l):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _difference_covariance(S, i, j, k, l):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     value = S[i, k]
     if j >= 0:
         value -= S[j, k]
@@ -33,7 +33,7 @@ def _gather(S, first, second, low, high):  # type: ignore[no-untyped-def]  # noq
     out = np.empty((n, n))
     for a in range(n):
         for b in range(a + 1):
-            out[a, b] = _between(S, first[low + a], second[low + a], first[low + b], second[low + b])
+            out[a, b] = _difference_covariance(S, first[low + a], second[low + a], first[low + b], second[low + b])
             out[b, a] = out[a, b]
     return out
 
@@ -180,7 +180,7 @@ def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: A
 
 @njit()
 def integrate_out(S, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what the sites say of a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
+    """Return the terms of the sites in a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
 
     Sum of A^T W A (n, n); sum of A^T (I - W P) d (n,); sum of log |I + D P|; and the constant of the exponent, twice.
     """
@@ -221,8 +221,8 @@ def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-
 
 
 @njit()
-def _of_comparison(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return mean and variance of a comparison's z, given those of its user's coordinates."""
+def _comparison_moments(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return mean and variance of a comparison's z, from the moments of its user's coordinates."""
     mean, variance, last = sign * value[a], covariance[a, a], value.shape[0] - 1
     if b >= 0:
         mean -= sign * value[b]
@@ -286,13 +286,13 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
         else:
             covariance = P - PW @ P + TQ @ T.T
             for p in range(rows[u], rows[u + 1]):
-                mean[p], variance[p] = _of_comparison(a[p], b[p], sign[p], order, value, covariance)
+                mean[p], variance[p] = _comparison_moments(a[p], b[p], sign[p], order, value, covariance)
     return mean, variance, G, alpha, information
 
 
 @njit()
 def personal_moments(user, own, common, S, V, coordinates, places, tau, nu, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what knowing the user adds to mean and variance of rows (n,), and A^T W of what it explains (n, n_items).
+    """Return the user's part of mean and variance of rows (n,), and A^T W times the explained rows (n, n_items).
 
     The rows of a user are together.
 

@@ -23,7 +23,7 @@ from skpref._math.special import log_ndtr_derivatives
 if TYPE_CHECKING:
     from skpref._typing import Array
 
-__all__ = ["FALLS", "FAR", "NARROW", "RULES", "Band", "band", "below", "mirrored"]
+__all__ = ["FALLS", "FAR", "NARROW", "RULES", "Band", "band", "mirrored", "tail_band"]
 
 _SQRT_HALF: Final = float(np.sqrt(0.5))
 _LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
@@ -49,7 +49,7 @@ class Band(NamedTuple):
     variance: Array
 
 
-def below(upper: Array) -> Band:
+def tail_band(upper: Array) -> Band:
     """Return the terms of (-inf, u)."""
     value, ratio, bend = log_ndtr_derivatives(upper)
     near = upper > -1.0
@@ -60,7 +60,7 @@ def below(upper: Array) -> Band:
 
 
 def mirrored(terms: Band) -> Band:
-    """Return the terms of (-u, -w) from those of (w, u)."""
+    """Return the terms of (-u, -w), given the terms of (w, u)."""
     value, at_upper, at_lower, mean, bend, to_upper, to_lower, variance = terms
     return Band(value, at_lower, at_upper, -mean, bend, to_lower, to_upper, variance)
 
@@ -130,7 +130,7 @@ def _inside(centre: Array, half: Array) -> tuple[Array, ...]:
 def _tail(centre: Array, half: Array) -> tuple[Array, ...]:
     """Bands to the right of 0: p = Phi(-w) (1 - r), r = Phi(-u)/Phi(-w)."""
     lower, upper = centre - half, centre + half
-    whole = mirrored(below(-lower))
+    whole = mirrored(tail_band(-lower))
     fall = np.exp(-2.0 * half * centre)
     ratio = erfcx(_SQRT_HALF * upper) / erfcx(_SQRT_HALF * lower) * fall
     at_lower = whole.at_lower / (1.0 - ratio)

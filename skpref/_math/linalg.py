@@ -73,7 +73,7 @@ def cholesky_precision(K: Array) -> Array:
 
 
 def _potrf(K: Array, jitter: float) -> Array | None:
-    """Factor K + jitter I, or return None where it breaks down."""
+    """Factor K + jitter I; None if it is not positive definite."""
     # A C-contiguous K is handed over transposed (no copy in the wrong order): its lower triangle is then the upper one.
     fortran = bool(K.flags.f_contiguous)
     A = np.array(K if fortran else K.T, order="F", dtype=np.float64)

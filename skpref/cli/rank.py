@@ -112,7 +112,7 @@ def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
 
 
 def _ranked(model: GPPLClassifier | CrowdGPPL, ranking: Any, options: Rank) -> Ranked:
-    ranking = ranking.on_scale(options.scale, model.likelihood_)
+    ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
     return ranking.columns(), ranking_text(ranking, options.top, title)

@@ -15,7 +15,7 @@ from skpref.cli.files import counted, naming, say_note
 from skpref.cli.output import check_no_source, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
-from skpref.search.evaluation import in_a_line
+from skpref.search.evaluation import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -171,7 +171,7 @@ def _noted(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - such as of fonts and of disks
-        say_note(f"{what}: {printable(in_a_line(error))}")
+        say_note(f"{what}: {printable(error_line(error))}")
 
 
 def _row_of(trial: TrialRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from skpref._sources import is_collection, on_part
+from skpref._sources import call_on_part, is_collection
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
@@ -120,7 +120,7 @@ def _on_partition(
         X = _with_text_names(X)
         y, weight = (v if name is None else X[name] for v, name in zip((y, weight), columns[1:], strict=True))
         X = X[columns[0]]
-    return on_part(X, y, None if weight is None else np.asarray(weight), start, function, *shared)
+    return call_on_part(X, y, None if weight is None else np.asarray(weight), start, function, *shared)
 
 
 def _with_text_names(frame: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_pairwise"]
 
-LARGEST = 1e100  # of what is multiplied by normal numbers or words
+LARGEST = 1e100  # size of numbers that are multiplied by normal numbers or words
 _WAVES = 2000
 _CHUNK = 4096
 
@@ -35,7 +35,7 @@ def make_pairwise(
     ties: float = 0.0,
     random_state: int | np.random.RandomState | np.random.Generator | None = None,
 ) -> Bunch:
-    """Simulate items, their utilities and noisy comparisons of them.
+    """Simulate items, their utilities and noisy comparisons.
 
     Features are standard normal. Utilities f are a draw from GP(0, k/s) with
     the product Matern-3/2 kernel k, approximated by 2000 random waves whose
@@ -111,7 +111,7 @@ def check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
 
 
 def as_numbers(values: ArrayLike, name: str, wanted: str, shapes: set[tuple[int, ...]]) -> Array:
-    """Return numbers as an array of one of some shapes; `wanted` says in words what they have to be."""
+    """Return numbers as an array of one of the allowed shapes; `wanted` describes them in an error."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.posterior import FMPosterior
 
 _MOST_USERS: Final = 400  # trained users, over all draws, that stand for an unseen one
-_PRIOR_SHARE: Final = 0.99  # a column with more than this share of all its prior variances has no data
+_PRIOR_SHARE: Final = 0.99  # share of its prior variances above which a column has no data
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Population:
     scale: float  # unit of y
 
     def moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Return mean and variance of y(x), from those under the posterior, shape (n,)."""
+        """Return mean and variance of y(x), from the moments under the posterior, shape (n,)."""
         own = np.einsum("ij,jk,ik->i", self.loading, self.gain, self.loading)
         own += self.others.multiply(self.others) @ self.interaction
         return mean + self.scale * (self.loading @ self.shift), np.maximum(variance + self.scale**2 * own, 0.0)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.factorization.max_margin.posterior import M3FPosterior
 
-_DRAWS: Final = 400  # over all kept samples
-_SWEEPS: Final = 30  # of each draw, from the prior
-_SHRINKS: Final = 60  # of the bracket of an angle, after which a draw stays where it is
+_DRAWS: Final = 400  # draws over all kept samples
+_SWEEPS: Final = 30  # sweeps of each draw, from the prior
+_SHRINKS: Final = 60  # reductions of an angle's bracket after which a draw stays where it is
 
 
 class Newcomers(NamedTuple):
@@ -26,7 +26,7 @@ class Newcomers(NamedTuple):
     root: Array  # (S, Q, Q): root root^T is the covariance
 
     @classmethod
-    def of(cls, posterior: M3FPosterior) -> Newcomers:
+    def from_posterior(cls, posterior: M3FPosterior) -> Newcomers:
         """Return mean and covariance over the trained users, with Q draws of the model's prior added to them."""
         samples = posterior.samples
         shared = samples.thresholds.shape[1] == 1

@@ -155,14 +155,14 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     if freeze is not None and person is not MachineUser:
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")
     check_is_fitted(last)
-    asked = person.of(model, candidates, user, freeze, rng)
+    asked = person.from_model(model, candidates, user, freeze, rng)
     if not len(asked):
         raise DataError("no candidate left: candidates is empty.")
     return asked
 
 
 @contextmanager
-def _without_names() -> Iterator[None]:
+def _ignore_missing_names() -> Iterator[None]:
     """Pass rows of ids to a model that was fitted to a data frame, without scikit-learn's warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
@@ -182,19 +182,19 @@ class _NormalUser:
         return int(np.shape(self.rows)[0])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is computed from it again."""
+        """Return the state without values that can be computed again."""
         computed = {"_moments", "_covariance", "_prior_belief", "_draws"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     @cached_property
-    @_without_names()
+    @_ignore_missing_names()
     def _moments(self) -> tuple[Array, Array]:
         """Prior mean and variance of the candidates."""
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         return mean, variance
 
     @cached_property
-    @_without_names()
+    @_ignore_missing_names()
     def _covariance(self) -> Array:
         """Prior covariance of the candidates."""
         if len(self) > _MAX_COVARIANCES:
@@ -226,7 +226,7 @@ class MachineUser(_NormalUser):
         self.labels = () if regression else tuple(model.classes_.tolist())
 
     @classmethod
-    def of(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> MachineUser:
+    def from_model(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> MachineUser:
         """Return the user of a session, with the candidates checked."""
         del rng
         model, pairs = last_step(whole), None
@@ -260,7 +260,7 @@ class MachineUser(_NormalUser):
         return draws_of_population(self.model.posterior_, self.rows)
 
     @cached_property
-    @_without_names()
+    @_ignore_missing_names()
     def _moments(self) -> tuple[Array, Array]:
         if self._draws is not None:
             return self._draws.mean(axis=0), self._draws.var(axis=0)
@@ -294,7 +294,7 @@ class MachineUser(_NormalUser):
         low, high = (self.likelihood.predict(z, no_variance) for z in (low, high))
         return Estimates(ids, belief.probability[:, 1], low, high)
 
-    @_without_names()
+    @_ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`, with the other groups frozen."""
         model = deepcopy(self.model)
@@ -359,14 +359,14 @@ class GPPLUser(_PairsUser):
         self.labels = labels_of(self.likelihood)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> GPPLUser:
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> GPPLUser:
         """Return the user of a session, with the candidates checked."""
         del freeze
         if user is not None:
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
         return cls(model, cls.pairs(candidates, _known_items(model), rng))
 
-    @_without_names()
+    @_ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
         model = deepcopy(self.model)
@@ -385,7 +385,7 @@ class CrowdUser(_PairsUser):
         self.labels = labels_of(self.likelihood)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
         """Return the user of a session, with the candidates checked."""
         del freeze
         if model.groups:
@@ -396,7 +396,7 @@ class CrowdUser(_PairsUser):
         user = _new_user_id(model.user_ids_) if user is None else user
         return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
 
-    @_without_names()
+    @_ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
         model = deepcopy(self.model)
@@ -414,7 +414,7 @@ class RatingUser:
         return len(self.candidates)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> RatingUser:
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> RatingUser:
         """Return the user of a session, with the candidates checked."""
         del freeze, rng
         items = model.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
@@ -443,7 +443,7 @@ class RatingUser:
     def _newcomers(self) -> Newcomers | None:
         """Distribution of the users; None of binary features, whose prior is the Indian buffet process."""
         posterior = self.model.posterior_
-        return None if isinstance(posterior, IPM3FPosterior) else Newcomers.of(posterior)
+        return None if isinstance(posterior, IPM3FPosterior) else Newcomers.from_posterior(posterior)
 
     @cached_property
     def _item_rows(self) -> IntArray:
@@ -454,7 +454,7 @@ class RatingUser:
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(self.candidates)
         return _expected_levels(ids, self.labels, belief)
 
-    @_without_names()
+    @_ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model with the user folded in."""
         if not answers:
@@ -517,7 +517,7 @@ def _check_groups(freeze: Any, groups: list[Any]) -> None:
 
 
 def _other_groups(model: Any, column: int) -> list[Any]:
-    """Return the labels of all groups but that of a column."""
+    """Return the labels of all groups except the group of a column."""
     own = model.posterior_.machine.prior.group[column]
     return [label for code, label in enumerate(model.groups_.tolist()) if code != own]
 

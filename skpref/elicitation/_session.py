@@ -181,7 +181,7 @@ class Session:
         self._user, self._min_gain = user, float(min_gain)
         self._person = person_of(model, candidates, user, freeze, rng)
         self.candidates_, self.labels_ = self._person.candidates, self._person.labels
-        self.__dict__ |= _without_answers(strategy, rng)
+        self.__dict__ |= _initial_attributes(strategy, rng)
 
     def fresh(self, strategy: Strategy | None = None, random_state: RandomState = None) -> Session:
         """Return a session with the same user and questions, without answers.
@@ -203,7 +203,7 @@ class Session:
         chosen: Strategy = self._strategy if strategy is None else strategy
         check_strategy(chosen)
         session = copy(self)
-        session.__dict__ |= _without_answers(chosen, as_generator(random_state))
+        session.__dict__ |= _initial_attributes(chosen, as_generator(random_state))
         return session
 
     @property
@@ -429,7 +429,7 @@ class Session:
         return session.tell(dict(record.answers), unasked=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is computed from it again."""
+        """Return the state without values that can be computed again."""
         return self.__dict__ | {"_belief": None, "_model": None}
 
     def _remaining(self, rows: IntArray) -> IntArray:
@@ -452,7 +452,7 @@ class Session:
         self._belief, self._model = belief, None
 
 
-def _without_answers(strategy: Strategy, rng: np.random.Generator) -> dict[str, Any]:
+def _initial_attributes(strategy: Strategy, rng: np.random.Generator) -> dict[str, Any]:
     """Return the attributes of a session before its first question."""
     return {
         "_strategy": strategy,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from skpref._callbacks import fit_context
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 from skpref.factorization.machine.base import FactorizationMachine
 from skpref.factorization.machine.heads import NumberHead
 
@@ -184,7 +184,7 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
     def predict(self, X: MatrixLike, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, *, return_std: bool) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 
@@ -205,7 +205,7 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
         mean, variance = self.latent_mean_and_variance(X)
         return (mean, np.sqrt(variance + self.noise_**2)) if return_std else mean
 
-    score = on_collections(RegressorMixin.score)
+    score = accept_collections(RegressorMixin.score)
 
     def predict_last(self, X: MatrixLike) -> Array:
         """Predict targets with the last iterate instead of the average.

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
 from skpref._callbacks import fit_context
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
 from skpref.factorization.machine.heads import ClassHead
 from skpref.likelihoods import PairwiseProbit
@@ -203,7 +203,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         """
         return self._partial_fit(X, y, classes, sample_weight, freeze)
 
-    @on_collections
+    @accept_collections
     def decision_function(self, X: MatrixLike) -> Array:
         """Return F^-1 of the probability of the second class: the mean of y(x), shrunk to 0 by its variance.
 
@@ -223,7 +223,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
             return mu / np.sqrt(1.0 + v)
         return np.asarray(np.log(likelihood.predict(mu, v)) - np.log(likelihood.predict(-mu, v)))
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each class, averaged over the posterior.
 
@@ -241,7 +241,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         p = self._machine.likelihood.predict(mu, v)
         return np.column_stack([1.0 - p, p])
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the more probable class.
 
@@ -258,7 +258,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         mu, _ = self.latent_mean_and_variance(X)
         return self.classes_[(mu > 0.0).astype(int)]
 
-    score = on_collections(ClassifierMixin.score)
+    score = accept_collections(ClassifierMixin.score)
 
     def predict_last(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the more probable class with the last iterate instead of the average.

@@ -12,9 +12,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._callbacks import fit_context
-from skpref._estimator import on_iteration
+from skpref._estimator import iteration_callback
 from skpref._math.random import as_generator
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 from skpref.data.levels import encode_levels, with_levels_of
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
@@ -244,7 +244,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     def _sample(self, data: TrainingRows) -> None:
         """Replace the variational posterior by draws of a chain that starts from it."""
         rows = np.repeat(np.arange(data.y.size), data.weight.astype(np.int64))
-        hook, n_passes = on_iteration(self, step="sweep", objective="log likelihood"), self.n_iter_
+        hook, n_passes = iteration_callback(self, step="sweep", objective="log likelihood"), self.n_iter_
 
         def report_sweep(event: Iteration) -> bool | None:
             return (
@@ -334,7 +334,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         """
         return self._partial_fit(X, y, classes, sample_weight, freeze)
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each level, averaged over the posterior.
 
@@ -350,7 +350,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         """
         return self._likelihood.probabilities(*self.latent_mean_and_variance(X))
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
         """Predict a level for every row.
 
@@ -379,7 +379,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
             return self.classes_[np.searchsorted(self._likelihood.thresholds, mu)]
         return self.classes_[self._likelihood.probabilities(mu, v).argmax(axis=1)]
 
-    @on_collections
+    @accept_collections
     def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean absolute error in ranks of the median level.
 

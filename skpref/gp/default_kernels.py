@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
 
-_SCALE_BOUNDS = (1e-2, 1e3)  # of length-scales, as factors on their start
+_SCALE_BOUNDS = (1e-2, 1e3)  # bounds of length-scales, as factors on their start
 _ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
-_LARGEST = 1e150  # of numbers that are squared
+_LARGEST = 1e150  # largest number that is squared
 _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
 # Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
 # its values are the squares of such distances.
@@ -81,14 +81,14 @@ def far_from_zero(X: Features, scale: Array) -> NDArray[np.bool_]:
 
 
 def deviations(X: Features) -> Array:
-    """Return the standard deviation of every feature, where it is constant its size, at least 1, shape (d,)."""
+    """Return the standard deviation of every feature, shape (d,); a constant one has its size, at least 1."""
     deviation, size = standard_deviations(X), np.abs(X).max(axis=0)
     size = size.toarray().ravel() if sparse.issparse(X) else size
     return np.where(deviation > 0.0, deviation, np.maximum(size, 1.0))
 
 
 def feature_scales(X: Features) -> Array:
-    """Return the `deviations` of the features, but the range over sqrt(2) where there are two values, shape (d,).
+    """Return the `deviations` of the features, shape (d,); with two values, their distance over sqrt(2).
 
     In units of its deviation a rare category would be far from all others.
     """

@@ -37,7 +37,7 @@ def _warn_of_spaces(ids: IdColumn, kind: str) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Entities:
-    """All items or all users of a model; the order of `seen` is that of their variables in the posterior."""
+    """All items or all users of a model; `seen` has the order of the posterior's variables."""
 
     estimator: str  # name of the model's class, for error messages
     kind: str  # "item", "user" or "group"; the parameter of the estimator is the plural
@@ -59,7 +59,7 @@ class Entities:
 
     @classmethod
     def read(cls, table: Any, *columns: Any, estimator: Any, kind: str) -> Entities:
-        """Read the features that a caller gave; without any, the ids are those of the columns."""
+        """Read the features that a caller gave; without features, the ids come from the columns."""
         if table is None:
             vocabulary, features, names = Vocabulary.from_columns(*columns), None, None
             _warn_of_spaces(vocabulary.ids, kind)
@@ -103,7 +103,7 @@ class Entities:
         return position
 
     def with_seen(self, rows: IntArray) -> Entities:
-        """Add rows to those seen; the earlier ones keep their positions."""
+        """Add rows to the seen ones; earlier rows keep their positions."""
         return replace(self, seen=np.concatenate([self.seen, np.setdiff1d(rows, self.seen)]))
 
     def with_new(self, table: Any, *columns: Any) -> Entities:

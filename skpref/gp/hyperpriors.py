@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 # Means and standard deviations of logarithms:
 _VARIANCE = (1.0, 1.5)  # variance of f of a classifier
-SHARED_SD = 1.0  # a length-scale that features share, about its `mean_log_scales`
-_SINGLE_SD = 0.5  # the length-scale of a feature, about the shared one
-_SINGLE_WIDTH = 0.3  # the same of a regression, whose tails are heavy: numbers tell which features do not matter
+SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
+_SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
+_SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
 
 
 class NormalPrior(NamedTuple):

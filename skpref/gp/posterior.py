@@ -130,7 +130,7 @@ class WarmStart:
 
 
 def check_latent(estimator: object, latent: ExactLatent | SparseLatent, kernel: Kernel, width: int) -> None:
-    """Raise DataError unless a posterior of f and a kernel are of so many features."""
+    """Raise DataError unless a posterior of f and a kernel have n features."""
     require(isinstance(latent, ExactLatent | SparseLatent), estimator, "posterior_", "must be a posterior of f")
     rows = latent.X if isinstance(latent, ExactLatent) else latent.basis.points
     fits = rows is not None and rows.shape[1] == width
@@ -139,7 +139,7 @@ def check_latent(estimator: object, latent: ExactLatent | SparseLatent, kernel: 
 
 
 def check_inducing_state(estimator: object, state: State | None, latent: ExactLatent | SparseLatent) -> None:
-    """Raise DataError unless a state that a fit resumes from is that of the inducing points of a posterior."""
+    """Raise DataError unless a state to resume from belongs to the inducing points of a posterior."""
     size = latent.basis.points.shape[0] if isinstance(latent, SparseLatent) else 0
     blocks = state.blocks if isinstance(state, State) and "f" in state.scales else {}
     fits = list(blocks) == ["f"] and isinstance(blocks["f"], DenseBlock) and blocks["f"].size == size

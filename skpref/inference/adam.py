@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Adam"]
 
-_DECAY = 0.9, 0.999  # of the averages of the gradient and of its square
+_DECAY = 0.9, 0.999  # decay of the averages of the gradient and of its square
 _EPSILON = 1e-8
 
 
@@ -23,7 +23,7 @@ class Adam:
         self._steps, self._rate = np.zeros((shape[0], *(1 for _ in shape[1:]))), rate
 
     def step(self, gradient: Array, rows: IntArray | slice = slice(None)) -> Array:
-        """Return what to add to some rows of the parameters."""
+        """Return the step of some rows of the parameters."""
         self._steps[rows] += 1.0
         first = _DECAY[0] * self._first[rows] + (1.0 - _DECAY[0]) * gradient
         second = _DECAY[1] * self._second[rows] + (1.0 - _DECAY[1]) * gradient**2

@@ -38,7 +38,7 @@ class InducingBasis:
         check_kernel(self, "kernel", self.kernel, width)
 
     @classmethod
-    def at(cls, kernel: Kernel, points: Features) -> InducingBasis:
+    def from_points(cls, kernel: Kernel, points: Features) -> InducingBasis:
         """Factor the covariance of the inducing points."""
         return cls(kernel, points, cholesky(kernels.gram(kernel, points)))
 

@@ -199,7 +199,7 @@ class StackedBlock:
 
     @property
     def size(self) -> int:
-        """Number of variables, those of all factors."""
+        """Number of variables of all factors."""
         return sum(part.size for part in self.parts)
 
     @cached_property

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 _FORMAT = 2
 _STAMP = {"format": _FORMAT, "kind": "checkpoint"}
-_MAX_MEMBERS = 65_000  # a zip has 65,535
+_MAX_MEMBERS = 65_000  # files in an archive: a zip has at most 65,535
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run saves what it has."""
+    """File of a run's state, and how often it is saved."""
 
     path: Path  # the file
     key: str  # digest of the model and its data: another run's file is refused
@@ -120,7 +120,7 @@ def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
 def read_checkpoint(
     checkpoint: Checkpoint, starts: Sequence[Chain], check: Callable[[Chain, Chain], None]
 ) -> list[Chain] | None:
-    """Return the chains of a file, each of which must pass the check against its start; None if there is no file."""
+    """Return the chains of a file, each checked against its start; None if there is no file."""
     path = checkpoint.path
     if not path.parent.is_dir():
         raise CheckpointError(f"checkpoint: the folder {path.parent} does not exist; make it first")

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from skpref.inference.exact import Conjugate
     from skpref.likelihoods import Likelihood
 
-_MEMORY = 5  # steps that are combined
-_NEAR = 0.3  # gap below which they are
-_RCOND = 1e-8  # of their residuals, relative
-_SHRINK, _LEAST_DAMPING = 0.7, 0.1  # of the step when the gap does not fall
-_RECOVERS = 1.3  # of the step when it does, since low damping would converge slowly
+_MEMORY = 5  # steps that Anderson's method combines
+_NEAR = 0.3  # gap below which steps are combined
+_RCOND = 1e-8  # relative condition of the residuals of these steps
+_SHRINK, _LEAST_DAMPING = 0.7, 0.1  # factor on the damping when the gap does not fall, and its least value
+_RECOVERS = 1.3  # factor on the damping when it does, since short steps converge slowly
 
 
 @dataclass(frozen=True, eq=False)
 class _Tilted:
-    """All tilted distributions: log Z, the sites (all copies together) that match them, and how far those are."""
+    """All tilted distributions: log Z, the sites that match them (all copies together), and the distance to these."""
 
     log_z: Array
     mu: Array
@@ -101,7 +101,7 @@ def expectation_propagation(
 
 
 def ep_gradient(posterior: ExactPosterior) -> Array:
-    """Return the gradient in K of log Z_EP at a fixed point, where it is that at fixed sites, shape (n, n).
+    """Return the gradient in K of log Z_EP at a fixed point, which equals the one at fixed sites, shape (n, n).
 
     The same matrix is the gradient in K of the variational bound at a fixed posterior ([CG05] eq. 28).
 

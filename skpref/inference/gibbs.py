@@ -151,7 +151,7 @@ class _Clock:
 
 
 def _check_resumed(plan: Plan, start: Chain, chain: Chain) -> None:
-    """Raise DataError unless a run of the plan from this start comes by such a chain."""
+    """Raise DataError unless a run of the plan from this start can reach this chain."""
     end = start.sweep + plan.n_sweeps
     for name in ("sweep", "begin", "n_averaged"):
         require(type(getattr(chain, name)) is int, chain, name, "must be a whole number")
@@ -214,14 +214,14 @@ def split_rhat(draws: Array) -> float:
     half = draws.shape[1] // 2
     if half < 2:
         return float("nan")
-    draws = _of_order_one(draws)
+    draws = _scale_to_order_one(draws)
     parts = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
     within = float(parts.var(axis=1, ddof=1).mean())
     between = float(parts.mean(axis=1).var(ddof=1))
     return float(np.sqrt((half - 1) / half + between / within)) if within > 0.0 else float("nan")
 
 
-def _of_order_one(draws: Array) -> Array:
+def _scale_to_order_one(draws: Array) -> Array:
     """Return the draws divided by a power of 2, so that their squares are finite and no other bit changes."""
     _, exponent = np.frexp(np.abs(draws).max())
     return np.asarray(np.ldexp(draws, -exponent))
@@ -252,7 +252,7 @@ def effective_sample_size(draws: Array) -> float:
     n_chains, n = draws.shape
     if n < 4:
         return float("nan")
-    draws = _of_order_one(draws)
+    draws = _scale_to_order_one(draws)
     centred = draws - draws.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * n, axis=1)
     autocovariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n].mean(axis=0) / n

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
 
 _MANY: Final = 100  # variables beyond which no scale is learnt: its cost is their square
-_WIDE: Final = 100.0  # between which and its inverse scales may lie
+_WIDE: Final = 100.0  # largest scale of a variable; the least is its inverse
 _LIMIT_REACHED: Final = 1  # status of L-BFGS-B that ended by its number of iterations; 2 is a failed line search
 
 

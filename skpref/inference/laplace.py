@@ -115,7 +115,7 @@ def mode_adjoint(
     posterior: ExactPosterior,
     third: ThirdDerivative | None = None,
 ) -> Array:
-    """Return the gradient of the log evidence in the likelihood's slopes w_i l'_i: what moves with the mode.
+    """Return the gradient of the log evidence in the likelihood's slopes w_i l'_i, which move the mode.
 
     With c this gradient, the gradient of the log evidence in a parameter t of the likelihood is
     sum_i w_i (dl_i/dt + c_i dl'_i/dt + S_ii/2 dl''_i/dt) at the mode ([CG05] appendix A).

@@ -1,4 +1,4 @@
-"""Checkpoints of loops over passes: what a loop knows, as arrays by name, in the file of a chain of its bounds."""
+"""Checkpoints of loops over passes: the loop's arrays by name, in the file of a chain of its bounds."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _Arrays = dict[str, "NDArray[Any]"]
 
 
 class Passes:
-    """Where a loop resumes, and what it saves; without a checkpoint neither."""
+    """Resuming and saving of a loop; without a checkpoint it does neither."""
 
     def __init__(
         self, checkpoint: Checkpoint | None, start: Mapping[str, NDArray[Any]], sizes: Mapping[str, int] | None = None
     ) -> None:
-        """Name a run by its arrays at the start; `sizes` are those of further arrays, which the data determine."""
+        """Identify a run by its arrays at the start; `sizes` are of further arrays, which the data determine."""
         if checkpoint is not None:
             checkpoint = replace(checkpoint, key=content_digest({checkpoint.key: list(start)}, list(start.values())))
         self._checkpoint, self._writer = checkpoint, Writer(checkpoint)
@@ -52,7 +52,7 @@ class Passes:
         return None if chains is None else (dict(chains[0].state), chains[0].trace["bound"])
 
     def _check(self, start: Chain, chain: Chain) -> None:
-        """Raise DataError unless a loop of this start comes by such arrays."""
+        """Raise DataError unless a loop from this start can reach these arrays."""
         expected = {name: array.shape for name, array in start.state.items()} | self._sizes
         require(chain.state.keys() == expected.keys(), chain, "state", f"must have {', '.join(expected)}")
         for name, shape in expected.items():
@@ -75,13 +75,13 @@ class Passes:
 
 
 def arrays_of_scales(scales: Mapping[str, Scale]) -> _Arrays:
-    """Return what is learnt of scales."""
+    """Return the learnt values of scales."""
     learnt = {name: scale for name, scale in scales.items() if isinstance(scale, GammaScale)}
     return {f"scale {name}": np.array([scale.shape, scale.rate]) for name, scale in learnt.items()}
 
 
 def with_arrays_of_scales(scales: Mapping[str, Scale], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Scale]:
-    """Return the scales with what was learnt of them."""
+    """Return the scales with their learnt values."""
     found = dict(scales)
     for name, scale in scales.items():
         if isinstance(scale, GammaScale):
@@ -98,7 +98,7 @@ def arrays_of_likelihood(likelihood: Likelihood) -> _Arrays:
 
 
 def with_arrays_of_likelihood(likelihood: Likelihood, arrays: Mapping[str, NDArray[Any]]) -> Likelihood:
-    """Return the likelihood with such parameters."""
+    """Return the likelihood with these parameters."""
     if not likelihood.has_parameters:
         return likelihood
     names = [field.name for field in fields(likelihood)]

@@ -1,4 +1,4 @@
-"""What is inferred and where it stands: the problem, the posterior, the problem seen from it (docs/maths section 5)."""
+"""An inference problem, the state of its posterior, and the problem evaluated there (docs/maths section 5)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Problem:
         return times
 
     def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s] of every scale by smaller residuals."""
+        """Return the gain of the bound per unit of 1/E[s] of every scale, by smaller residuals."""
         pull: dict[str, float] = {}
         for block_name in self.sides:
             block_view = view(self, evaluation, expected, block_name)
@@ -147,7 +147,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class MiniBatch(Problem):
-    """A part of a problem's observations, with only those local variables that belong to its clusters."""
+    """A part of a problem's observations, with only the local variables of its clusters."""
 
     inflation: float = 1.0  # P / B, a factor that `weight` includes
     members: IntArray | None = None  # clusters of the batch, ascending; None without local blocks
@@ -170,7 +170,7 @@ class MiniBatch(Problem):
         blocks = {}
         for name in self.local:
             natural = _natural(state.blocks[name])
-            blocks[name] = DiagonalBlock(*(self._by_cluster(x)[:, self.members].reshape(-1) for x in natural))
+            blocks[name] = DiagonalBlock(*(self._reshape_by_cluster(x)[:, self.members].reshape(-1) for x in natural))
         return state.with_blocks(blocks)
 
     def expand(self, part: State, whole: State) -> State:
@@ -181,11 +181,11 @@ class MiniBatch(Problem):
         for name in self.local:
             full = [x.copy() for x in _natural(whole.blocks[name])]
             for target, values in zip(full, _natural(part.blocks[name]), strict=True):
-                self._by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
+                self._reshape_by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
             blocks[name] = DiagonalBlock(*full)
         return part.with_blocks(blocks)
 
-    def _by_cluster(self, x: Array) -> Array:
+    def _reshape_by_cluster(self, x: Array) -> Array:
         """Return a view with one row a factor, shape (D, n_clusters)."""
         return x.reshape(-1, self.n_clusters)
 
@@ -290,7 +290,7 @@ def _evaluation(problem: Problem, state: State, projections: Mapping[str, Projec
 
 
 def objectives(problem: Problem, state: State, fit: float) -> tuple[float, float]:
-    """Return objective and bound, given what the sites add to them."""
+    """Return objective and bound, given the sum of the sites' expected log-likelihoods."""
     if not problem.rule.integrates:
         return _laplace_objective(problem, state, fit)
     bound = fit - divergence(problem, state)

@@ -106,6 +106,6 @@ def mixed_scale(scale: Scale, target: Scale, rho: float) -> Scale:
 
 
 def check_scales(record: object, name: str, scales: Mapping[str, Scale], needed: Iterable[str] = ()) -> None:
-    """Check that a part of a record holds scales by name, those that are needed among them."""
+    """Check that a part of a record holds scales by name, and all the needed ones."""
     sound = isinstance(scales, dict) and all(isinstance(scale, Scale) for scale in scales.values())
     require(sound and set(needed) <= set(scales), record, name, f"must hold the scales {', '.join(sorted(needed))}")

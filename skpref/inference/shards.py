@@ -55,9 +55,9 @@ __all__ = [
 ]
 
 _NOTHING = np.empty(0)
-_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each, and no more rounds
-_PREFIX = "skpref-shards-"  # of the names of folders
-_NEW = 60.0  # seconds
+_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each save further passes
+_PREFIX = "skpref-shards-"  # prefix of the names of folders
+_NEW = 60.0  # seconds for which a folder without a lock counts as new
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 
@@ -87,7 +87,7 @@ class Shards(Protocol):
         *columns: Sequence[Any],
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
-        """Run function(*entries of a shard, *shared) and return handles on its results, so many as `sizes` says."""
+        """Run function(*entries of a shard, *shared); return handles on its results, as many as in `sizes`."""
 
     def backed_up(self, kept: Sequence[Any]) -> Sequence[Any]:
         """Return handles on the same values that a lost place does not lose."""
@@ -143,7 +143,7 @@ class InMemory:
 
 
 class OnDisk(InMemory):
-    """Shards in files of a temporary folder, of which one is in memory at a time."""
+    """Shards in files of a temporary folder; one is in memory at a time."""
 
     def __init__(self, folder: str | None = None) -> None:
         _remove_leftovers(Path(folder or tempfile.gettempdir()))
@@ -187,7 +187,7 @@ def _locked(folder: Path) -> int:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Remove the folders of processes that were killed: those that nobody locks any more."""
+    """Remove the folders of killed processes, which nobody locks any more."""
     for folder in parent.glob(f"{_PREFIX}*") if fcntl is not None else ():
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _NEW:  # a new one may not be locked yet
@@ -217,7 +217,7 @@ class _Stored:
 
 
 def realigned(value: Any) -> Any:  # noqa: ANN401 - anything
-    """Return a copy of a value whose arrays are writable and aligned, as those that come off a wire may not be."""
+    """Return a copy of a value with writable, aligned arrays; arrays from a network may be neither."""
     frame, arrays = taken_apart(value)
     copies = [_aligned(*_layout(array)) for array in arrays]
     for copy, array in zip(copies, arrays, strict=True):
@@ -308,7 +308,7 @@ def _part(template: Problem, rows: ShardRows) -> Problem:
 
 
 def _with_residuals(rows: ShardRows, template: Problem, basis: InducingBasis, X: Any) -> tuple[None, ShardRows]:  # noqa: ANN401 - features
-    """Return the comparisons of a shard with what the inducing points leave of each."""
+    """Return the comparisons of a shard with the residual variance of each."""
     (phi,) = (term.basis for term in template.terms.values() if isinstance(term, PairTerm) and term.basis is not None)
     return None, replace(rows, residual=basis.pair_residual(X, phi, rows.left, rows.right))
 
@@ -316,7 +316,7 @@ def _with_residuals(rows: ShardRows, template: Problem, basis: InducingBasis, X:
 def _see(
     rows: ShardRows, earlier: Evaluation | None, template: Problem, state: State, moved: Collection[str]
 ) -> tuple[tuple[float, dict[str, float]], Evaluation]:
-    """Return what a shard's sites add to the objective and the pulls of its residuals, and what is used again."""
+    """Return a shard's part of the objective and of the residuals' pulls, and values to use again."""
     part = _part(template, rows)
     evaluation = part.evaluate(state, earlier, moved)
     pulls = part.pulls(evaluation, state.expected) if part.rule.integrates else {}
@@ -358,7 +358,7 @@ def _weights(evaluation: Evaluation) -> Array:
 
 
 def summed(results: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers and arrays in tuples and dicts
-    """Return the sum of results in their order; numbers, arrays, and tuples and dicts of them."""
+    """Return the sum of results in their order: numbers, arrays, or tuples and dicts of numbers and arrays."""
     total = None
     for result in results:
         total = result if total is None else _added(total, result)
@@ -394,7 +394,7 @@ class ShardedProblem(Problem):
     brought: dict[str, IntArray] = field(default_factory=dict)  # items of all comparisons, if they are few
 
     @classmethod
-    def of(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
+    def from_template(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
         """Return the problem of the shards' comparisons with the terms, likelihood and rule of a template."""
         empty = np.empty(0, dtype=np.int64)
         template = _part(template, ShardRows(empty, empty, _NOTHING, _NOTHING, _NOTHING))
@@ -403,7 +403,7 @@ class ShardedProblem(Problem):
 
     @classmethod
     def divided(cls, problem: Problem, size: int) -> Problem:
-        """Return a problem in memory in parts of so many comparisons; itself where shards lack something that it has.
+        """Return a problem in memory, divided into parts of n comparisons; undivided if shards cannot hold it.
 
         Arrays of more than 32 MB come from the system at each use, and clearing their pages takes as long as the pass.
         """
@@ -415,15 +415,15 @@ class ShardedProblem(Problem):
             part = slice(start, start + size)
             residual = None if first.residual is None else first.residual[part]
             rows.append(ShardRows(first.left[part], first.right[part], problem.y[part], problem.weight[part], residual))
-        return cls.of(problem, InMemory(), rows, problem.n_observations)
+        return cls.from_template(problem, InMemory(), rows, problem.n_observations)
 
     def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
-        """Return the problem with what the inducing points leave of each comparison."""
+        """Return the problem with the residual variance of each comparison."""
         shared = self.template, self.shards.share(basis), self.shards.share(X)
         return replace(self, rows=self.shards.keep(_with_residuals, self.rows, shared=shared)[1])
 
     def evaluate(self, state: State, earlier: Evaluation | None = None, moved: Collection[str] = ()) -> Evaluation:
-        """Return the bound at a state; what belongs to single comparisons stays with the shards."""
+        """Return the bound at a state; values of single comparisons stay in the shards."""
         # Where nothing is used again a lost shard can be made anew without its history.
         before: Sequence[Any] = [None] * len(self.rows)
         if isinstance(earlier, _ShardedEvaluation) and not set(self.terms) <= set(moved):

@@ -45,7 +45,7 @@ def empty_problem(basis: InducingBasis, likelihood: Likelihood, rule: Rule = VAR
 
 
 def sums_over(template: Problem, state: State, X: Features, y: Array, weight: Array) -> Sums | None:
-    """Return what rows add to the fit, and to its curvature and gradient in the inducing variables; None of none."""
+    """Return the rows' sums for the fit, its curvature and gradient in the inducing variables; None without rows."""
     basis, inverse = basis_of(template)
 
     def sums_of(part: slice) -> Sums:
@@ -107,7 +107,9 @@ class SummedProblem(Problem):
     collect: Callable[[Problem, State], Iterator[Sums | None]] = field(kw_only=True)  # yields the sums of batches
 
     @classmethod
-    def of(cls, template: Problem, collect: Callable[[Problem, State], Iterator[Sums | None]]) -> SummedProblem:
+    def from_template(
+        cls, template: Problem, collect: Callable[[Problem, State], Iterator[Sums | None]]
+    ) -> SummedProblem:
         """Return the problem of rows elsewhere with the terms and the likelihood of a problem without rows."""
         parts = template.terms, template.likelihood, template.y, template.weight, template.rule
         return cls(*parts, learns=template.learns, collect=collect)

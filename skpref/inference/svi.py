@@ -73,18 +73,16 @@ __all__ = [
 ]
 
 _MAX_HALVINGS = 60
-_LEVEL_HALVINGS = 4  # of a step of the likelihood's level, which is tried once a pass
-_MAX_LEVEL_STEP = 20.0  # of the likelihood's level, as wide as the range within which it stays
+_LEVEL_HALVINGS = 4  # halvings of a step of the likelihood's level, which is tried once a pass
+_MAX_LEVEL_STEP = 20.0  # step of the likelihood's level, as wide as the level's range
 _LEAST_CURVATURE = 1e-300
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7  # of joint means: relative residual, and absolute residual in posterior standard deviations
-_CG_RTOL_FACTORS = 1e-3  # the same where the problem has products
-_SMALLEST_CG_TOL = 1e-200  # keeps the tolerance positive at a zero gradient
-_MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
+_CG_RTOL = 1e-7  # residual of joint means: relative, and absolute in posterior standard deviations
+_CG_RTOL_FACTORS = 1e-3  # residual where the problem has products
+_SMALLEST_CG_TOL = 1e-200  # least tolerance, positive at a zero gradient
+_MAX_RATIO = 0.95  # ratio of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
-_MAX_JUMP = (
-    10.0  # of log E[s]: a prior precision 1e16 times that of the sites leaves nothing of them in the sum of both
-)
+_MAX_JUMP = 10.0  # jump of log E[s]: beside a prior precision of 1e16 times the sites' precision, a sum loses the sites
 _ROUNDING = float(np.finfo(np.float64).eps)
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
@@ -199,7 +197,7 @@ def _group_step(
     targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation, group))
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        moved = {name: _towards(state.blocks[name], target, rho) for name, target in targets.items()}
+        moved = {name: _interpolate(state.blocks[name], target, rho) for name, target in targets.items()}
         candidate = state.with_blocks(moved)
         after = reevaluate(problem, candidate, evaluation, group)
         if not problem.rule.monotone or _no_fall(evaluation, after):
@@ -207,7 +205,7 @@ def _group_step(
     return state, evaluation
 
 
-def _towards(block: Block, target: Block, rho: float) -> Block:
+def _interpolate(block: Block, target: Block, rho: float) -> Block:
     # Joint means are interpolated as means: in natural parameters the precisions would distort them, however small rho.
     if rho == 1.0:
         return target
@@ -269,7 +267,7 @@ def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Sca
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
-    """Return what the sites add to the prior precision."""
+    """Return the sites' part of the precision."""
     return np.maximum(block.precision[part] - scale.mean, 0.0)
 
 
@@ -350,7 +348,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
 
 
 def _arrays_of(problem: Problem, state: State, path: list[Array]) -> dict[str, Array]:
-    """Return what the next pass depends on: q, the likelihood's parameters, and the way that the scales came."""
+    """Return the arrays that the next pass depends on: q, the likelihood's parameters and the path of the scales."""
     arrays = {"path": np.array(path[-3:]).reshape(-1, len(state.scales))}
     for name, block in state.blocks.items():
         assert not isinstance(block, StackedBlock)  # noqa: S101 - models with products have no checkpoints
@@ -359,7 +357,7 @@ def _arrays_of(problem: Problem, state: State, path: list[Array]) -> dict[str, A
 
 
 def _resumed(problem: Problem, start: State, arrays: Mapping[str, Array]) -> tuple[Problem, State, list[Array]]:
-    """Return problem, state and path of such arrays."""
+    """Return problem, state and path from these arrays."""
     blocks = dict(start.blocks)
     for name, block in start.blocks.items():
         kind = DenseBlock if isinstance(block, DenseBlock) else DiagonalBlock
@@ -470,7 +468,7 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
 
 
 def _is_stationary(bounds: list[float], schedule: Schedule) -> bool:
-    """Tell whether the mean bound of the latest epochs differs little from that of as many epochs before."""
+    """Tell whether the mean bound of the latest epochs differs little from the mean of as many epochs before."""
     if len(bounds) < 2 * schedule.window:
         return False
     before, after = np.mean(np.reshape(bounds[-2 * schedule.window :], (2, -1)), axis=1)

@@ -95,7 +95,7 @@ def as_features(X: Features) -> Features:
 
 
 def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
-    """Return two tables in one format: both dense, or both CSR if one of them is."""
+    """Return two tables in one format: both dense, or both CSR if either is."""
     X, Y = as_features(X), as_features(Y)
     if X.shape[1] != Y.shape[1]:
         msg = (

@@ -42,7 +42,7 @@ def _check_bounds(kernel: Kernel, name: str, value: object) -> None:
 
 
 def check_kernel(record: object, name: str, kernel: object, n_features: int) -> None:
-    """Raise DataError unless a part of a record is a kernel that can be evaluated at rows of so many features."""
+    """Raise DataError unless a part of a record is a kernel that accepts rows of n features."""
     require(isinstance(kernel, Kernel), record, name, "must be a kernel")
     origin = np.zeros((1, n_features))
     try:

@@ -151,15 +151,15 @@ def _chosen(X: Features, columns: npt.ArrayLike | slice) -> Features:
 def _numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:
     """Return the numbers of the chosen columns, shape (n_chosen,); raise an error if they do not fit d columns."""
     if isinstance(columns, slice):
-        return _of_slice(columns, d)
+        return _read_slice(columns, d)
     array = np.asarray(columns)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
         msg = f"columns: got {columns!r}, wanted a list of column numbers, a slice or a boolean mask"
         raise ValueError(f"{msg}; for the third column alone, [2]")
-    return _of_mask(array, d) if array.dtype.kind == "b" else _of_list(array, d)
+    return _read_mask(array, d) if array.dtype.kind == "b" else _read_list(array, d)
 
 
-def _of_slice(columns: slice, d: int) -> IntArray:
+def _read_slice(columns: slice, d: int) -> IntArray:
     beyond = [end for end in (columns.start, columns.stop) if end is not None and abs(end) > d]
     chosen = np.arange(d, dtype=np.int64)[columns]
     if beyond or chosen.size == 0:
@@ -168,14 +168,14 @@ def _of_slice(columns: slice, d: int) -> IntArray:
     return chosen
 
 
-def _of_mask(mask: npt.NDArray[Any], d: int) -> IntArray:
+def _read_mask(mask: npt.NDArray[Any], d: int) -> IntArray:
     if mask.shape[0] != d or not mask.any():
         msg = f"columns: got a mask of {mask.shape[0]} with {int(mask.sum())} True for {d} features, wanted one of {d}"
         raise ValueError(f"{msg} with at least one True; pass the table with all its columns")
     return np.flatnonzero(mask).astype(np.int64)
 
 
-def _of_list(numbers: npt.NDArray[Any], d: int) -> IntArray:
+def _read_list(numbers: npt.NDArray[Any], d: int) -> IntArray:
     # Python's integers: an unsigned 64-bit number beyond the signed ones must not wrap around.
     outside = [number for number in numbers.tolist() if not 0 <= number < d]
     if outside:

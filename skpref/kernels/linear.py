@@ -103,7 +103,7 @@ class Linear(LayoutKernelBase):
         v = self._variance(at.Z if isinstance(at, Gram) else at.X)
         if v.ndim == 0:
             return np.atleast_1d(v * np.sum(G * inner_products(at)))
-        return np.asarray(v * _per_feature(at, G))
+        return np.asarray(v * _sum_per_feature(at, G))
 
     def _gradient(self, X: Array, K: Array) -> Array:
         """Return dK/d theta, shape (n, n, n_theta)."""
@@ -134,7 +134,7 @@ def _sides(at: Layout) -> tuple[Features, Features]:
     return at.X, at.Z if isinstance(at, Cross) else at.Y
 
 
-def _per_feature(at: Layout, G: Array) -> Array:
+def _sum_per_feature(at: Layout, G: Array) -> Array:
     """Return sum_ij G_ij x_if z_jf for every feature f, in chunks of rows."""
     X, Y = _sides(at)
     total = np.zeros(X.shape[1])

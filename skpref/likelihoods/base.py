@@ -49,7 +49,7 @@ class Likelihood(ABC):
 
     @property
     def share_of_information(self) -> float:
-        """Expected curvature of log p over that of a variational site; below 1 where `expectation` is a lower bound."""
+        """Expected curvature of log p over a variational site's; below 1 where `expectation` is a lower bound."""
         return 1.0
 
     def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
@@ -191,7 +191,7 @@ class Likelihood(ABC):
         return self
 
     def with_level(self, step: float, y: Array, weight: Array) -> Self:
-        """Return the likelihood whose p(y | z) is that of z + step, within its limits, if it `has_level`.
+        """Return the likelihood with p(y | z + step) for p(y | z), within its limits, if it `has_level`.
 
         Parameters
         ----------

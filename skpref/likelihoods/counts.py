@@ -25,11 +25,11 @@ __all__ = ["NegativeBinomial", "Poisson"]
 _LARGEST: Final = 230.0  # limit on exponents: means are at most 1e100, and their cubes finite
 _LEAST: Final = 1e-300
 _MOST_OFF: Final = 10.0  # log of the rate over the mean count
-_DISPERSION: Final = (1e-5, 1e4)  # range of what is learnt
-_ROUNDS: Final = 3  # in which rate and dispersion of a negative binomial are learnt; each hardly depends on the other
-_LARGEST_STEP: Final = 2.0  # of the log of the rate in one of Newton's steps
+_DISPERSION: Final = (1e-5, 1e4)  # range of a learnt dispersion
+_ROUNDS: Final = 3  # rounds of learning rate and dispersion, which hardly depend on each other
+_LARGEST_STEP: Final = 2.0  # step of the log of the rate in Newton's method
 _LOG_DISPERSION_TOL: Final = 1e-3
-_LEAST_GAIN: Final = 1e-7  # of the bound, relative, below which rounds end
+_LEAST_GAIN: Final = 1e-7  # relative gain of the bound below which rounds end
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scipy.linalg import block_diag, cho_solve
 from scipy.special import ndtr, ndtri
 
 from skpref._compiled.ordinal import ENDS, SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
-from skpref._math.bands import band, below, mirrored
+from skpref._math.bands import band, mirrored, tail_band
 from skpref.exceptions import DataError
 from skpref.likelihoods.base import Likelihood, broadcast
 
@@ -209,7 +209,7 @@ class OrdinalProbit(Likelihood):
         """
         y, z = broadcast(y, z)
         level = level_numbers(y, self.n_levels)
-        third = self._by_level(level, lambda k, at: (_third(self._band(k, at, self.noise)),), z)[0]
+        third = self._stack_by_level(level, lambda k, at: (_third(self._band(k, at, self.noise)),), z)[0]
         return np.asarray(third / self.noise**3)
 
     def theta_derivatives(self, y: ArrayLike, z: ArrayLike) -> Triple:
@@ -229,9 +229,9 @@ class OrdinalProbit(Likelihood):
         """
         s, (y, z) = self.noise, broadcast(y, z)
         level = level_numbers(y, self.n_levels)
-        parts = self._by_level(level, lambda k, at: _theta_channels(self._band(k, at, s)), z)
+        parts = self._stack_by_level(level, lambda k, at: _theta_channels(self._band(k, at, s)), z)
         value, first, second = (
-            self._in_theta(level, -part[0] / s ** (k + 1), part[1] / s ** (k + 1), part[2] / s**k)
+            self._theta_derivatives(level, -part[0] / s ** (k + 1), part[1] / s ** (k + 1), part[2] / s**k)
             for k, part in enumerate(parts.reshape((3, 3, *level.shape)))
         )
         return value, first, second
@@ -254,7 +254,7 @@ class OrdinalProbit(Likelihood):
         y, mu, v = broadcast(y, mu, v)
         level = level_numbers(y, self.n_levels)
         by_z, by_upper, _, by_scale = self._expected(SCORES, level, mu, v)
-        return self._in_theta(level, -by_z / self.noise, by_upper / self.noise, by_scale)
+        return self._theta_derivatives(level, -by_z / self.noise, by_upper / self.noise, by_scale)
 
     def theta_tilted(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Array:
         """Return the derivatives in theta of log Z, Z = E_{N(z; mu, v)}[p(y | z)].
@@ -273,8 +273,8 @@ class OrdinalProbit(Likelihood):
         """
         y, mu, v = broadcast(y, mu, v)
         level, width = level_numbers(y, self.n_levels), np.sqrt(self.noise**2 + v)
-        by_z, by_upper, _, by_scale = self._at(SCORES, level, mu, width)
-        return self._in_theta(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)
+        by_z, by_upper, _, by_scale = self._evaluate(SCORES, level, mu, width)
+        return self._theta_derivatives(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)
 
     def augmented(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Triple:
         """Return log p(y | mu) - v/(2 noise^2), a lower bound on E_{N(z; mu, v)}[log p(y | z)], and its derivatives.
@@ -319,7 +319,7 @@ class OrdinalProbit(Likelihood):
             The step is halved until the objective does not fall. Levels without weight keep their widths, in units of
             the noise. With fewer than two levels with weight, the likelihood is returned unchanged.
         """
-        return self._after_newton_step((y, mu, v, weight), learn_noise=True)
+        return self._newton_step((y, mu, v, weight), learn_noise=True)
 
     def learnt_thresholds(self, y: Array, mu: Array, weight: Array) -> Self:
         """Return the likelihood after a Newton step in the thresholds alone on sum_i w_i log p(y_i | mu_i).
@@ -334,10 +334,10 @@ class OrdinalProbit(Likelihood):
         OrdinalProbit
             As `learnt`, with the same noise. The bound of `augmented` does not fall, whatever the variances.
         """
-        return self._after_newton_step((y, mu, np.zeros(mu.shape), weight), learn_noise=False)
+        return self._newton_step((y, mu, np.zeros(mu.shape), weight), learn_noise=False)
 
     def threshold_sums(self, y: Array, mu: Array, weight: Array) -> Array:
-        """Return what `with_better_thresholds` needs of rows, to be added to that of other rows.
+        """Return what `with_better_thresholds` needs to know of rows; results of several parts are added.
 
         Parameters
         ----------
@@ -366,7 +366,7 @@ class OrdinalProbit(Likelihood):
         OrdinalProbit
             As `learnt_thresholds`.
         """
-        return self._after_step(sums, objective, learn_noise=False)
+        return self._step_from_sums(sums, objective, learn_noise=False)
 
     def drawn_thresholds(
         self,
@@ -403,7 +403,7 @@ class OrdinalProbit(Likelihood):
         stay = np.zeros(here.slopes.shape[1])
         free = self._free_directions(np.bincount(level, minlength=self.n_levels) > 0)
         if free is None:
-            return self, stay, float(self._at(VALUES, level, here.z, np.full(here.z.shape, self.noise))[0].sum())
+            return self, stay, float(self._evaluate(VALUES, level, here.z, np.full(here.z.shape, self.noise))[0].sum())
         free = free[1:, 1:]
         value, step, root = self._normal_at(level, here, free)
         noise, log_u = rng.standard_normal(step.size), np.log(rng.random())
@@ -421,37 +421,39 @@ class OrdinalProbit(Likelihood):
     def _normal_at(self, level: IntArray, there: Projections, free: Array) -> tuple[float, Array, Array]:
         """Return the log likelihood, a Newton step in thresholds/noise and u, and the root of the negative Hessian."""
         r, slopes = self.n_levels, there.slopes / self.noise
-        value, up, low, up_z, low_z = self._at(ENDS, level, there.z, np.full(there.z.shape, self.noise))
+        value, up, low, up_z, low_z = self._evaluate(ENDS, level, there.z, np.full(there.z.shape, self.noise))
         both = up * low
 
-        def by_level(part: Array) -> Array:
+        def sum_by_level(part: Array) -> Array:
             return np.bincount(level, part, minlength=r).astype(np.float64)
 
         precision = np.zeros((r - 1 + slopes.shape[1],) * 2)
         b, u = np.arange(r - 1), np.arange(r - 1, len(precision))
-        precision[b, b] = by_level(up_z + both)[:-1] + by_level(low_z + both)[1:]
-        precision[b[1:], b[:-1]] = precision[b[:-1], b[1:]] = -by_level(both)[1:-1]
+        precision[b, b] = sum_by_level(up_z + both)[:-1] + sum_by_level(low_z + both)[1:]
+        precision[b[1:], b[:-1]] = precision[b[:-1], b[1:]] = -sum_by_level(both)[1:-1]
         precision[np.ix_(u, u)] = slopes.T @ (slopes * (up_z + low_z)[:, None]) + np.diag(
             np.broadcast_to(there.precision, u.shape)
         )
         for number, slope in zip(u, slopes.T, strict=True):
-            precision[b, number] = precision[number, b] = -by_level(up_z * slope)[:-1] - by_level(low_z * slope)[1:]
-        gradient = np.concatenate([by_level(up)[:-1] - by_level(low)[1:], (low - up) @ slopes + there.gradient])
+            precision[b, number] = precision[number, b] = (
+                -sum_by_level(up_z * slope)[:-1] - sum_by_level(low_z * slope)[1:]
+            )
+        gradient = np.concatenate([sum_by_level(up)[:-1] - sum_by_level(low)[1:], (low - up) @ slopes + there.gradient])
         free = block_diag(free, np.eye(u.size))
         root = np.linalg.cholesky(free.T @ precision @ free)
         step = cho_solve((root, True), free.T @ gradient)
         return float(value.sum()), np.asarray(step, np.float64), np.asarray(root, np.float64)
 
-    def _after_newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
+    def _newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
         y, mu, v, weight = data
 
         def objective(trial: Self) -> float:
             return float(weight @ trial._expectation(y, mu, v)[0])
 
         sums = self._sums(level_numbers(y, self.n_levels), mu, v, weight)
-        return self._after_step(sums, objective, learn_noise=learn_noise)
+        return self._step_from_sums(sums, objective, learn_noise=learn_noise)
 
-    def _after_step(self, sums: Array, objective: Callable[[Self], float], *, learn_noise: bool) -> Self:
+    def _step_from_sums(self, sums: Array, objective: Callable[[Self], float], *, learn_noise: bool) -> Self:
         free = self._free_directions(sums[0] > 0.0)
         if free is None:
             return self
@@ -494,12 +496,12 @@ class OrdinalProbit(Likelihood):
         free[np.arange(1, self.n_levels), 1 + group] = 1.0
         return free
 
-    def _in_concave(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
+    def _concave_derivatives(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
         """Return the objective of `learnt` and its derivatives in (1, b)/noise, the first in units of 1/noise."""
         return self._derivatives_of(self._sums(level, mu, v, weight))
 
     def _sums(self, level: IntArray, mu: Array, v: Array, weight: Array) -> Array:
-        """Return weight, objective and derivatives, those in thresholds at the ends of each level, shape (11, r)."""
+        """Return weight, objective and derivatives (in thresholds: at the ends of each level), shape (11, r)."""
         parts = self._expected(THRESHOLDS, level, mu, v) * weight
         return np.stack([np.bincount(level, part, minlength=self.n_levels) for part in (weight, *parts)])
 
@@ -518,7 +520,7 @@ class OrdinalProbit(Likelihood):
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
         s = self.noise
-        value, first, second = self._at(VALUES, level_numbers(y, self.n_levels), z, np.full(z.shape, s))
+        value, first, second = self._evaluate(VALUES, level_numbers(y, self.n_levels), z, np.full(z.shape, s))
         return value, first / s, second / s**2
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
@@ -527,7 +529,7 @@ class OrdinalProbit(Likelihood):
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
         width = np.sqrt(self.noise**2 + v)
-        log_z, first, second = self._at(VALUES, level_numbers(y, self.n_levels), mu, width)
+        log_z, first, second = self._evaluate(VALUES, level_numbers(y, self.n_levels), mu, width)
         return log_z, first / width, second / width**2
 
     def _predict(self, mu: Array, v: Array) -> Array:
@@ -539,12 +541,12 @@ class OrdinalProbit(Likelihood):
         """Return the terms of level k at z, for noise of standard deviation `scale`."""
         b = self.thresholds
         if k == 0:
-            return below((b[0] - z) / scale)
+            return tail_band((b[0] - z) / scale)
         if k == len(b):
-            return mirrored(below((z - b[-1]) / scale))
+            return mirrored(tail_band((z - b[-1]) / scale))
         return band((0.5 * b[k - 1] + 0.5 * b[k] - z) / scale, (b[k] - b[k - 1]) / scale)
 
-    def _by_level(self, level: IntArray, rule: Callable[..., tuple[Array, ...]], *columns: Array) -> Array:
+    def _stack_by_level(self, level: IntArray, rule: Callable[..., tuple[Array, ...]], *columns: Array) -> Array:
         """Stack the values of rule(level, columns), which is called once for each level there is."""
         flat, columns = level.ravel(), tuple(column.ravel() for column in columns)
         out = np.empty((len(rule(0, *(column[:0] for column in columns))), flat.size))
@@ -553,21 +555,21 @@ class OrdinalProbit(Likelihood):
             out[:, rows] = rule(k, *(column[rows] for column in columns))
         return out.reshape((len(out), *level.shape))
 
-    def _at(self, wanted: int, level: IntArray, z: Array, scale: Array) -> Array:
-        """Stack what is wanted at z, for noise of standard deviation `scale`."""
+    def _evaluate(self, wanted: int, level: IntArray, z: Array, scale: Array) -> Array:
+        """Return the wanted terms at z, for noise of standard deviation `scale`, stacked."""
         out = levels_at(wanted, level.ravel(), z.ravel(), scale.ravel(), np.asarray(self.thresholds))
         return out.reshape((wanted, *level.shape))
 
     def _expected(self, wanted: int, level: IntArray, mu: Array, v: Array) -> Array:
-        """Stack expectations over N(mu, v) of what is wanted."""
+        """Return expectations of the wanted terms over N(mu, v), stacked."""
         if not v.any():
-            return self._at(wanted, level, mu, np.full(mu.shape, self.noise))
+            return self._evaluate(wanted, level, mu, np.full(mu.shape, self.noise))
         b = np.asarray(self.thresholds)
         out = expected_levels(wanted, level.ravel(), mu.ravel(), v.ravel(), b, self.noise)
         return out.reshape((wanted, *level.shape))
 
-    def _in_theta(self, level: IntArray, by_all: Array, by_upper: Array, by_scale: Array) -> Array:
-        """Derivatives in theta from those in all thresholds moved together, in the upper one, and in log noise.
+    def _theta_derivatives(self, level: IntArray, by_all: Array, by_upper: Array, by_scale: Array) -> Array:
+        """Return derivatives in theta from derivatives in a shift of all thresholds, the upper threshold and log noise.
 
         A threshold is b_1 plus the gaps up to it: a gap below the level moves both its ends, its own the upper end.
         """

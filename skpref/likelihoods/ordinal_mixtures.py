@@ -40,7 +40,7 @@ _LOGISTIC: Final = (
     (0.027912418727972, 1.0 / 0.308904252267995),
     (0.001449567805354, 1.0 / 0.238212616409306),
 )
-_KINK: Final = 4.0  # how much faster than noise log p changes where levels at random outweigh the others
+_KINK: Final = 4.0  # ratio to the noise of the length over which log p changes where random levels outweigh
 
 
 class _Parts(NamedTuple):
@@ -123,12 +123,12 @@ class _OrdinalMixture(OrdinalProbit):
         return [OrdinalProbit(self.thresholds, scale * self.noise) for _, scale in self.components]
 
     def _parts(self, y: Array, mu: Array, v: Array | float = 0.0) -> _Parts:
-        """Return what the parts of p add, where z ~ N(mu, v) is integrated out."""
+        """Return the contributions of the parts of p, with z ~ N(mu, v) integrated out."""
         level = level_numbers(y, self.n_levels)
         log_parts, first, second = (np.empty((len(self.components), *y.shape)) for _ in range(3))
         for k, (weight, scale) in enumerate(self.components):
             width = np.sqrt((scale * self.noise) ** 2 + np.broadcast_to(v, y.shape))
-            value, slope, bend = self._at(VALUES, level, mu, width)
+            value, slope, bend = self._evaluate(VALUES, level, mu, width)
             log_parts[k] = value + np.log(weight * (1.0 - self.lapse))
             first[k], second[k] = slope / width, bend / width**2
         log_p = np.asarray(logsumexp(log_parts, axis=0))
@@ -147,11 +147,11 @@ class _OrdinalMixture(OrdinalProbit):
         for k in np.unique(level).tolist():
             rows = level == k
 
-            def in_noise(z: Array, k: int = k) -> tuple[Array, ...]:
+            def rescaled(z: Array, k: int = k) -> tuple[Array, ...]:
                 # The quadrature is accurate for functions that change over lengths of 1.
                 return function(np.full(z.shape, float(k)), z * unit)
 
-            out[:, rows] = gaussian_expectation(in_noise, mu[rows], v[rows])
+            out[:, rows] = gaussian_expectation(rescaled, mu[rows], v[rows])
         return out.reshape((-1, *shape))
 
 
@@ -193,7 +193,7 @@ class OrdinalLogit(_OrdinalMixture):
 
 @dataclass(frozen=True)
 class OrdinalRobust(_OrdinalMixture):
-    """`OrdinalProbit` for labels of which 3 in 100 are any level at random.
+    """`OrdinalProbit` with labels that are a random level in 3 of 100 cases.
 
     Parameters
     ----------

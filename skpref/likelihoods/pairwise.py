@@ -67,10 +67,10 @@ class PairwiseLikelihood(Likelihood):
         """Return E[F(z)] for z ~ N(-distance, v)."""
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
-        return _by_label(self._log_cdf_derivatives, y, z)
+        return _mix_labels(self._log_cdf_derivatives, y, z)
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
-        value, first, second = _by_label(self._expected_log_cdf, y, mu, v)
+        value, first, second = _mix_labels(self._expected_log_cdf, y, mu, v)
         return value, first, 0.5 * second
 
     def _expected_log_cdf(self, mu: Array, v: Array) -> Triple:
@@ -152,7 +152,7 @@ class PairwiseProbit(PairwiseLikelihood):
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
         """Use the closed form for labels 0 and 1: log Z = log Phi(mu/sqrt(1 + v)) or log Phi(-mu/sqrt(1 + v))."""
         width = np.sqrt(1.0 + v)
-        log_z, first, second = _by_label(log_ndtr_derivatives, y, mu / width)
+        log_z, first, second = _mix_labels(log_ndtr_derivatives, y, mu / width)
         first, second = np.asarray(first / width), np.asarray(second / (1.0 + v))
         soft = _is_soft(y)
         if np.any(soft):
@@ -210,8 +210,8 @@ def _is_soft(y: Array) -> Array:
     return np.asarray((y != 0.0) & (y != 1.0))
 
 
-def _by_label(rule: Callable[..., Triple], y: Array, mean: Array, *variances: Array) -> Triple:
-    """Return a rule for log F at mean and at -mean, mixed by the labels; hard labels need one side only."""
+def _mix_labels(rule: Callable[..., Triple], y: Array, mean: Array, *variances: Array) -> Triple:
+    """Mix a rule for log F at mean and at -mean by the labels; hard labels need one side only."""
     sign = np.where(y < 0.5, -1.0, 1.0)
     value, first, second = (np.array(part) for part in rule(sign * mean, *variances))
     first *= sign

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["StudentT"]
 
 _ROUNDS: Final = 20  # iterations of the fixed point of `learnt`
-_LEAST: Final = 1e-6  # scale
+_LEAST: Final = 1e-6  # least scale
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,12 @@ class PairwiseTies(Likelihood):
         """Return E[p(tie)], with its relative precision in the tails."""
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
-        return self._by_answer(y, z, None)
+        return self._evaluate_answers(y, z, None)
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
-        return self._by_answer(y, mu, v)
+        return self._evaluate_answers(y, mu, v)
 
-    def _by_answer(self, y: Array, z: Array, v: Array | None) -> Triple:
+    def _evaluate_answers(self, y: Array, z: Array, v: Array | None) -> Triple:
         """Return values at z (v None) or expectations over N(z, v); the curvature is l'' or dE/dv."""
         out = np.zeros((3, *y.shape))
         tie = y == 0.5
@@ -152,7 +152,7 @@ class PairwiseTies(Likelihood):
             The step is halved until the objective does not fall. The objective is concave in b, so one step in each
             pass of the loop converges to the best b together with q.
         """
-        value, slope, curvature = self._in_log_threshold(y, mu, v, weight)
+        value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
         step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
         if abs(step) < _SMALLEST_STEP:
             return self
@@ -163,7 +163,7 @@ class PairwiseTies(Likelihood):
             step *= 0.5
         return self
 
-    def _in_log_threshold(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, float, float]:
+    def _log_threshold_derivatives(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, float, float]:
         """Return the objective of `learnt` and its first two derivatives in log b."""
         b, out = self.threshold, np.zeros((3, *y.shape))
         tie = y == 0.5
@@ -246,7 +246,7 @@ class PairwiseLogitTies(PairwiseTies):
 
     side: ClassVar[PairwiseLikelihood] = PairwiseLogit()
 
-    def _both(self, z: Array, v: Array | None) -> Array:
+    def _helped_wins(self, z: Array, v: Array | None) -> Array:
         """Return the terms of both helped wins: value, first and second derivative, stacked, shape (2, 3, n)."""
         shifted = [(np.ones(z.shape), z + self.threshold), (np.zeros(z.shape), z - self.threshold)]
         if v is None:
@@ -254,12 +254,12 @@ class PairwiseLogitTies(PairwiseTies):
         return np.array([self.side.expectation(label, at, v) for label, at in shifted])
 
     def _tied(self, z: Array, v: Array | None) -> Array:
-        out = self._both(z, v).sum(axis=0)
+        out = self._helped_wins(z, v).sum(axis=0)
         out[0] += np.log(-np.expm1(-2.0 * self.threshold))
         return np.asarray(out)
 
     def _tied_by_threshold(self, mu: Array, v: Array) -> Array:
-        (value, first, half_second), other = self._both(mu, v)
+        (value, first, half_second), other = self._helped_wins(mu, v)
         rest = -np.expm1(-2.0 * self.threshold)  # 1 - exp(-2b)
         ratio = np.exp(-2.0 * self.threshold) / rest
         second = 2.0 * (half_second + other[2]) - 4.0 * ratio / rest

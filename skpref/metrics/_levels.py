@@ -287,7 +287,7 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
 
 
 def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
-    """Return checked weights, at least one of them positive."""
+    """Return checked weights, at least one positive."""
     check_consistent_length(*columns)
     weight = read_weights(sample_weight, len(columns[0]), relative=True)
     if not np.any(weight > 0.0):
@@ -332,7 +332,7 @@ def _ranks(
 
 
 def _level_probabilities(p: ArrayLike) -> Array:
-    """Return rows of probabilities, for a vector those of two levels from the probability of the upper one."""
+    """Return rows of probabilities; a vector has the probability of the upper one of two levels."""
     probability = np.asarray(p, dtype=np.float64)
     if probability.ndim == 1:
         probability = np.column_stack([1.0 - probability, probability])

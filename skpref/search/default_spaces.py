@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings
 
 _NOWHERE = object()
-_PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
+_PRIMITIVES = (type(None), bool, int, float, str)  # types that optuna stores unchanged
 _SEEDS = 2**31 - 1
-_TAIL = 1e-12  # beyond which no quantile is asked for
-_FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+_TAIL = 1e-12  # probability of each tail in which no quantile is computed
+_FEW_ITEMS = 100  # items up to which all are inducing points, and their number is not searched
 # Names of kernels; None is the default, "product-matern-3/2".
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
-_MANY_FEATURES = 50  # up to here it is a question whether each has its own length-scale; beyond, it takes too long
+_MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
 
@@ -163,7 +163,7 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
 
 
 def _answers(estimator: Any) -> dict[str, Any]:
-    """Return what is worth a search of what enters an answer besides utilities: sides, covariates, ties."""
+    """Return the space of what an answer depends on besides utilities: sides, covariates, ties."""
     space: dict[str, Any] = {"order_effect": [False, True]}
     if estimator.covariates is not None and not (estimator.left is None and estimator.right is None):
         space["covariates"] = [estimator.covariates, None]
@@ -264,7 +264,7 @@ class Distributions:
     start: Mapping[str, Any] = field(default_factory=dict)  # settings to try first, such as an estimator's own
 
     def points(self, most: int) -> list[Settings]:
-        """Return all settings that there are, the default first; none where there are more than `most`."""
+        """Return all settings of a space, the default first; none if there are more than `most`."""
         lists = {name: _values(distribution) for name, distribution in self.distributions.items()}
         plain = all(values and all(isinstance(v, _PRIMITIVES) for v in values) for values in lists.values())
         if not plain or math.prod(map(len, lists.values())) > most:
@@ -274,7 +274,7 @@ class Distributions:
         return sorted(points, key=lambda settings: settings != default)
 
     def default(self) -> Settings:
-        """Return the settings that are tried first: those of `start`, a number beyond a range at its nearest end.
+        """Return the settings that are tried first: the values of `start`, clipped to the ranges.
 
         What the space does not hold otherwise is left to the sampler.
         """
@@ -296,7 +296,7 @@ class Distributions:
 
 
 def check_distributions(distributions: Any) -> None:
-    """Refuse what is no space, before any fit."""
+    """Raise an error, before any fit, unless this is a space."""
     if not hasattr(distributions, "items") or not distributions:
         msg = f"param_distributions must be 'default' or a dict that is not empty; got {distributions!r}"
         raise DataError(f"{msg}. Each parameter has {_KINDS}.")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skpref._events import Iteration
     from skpref.search.loop import Report, Settings
 
-PARTS = 4  # of a fit; after the first of them there is something to see
+PARTS = 4  # parts of a fit; the pruner looks after the first one
 _FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold
 _KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
@@ -46,12 +46,12 @@ class Gathered:
         self.score_params: dict[str, Any] = {}
 
     def scoring(self) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Return the data as scikit-learn splits them, scorers, and what scorers are given."""
+        """Return the data as scikit-learn splits them, the scorers, and their parameters."""
         return *indexable(self.X, self.y), self.scorers, self.score_params
 
 
 class Folds:
-    """The same folds for all trials, some of them at a time."""
+    """The same folds for all trials, some at a time."""
 
     def __init__(self, splitter: Any) -> None:
         self.wanted = range(0)
@@ -122,7 +122,7 @@ class Evaluation:
         return outs
 
     def _look(self, report: Report) -> Callable[[Any, int], bool]:
-        """Return what scores an estimator, as if its fit had ended now, on the test part of the first fold."""
+        """Return a callback that scores an unfinished estimator on the test part of the first fold."""
         X, y, scorers, params = self._gathered.scoring()
 
         def look(estimator: Any, parts: int) -> bool:
@@ -154,7 +154,7 @@ class Evaluation:
 
 # ------------------------------------------------------------------------------------------------------------- contexts
 class Contexts:
-    """Contexts of scikit-learn's callbacks, where there are some: the search, in it the trials, in them their folds."""
+    """Contexts of scikit-learn's callbacks, if any: of the search, of its trials, and of their folds."""
 
     def __init__(self, search: Any, root: Any) -> None:
         self._search = search
@@ -181,7 +181,7 @@ class Contexts:
             raise
         finally:
             state = "complete" if error is None and not task.pruned else "pruned" if error is None else "failed"
-            tags = {"state": state} | ({} if error is None else {"error": in_a_line(error)})
+            tags = {"state": state} | ({} if error is None else {"error": error_line(error)})
             notify(context, metrics=task.metrics(state), tags=tags, status=status)
             context.call_on_fit_task_end(estimator=self._search)
 
@@ -277,20 +277,20 @@ class Watch:
             return self.stopped
         self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
         fitted = iteration.fitted()
-        whole = None if fitted is None else _in_place_of(self._outer, estimator, fitted)
+        whole = None if fitted is None else _replace_estimator(self._outer, estimator, fitted)
         if whole is not None:
             self._looked, self.stopped = True, self._look(whole, parts)
         return self.stopped
 
 
-def _in_place_of(outer: Any, estimator: Any, fitted: Any) -> Any:
-    """Return an estimator, or a Pipeline that ends in it, with another in its place; None where it is neither."""
+def _replace_estimator(outer: Any, estimator: Any, fitted: Any) -> Any:
+    """Replace an estimator, or the last step of a Pipeline; None if it is neither."""
     if outer is estimator:
         return fitted
     if not isinstance(outer, Pipeline):
         return None
     name, last = outer.steps[-1]
-    inner = _in_place_of(last, estimator, fitted)
+    inner = _replace_estimator(last, estimator, fitted)
     if inner is None:
         return None
     other = copy.copy(outer)
@@ -310,7 +310,7 @@ class Row(NamedTuple):
 
 
 def rows_of(study: Any, space: Any, n_splits: int) -> list[Row]:
-    """Return all trials of a study that ended, those of other runs and processes too."""
+    """Return all ended trials of a study, including other runs and processes."""
     from optuna.trial import FixedTrial
 
     rows = []
@@ -336,14 +336,14 @@ def record_of(trial: Any, number: int) -> TrialRecord:
     if reported and not scores:  # pruned inside its first fit
         scores = [-reported[max(reported)]]
     finite = tuple(score for score in scores if np.isfinite(score))
-    error = in_a_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
+    error = error_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
     return TrialRecord(
         number, _STATES[trial.state.name], dict(trial.params), finite, trial.duration.total_seconds(), error
     )
 
 
 def _storable(out: dict[str, Any]) -> dict[str, Any]:
-    """Return what a storage can hold of a fold."""
+    """Return the results of a fold that a storage can hold."""
     kept = {name: out[name] for name in _KEPT if name in out}
     return {
         name: {metric: float(score) for metric, score in value.items()} if isinstance(value, dict) else float(value)
@@ -361,8 +361,8 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
     return empty
 
 
-def in_a_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened: of a traceback, the first one after its last frame."""
+def error_line(error: BaseException | str) -> str:
+    """Return the line of an error that says what happened; in a traceback, the first one after the last frame."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
     if not frames:

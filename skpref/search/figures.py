@@ -21,7 +21,7 @@ _COLOUR, _PALE = "#1f5fa8", "#9fbfe0"
 
 
 def figures_of(study: Any) -> dict[str, Any]:
-    """Return plots of a study, which nobody sees on a screen; one that cannot be drawn costs a warning."""
+    """Return plots of a study without a screen; a plot that cannot be drawn causes a warning."""
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
     if importlib.util.find_spec("matplotlib") is None or not complete:
         return {}

@@ -129,7 +129,7 @@ def _run_one(queue: Queue, trial: Any, work: Work) -> TrialRecord:
 
 
 def _evaluate(trial: Any, work: Work) -> TrialRecord:
-    """Evaluate one trial; raises nothing but what must end the search."""
+    """Evaluate one trial; raise only errors that must end the search."""
     began, error, state = time.monotonic(), "", "complete"
     settings: Settings = {}
     losses: dict[int, float] = {}

@@ -23,7 +23,7 @@ from skpref._validation import check_structure
 from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
-from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
+from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, error_line, rows_of
 from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
 from skpref.search.sharing import locked, readable
@@ -221,7 +221,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     @property
     def pre_dispatch(self) -> str:
-        """How many folds are sent out at the same time: all of them."""
+        """How many folds are sent out at the same time: all."""
         return "all"
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
@@ -307,7 +307,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         self.study_ = study
 
     def _evaluation(self, evaluate_candidates: Callable[..., Any], callback_ctx: Any) -> Evaluation:
-        """Return what evaluates trials, with the folds that all of them have."""
+        """Return the evaluation of trials, with folds that all trials share."""
         # scikit-learn 1.8 wants all folds at once; then there is nothing to prune between them.
         splitter = getattr(self, "_checked_cv_orig", None)
         at_once = self.n_splits_ if splitter is None else min(effective_n_jobs(self.n_jobs), self.n_splits_)
@@ -322,7 +322,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
         def ended(record: TrialRecord) -> None:
             if self.verbose:
-                result = f"score {-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
+                result = f"score {-record.score:.4f}" if record.state != "failed" else error_line(record.error)
                 print(f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s")  # noqa: T201
             for callback in self.callbacks or ():
                 callback(study, study.get_trials(deepcopy=False)[record.number])
@@ -337,20 +337,20 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             return
         complete = [row for row in rows if row.state == "complete"]
         if not complete:
-            error = in_a_line(next((row.error for row in rows if row.error), "none"))
+            error = error_line(next((row.error for row in rows if row.error), "none"))
             msg = f"none of {len(rows)} trials succeeded; the first error was: {error}"
             raise DataError(f"{msg}; error_score='raise' gives its traceback")
         best = max(complete, key=lambda row: row.score)
         evaluation.evaluate(best.settings, range(1), {})  # scikit-learn takes the names of scores from a fold
 
     def _get_scorers(self) -> Any:
-        """Keep what scikit-learn scores with, to look into fits with the same."""
+        """Keep the scorers of scikit-learn, to score unfinished fits with them."""
         scorers = super()._get_scorers()
         self._gathered.scorers = scorers[0]
         return scorers
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
-        """Keep what scikit-learn hands to scorers."""
+        """Keep the parameters that scikit-learn passes to scorers."""
         routed = super()._get_routed_params_for_fit(params)
         self._gathered.score_params = routed.scorer.score
         return routed
@@ -418,7 +418,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     def _format_results(
         self, candidate_params: list[Any], n_splits: int, out: list[dict[str, Any]], more_results: Any = None
     ) -> dict[str, Any]:
-        """Keep what came out of the folds; the table is made once, at the end."""
+        """Keep the results of the folds; the table is made once, at the end."""
         del candidate_params, n_splits, more_results
         self._gathered.out = out
         self._gathered.formatted = {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # whose end is further away than other steps suggest.
 _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
-_COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
+_COPY = 1e-12  # share of a trial's variance over folds that rounding leaves between two copies
 _FEWEST = 1  # complete trials other than the best, to show how far differences move
 _FIRST = 8  # trials that have a fold at least, to learn how well a look into a fit predicts its end
 LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
@@ -37,11 +37,11 @@ class Race(NamedTuple):
 
 
 def sign_of(study: Any) -> float:
-    """Return what values of a study are multiplied by to be the less the better."""
+    """Return -1 for a study that maximises and 1 for one that minimises."""
     return -1.0 if study.direction.name == "MAXIMIZE" else 1.0
 
 
-def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
+def compare_with_best(trials: list[Any], step: int, sign: float) -> Race | None:
     """Compare complete trials at a step."""
     complete = [t for t in trials if _is_complete(t) and abs(t.intermediate_values.get(step, np.nan)) < LARGE]
     complete = [trial for trial in complete if abs(trial.value) < LARGE]
@@ -84,7 +84,7 @@ class RacingPruner:
         inside = step % self.per_fold > 0
         if inside and sum(other.state.is_finished() for other in trials) < _FIRST:
             return False
-        race = against_best(trials, step, sign)
+        race = compare_with_best(trials, step, sign)
         if race is None or race.moved.size < _FEWEST:
             return False
         behind = sign * trial.intermediate_values[step] - race.here
@@ -96,7 +96,7 @@ class RacingPruner:
         return bool(behind > stdtrit(spread.size, 1.0 - alpha) * np.sqrt(np.mean(np.square(spread))))
 
     def _expected(self, race: Race, near: BoolArray, step: int) -> Array:
-        """Standard deviation of a difference after these folds from its value after all, by what folds differ."""
+        """Standard deviation of a difference after these folds from its value after all folds."""
         best = self._folds(race.best)
         n, done = best.size, max(1, step // self.per_fold)
         if n < 2:

@@ -20,7 +20,7 @@ from scipy.stats import qmc
 
 from skpref._math import linalg
 from skpref.inference.hyper import maximise
-from skpref.search.pruner import LARGE, against_best, sign_of
+from skpref.search.pruner import LARGE, compare_with_best, sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
 _ENDED: Final = ("COMPLETE", "PRUNED")
 # Trials that the process learns from
-_STARTUP_TRIALS: Final = 8  # spread over the space before the process is used
-_MIN_VALUES: Final = 2  # finite values that it needs
-_MAX_TRIALS: Final = 200  # beyond: the better half of so many, and the others evenly
+_STARTUP_TRIALS: Final = 8  # trials spread over the space before the process is used
+_MIN_VALUES: Final = 2  # finite values that the process needs
+_MAX_TRIALS: Final = 200  # trials that are kept: half of them the best, the others spread evenly
 _RELEARN: Final = {"value": 1.05, "seconds": 1.25}  # growth of the trials after which hyperparameters are learnt again
 _MIN_SLOPE: Final = 0.1  # share of a pruned trial's gap to the best that remains at its end
 _KILLED: Final = 10.0  # times the longest trial: a trial that runs for longer was killed
 _VAGUE: Final = 100.0  # variance of the logarithm of an unknown value; more only upsets the arithmetic
-_ROUNDING: Final = 1e-12  # of the largest value: smaller differences are rounding
-_TINY: Final = 1e-100  # whose square is still a number
+_ROUNDING: Final = 1e-12  # share of the largest value below which differences are rounding
+_TINY: Final = 1e-100  # number whose square is not yet 0
 # Search for the point of largest expected improvement
 _RANDOM_POINTS: Final = 512
 _PARENTS: Final = 16  # best points, around which the search goes deeper
-_CHILDREN: Final = 16  # neighbours of each
-_WIDTHS: Final = (0.2, 0.05, 0.02)  # their distance, a round each
-_SAME: Final = 0.01  # of each range, within which settings count as tried
+_CHILDREN: Final = 16  # neighbours of each parent
+_WIDTHS: Final = (0.2, 0.05, 0.02)  # distance of the neighbours, a round each
+_SAME: Final = 0.01  # share of each range within which settings count as tried
 # Normal priors (mean, sd) of log hyperparameters of values with variance 1. Length-scales grow with the root of the
 # number of settings, or no two points would be alike; noise is some 5 %.
 _LENGTH: Final = (np.log(0.5), 1.0)
@@ -52,7 +52,7 @@ _SCALE: Final = (0.0, 1.0)
 _NOISE: Final = (np.log(0.05), 1.5)
 _PRIOR_SDS: Final = 3.0  # bounds of the search, in standard deviations of the priors
 _ASYMPTOTIC: Final = -1.0  # standard deviations below which an improvement is taken by its asymptotic form
-_DIGITS: Final = 12  # to which a place in the cube is rounded, so that it does not depend on how it was computed
+_DIGITS: Final = 12  # digits of a point in the cube, which then does not depend on how it was computed
 _LOG_2PI: Final = np.log(2.0 * np.pi)
 
 
@@ -129,7 +129,7 @@ class SurrogateSampler:
             model = model.with_expected(observed.running)
         if not self.per_second:
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
-        timed = observed.of(observed.seconds > 0.0)
+        timed = observed.take(observed.seconds > 0.0)
         if len(timed.y) < _MIN_VALUES:  # the clock is too coarse, or the trials were copied from another study
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
         logs, scales = np.log(timed.seconds), self._scales("seconds", cube, timed)
@@ -138,7 +138,7 @@ class SurrogateSampler:
 
     def _scales(self, what: str, cube: UnitCube, observed: _Observed) -> KernelScales:
         """Return hyperparameters learnt from the first trials; they are cached, since learning takes time."""
-        first = observed.of(np.arange(len(observed.y)) < _n_learnt_from(len(observed.y), _RELEARN[what]))
+        first = observed.take(np.arange(len(observed.y)) < _n_learnt_from(len(observed.y), _RELEARN[what]))
         y, variances = _log_regret(first) if what == "value" else (np.log(first.seconds), np.zeros(len(first.y)))
         key = (first.X.tobytes(), y.tobytes(), variances.tobytes())
         cached = self._learnt_scales.get(what)
@@ -156,17 +156,17 @@ class _Observed(NamedTuple):
     seconds: Array  # (n,): time of a whole trial, or NaN
     running: Array  # (m, d): points of running trials
 
-    def of(self, rows: BoolArray) -> _Observed:
+    def take(self, rows: BoolArray) -> _Observed:
         """Return some of the trials."""
         return _Observed(self.X[rows], self.y[rows], self.variances[rows], self.seconds[rows], self.running)
 
 
 def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None:
-    """Return what trials tell about their settings; None if there are too few."""
+    """Return the losses and times of trials by their settings; None if there are too few."""
     trials = [trial for trial in trials if _has_all(trial, cube.space)]
     n_steps = max((trial.last_step or 1 for trial in trials), default=1)
     pruned_at = {trial.last_step for trial in trials if trial.state.name == "PRUNED"}
-    extrapolations = {step: _Extrapolation.of(trials, step, sign) for step in pruned_at}
+    extrapolations = {step: _Extrapolation.from_trials(trials, step, sign) for step in pruned_at}
     losses_and_variances = [_loss(trial, extrapolations, sign) for trial in trials]
     loss = np.array([value for value, _ in losses_and_variances])
     loss[np.abs(loss) >= LARGE] *= np.inf
@@ -251,9 +251,9 @@ class _Extrapolation(NamedTuple):
     variance: float  # of the gaps around the line
 
     @classmethod
-    def of(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
+    def from_trials(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
         """Learn the line from trials; None without a trial to compare with."""
-        race = against_best(trials, step, sign)
+        race = compare_with_best(trials, step, sign)
         if race is None:
             return None
         best = race.best.intermediate_values

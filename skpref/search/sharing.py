@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 
 _PROCESS: Final = "skpref:process"  # attribute of a trial: what runs it
-_ATTEMPTS: Final = 8  # to open a study that others make at the same time
+_ATTEMPTS: Final = 8  # attempts to open a study that other processes create at the same time
 # What databases say then.
 _RACE: Final = re.compile("already exists|unique constraint|duplicate key|duplicated|is locked|deadlock", re.IGNORECASE)
-_LIBRARIES: Final = {"optuna", "sqlalchemy", "redis", "grpc"}  # whose errors are those of a storage
+_LIBRARIES: Final = {"optuna", "sqlalchemy", "redis", "grpc"}  # libraries whose errors come from a storage
 _PATIENCE: Final = 10.0  # times the longest trial: after that, a trial of another machine counts as dead
 _SHORTEST: Final = 6.0  # seconds that the longest trial is taken to have at least
 _PAUSE: Final = 0.1  # seconds between two looks at trials that other processes run
-_UNKNOWN: Final = "?"  # when a process began, where the system does not say it
+_UNKNOWN: Final = "?"  # beginning of a process where the system does not say it
 
 
 # --------------------------------------------------------------------------------------------------------------- errors
 def is_of_storage(error: BaseException) -> bool:
-    """Whether an error was raised by what keeps the study, and not by a fit."""
+    """Whether an error was raised by the storage of the study, and not by a fit."""
     return any(cls.__module__.partition(".")[0] in _LIBRARIES for cls in type(error).__mro__)
 
 
@@ -56,7 +56,7 @@ def readable(storage: Any, what: str, hint: str, *, every: bool = False) -> Iter
 
 
 def reason(error: BaseException) -> str:
-    """Return what the innermost library said, in a line."""
+    """Return the message of the innermost library, in a line."""
     while type(error).__name__ == "StorageInternalError" and error.__cause__ is not None:
         error = error.__cause__
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
@@ -104,18 +104,18 @@ def opened(create: Callable[[], Opened]) -> Opened:
 
 # --------------------------------------------------------------------------------------------------------------- trials
 def has_ended(trial: Any) -> bool:
-    """Whether a trial ended by itself, and not since its process was stopped."""
+    """Whether a trial ended, and was not stopped with its process."""
     return trial.state.name in {"COMPLETE", "PRUNED"} or (trial.state.name == "FAIL" and ERROR in trial.user_attrs)
 
 
 def marked(lock: str | None) -> dict[str, str]:
     """Return attributes of a trial that name this process, where a study is shared."""
-    return {} if lock is None else {_PROCESS: this_process()}
+    return {} if lock is None else {_PROCESS: current_process()}
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The trials of a study that processes take in turn, `most` of them in all."""
+    """The trials of a study that processes take in turn, `most` in all."""
 
     study: Any
     most: int | None  # None: no end
@@ -139,8 +139,8 @@ class Queue:
         if not self.study.get_trials(deepcopy=False, states=(_state("WAITING"),)):
             self.study.enqueue_trial({}, user_attrs=marked(self.lock))
         trial = self.study.ask()
-        if trial.user_attrs.get(_PROCESS) != this_process():
-            trial.set_user_attr(_PROCESS, this_process())
+        if trial.user_attrs.get(_PROCESS) != current_process():
+            trial.set_user_attr(_PROCESS, current_process())
         return trial
 
     def put_back(self, trial: Any) -> None:
@@ -165,7 +165,7 @@ class Queue:
 
 
 def _is_running(trial: Any, seconds: float) -> bool:
-    """Whether a process runs a trial; on another machine, for at most so many seconds."""
+    """Whether a process runs a trial; on another machine, for at most `seconds`."""
     process, begun = trial.user_attrs.get(_PROCESS), trial.datetime_start
     if trial.state.name != "RUNNING" or process is None or begun is None:
         return False
@@ -187,7 +187,7 @@ def _finished_error() -> type[Exception]:
 
 
 # ------------------------------------------------------------------------------------------------------------ processes
-def this_process() -> str:
+def current_process() -> str:
     """Return machine, number and beginning of this process."""
     return f"{_machine()}:{os.getpid()}:{_beginning(os.getpid())}"
 

@@ -232,7 +232,7 @@ def _places(user: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArra
 
 
 def _assign_folds(user: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
-    """Return the fold of each unit: those of a user in turn, from a random fold on; -1 of a user with one unit."""
+    """Return the fold of each unit: a user's units in turn, from a random fold on; -1 for a user's only unit."""
     place, count = _places(user, rng)
     fold = (place + rng.integers(n_folds, size=count.size)[user]) % n_folds
     fold[count[user] == 1] = -1

@@ -446,7 +446,7 @@ def _unknown_users(case: _Case) -> None:
     if case.columns.user is None:
         return
     model, X = case.fitted(), case.X
-    unseen = [_of_user(case, X, name) for name in ("never seen", ("nor", "this one"))]
+    unseen = [_assign_user(case, X, name) for name in ("never seen", ("nor", "this one"))]
     if _table(case.estimator, "users") is not None:
         _raises(UnknownIdError, "unknown user 'never seen' in comparison 0", lambda: model.fit(unseen[0], case.y))
     if getattr(case.estimator, "unknown_user", None) == "raise":
@@ -460,7 +460,7 @@ def _unknown_users(case: _Case) -> None:
     assert_allclose(mixed, np.vstack([model.predict_proba(X), proba]), atol=1e-12, err_msg="unseen users among others")
 
 
-def _of_user(case: _Case, X: list[list[Any]], name: Any) -> list[list[Any]]:
+def _assign_user(case: _Case, X: list[list[Any]], name: Any) -> list[list[Any]]:
     return [[name if column == case.columns.user else value for column, value in enumerate(row)] for row in X]
 
 
@@ -469,7 +469,7 @@ def _users_of_weight_zero(case: _Case) -> None:
     user = case.columns.user
     if user is None or _table(case.estimator, "users") is not None:
         return
-    X = [*case.X, *_of_user(case, case.X, "weightless")]
+    X = [*case.X, *_assign_user(case, case.X, "weightless")]
     weight = np.repeat([1.0, 0.0], _N_PAIRS)
     model = case.fitted(X, np.concatenate([case.y, 1 - case.y]), sample_weight=weight)
     assert_allclose(model.predict_proba(case.X), case.expected, atol=_SAME, err_msg="a user of weight zero counts")
@@ -523,7 +523,7 @@ def _error_texts(case: _Case) -> None:
         _raises(ValueError, text, call)
     if case.columns.user is not None:
         for missing_id in (None, np.nan):
-            nobody = [*X[:7], *_of_user(case, X[7:], missing_id)]
+            nobody = [*X[:7], *_assign_user(case, X[7:], missing_id)]
             _raises(ValueError, "missing user id in comparison 7", partial(fit, nobody, y))
 
 

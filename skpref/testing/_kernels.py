@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_kernel"]
 
-_STEP = 1e-3  # in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
+_STEP = 1e-3  # step in log hyperparameters: the fourth-order difference errs by 1e-12, rounding by 1e-13
 
 
 def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None, seed: int = 0) -> None:

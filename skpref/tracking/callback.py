@@ -114,7 +114,7 @@ class _BlockRecorder(Recorder):
         return is_ours(estimator) or any(is_ours(part) for part in parts if hasattr(part, "get_params"))
 
 
-def _of_current(hook: Callable[..., None]) -> Callable[..., None]:
+def _forward_hook(hook: Callable[..., None]) -> Callable[..., None]:
     """Return a hook that calls the hook of the current recorder, if there is one."""
 
     @functools.wraps(hook)  # scikit-learn reads the names of its arguments
@@ -132,15 +132,15 @@ class _Everywhere:
     """
 
     current: _BlockRecorder | None = None
-    setup = _of_current(Recorder.setup)
-    teardown = _of_current(Recorder.teardown)
-    on_fit_task_begin = _of_current(Recorder.on_fit_task_begin)
-    on_fit_task_end = _of_current(Recorder.on_fit_task_end)
-    on_iteration = _of_current(Recorder.on_iteration)
-    on_notify = _of_current(Recorder.on_notify)
+    setup = _forward_hook(Recorder.setup)
+    teardown = _forward_hook(Recorder.teardown)
+    on_fit_task_begin = _forward_hook(Recorder.on_fit_task_begin)
+    on_fit_task_end = _forward_hook(Recorder.on_fit_task_end)
+    on_iteration = _forward_hook(Recorder.on_iteration)
+    on_notify = _forward_hook(Recorder.on_notify)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _everywhere, (os.getpid(), self.current)
+        return _restore_everywhere, (os.getpid(), self.current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Everywhere:
         return self
@@ -149,8 +149,8 @@ class _Everywhere:
 _EVERYWHERE = _Everywhere()
 
 
-def _everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
-    """Return what a pickled `_Everywhere` stands for: that of this process; in a worker, that of its parent."""
+def _restore_everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
+    """Return this process's callback for a pickled `_Everywhere`; in a worker, the callback of its parent."""
     if process == os.getpid():
         return _EVERYWHERE
     copy = _Everywhere()
@@ -159,7 +159,7 @@ def _everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
 
 
 def _make_current(recorder: _BlockRecorder | None) -> _BlockRecorder | None:
-    """Make a recorder that of all estimators, and return the one before."""
+    """Make a recorder the current one of all estimators, and return the one before."""
     before, _EVERYWHERE.current = _EVERYWHERE.current, recorder
     set_everywhere(None if recorder is None else [_EVERYWHERE])
     return before
@@ -168,7 +168,7 @@ def _make_current(recorder: _BlockRecorder | None) -> _BlockRecorder | None:
 def _tracker(
     experiment: str | None, tracking_uri: str | None, spool: str | os.PathLike[str]
 ) -> tuple[Tracker, str | None]:
-    """Return a tracker and the key of the run in which it nests fits: those of the block, if there is one."""
+    """Return a tracker and the key of the run in which it nests fits, from the block if there is one."""
     current = _CURRENT.get()
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
 _KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # tags by which a run is found in the store
-_FIT_SECONDS = 3  # to wait for an answer of a server, once; MLflow's defaults are 120 s and 7 retries
+_FIT_SECONDS = 3  # seconds to wait for a server, once; MLflow's defaults are 120 s and 7 retries
 _SYNC_SECONDS = 60
 # MLflow reads its limits from the environment, and nowhere else.
 _SETTINGS = {
@@ -32,7 +32,7 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_TABLES_SECONDS = 5.0  # for another process to make the tables of a new store
+_TABLES_SECONDS = 5.0  # seconds in which another process creates the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
 _SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process
@@ -68,7 +68,7 @@ class Client:
         return None if run is None else run.info.run_id
 
     def learn(self, experiment_id: str, runs: Mapping[str, str]) -> None:
-        """Take over what another process knows of the store."""
+        """Take over another process's knowledge of the store."""
         self.experiment_id = experiment_id or self.experiment_id
         self.runs |= runs
 
@@ -186,7 +186,7 @@ class Client:
         self._mlflow.log_inputs(self._run_id(event["run"]), [DatasetInput(Dataset(**event["values"]), tags)])
 
     def _send_model(self, event: Mapping[str, Any]) -> None:
-        """Send a model in MLflow's format, and register it if the event says under which name."""
+        """Send a model in MLflow's format, and register it if the event has a name for it."""
         from mlflow.entities import LoggedModelOutput
         from mlflow.models import Model
 
@@ -281,7 +281,7 @@ def first_line(error: BaseException) -> str:
     return line[:300] + "..." if len(line) > 300 else line
 
 
-def without_password(uri: str) -> str:
+def remove_password(uri: str) -> str:
     """Return an address without user name and password."""
     parts = urlsplit(uri)
     if "@" not in parts.netloc:

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skpref.tracking.client import DEFAULT_ROOT, DEFAULT_URI, Client, require_mlflow, store_settings, without_password
+from skpref.tracking.client import DEFAULT_ROOT, DEFAULT_URI, Client, remove_password, require_mlflow, store_settings
 from skpref.tracking.outbox import Outbox, texts
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Tracker:
 
     @property
     def spool_file(self) -> Path | None:
-        """File in which this process keeps what could not be sent, if there is one."""
+        """File in which this process keeps unsent events, if there is one."""
         return self.outbox.spool.file
 
     def start(
@@ -232,7 +232,7 @@ class Tracker:
         str
             Without passwords.
         """
-        shown = without_password(self.tracking_uri)
+        shown = remove_password(self.tracking_uri)
         if shown.startswith("http"):
             return f"open {shown}"
         # mlflow-skinny, which the extra `demo` installs, has no pages.

@@ -44,8 +44,8 @@ mlflow.models.set_model(served_model())
 '''
 _PAIRS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}  # columns of ids
 _RATINGS = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of pipelines that begin with `OneHotDesign`
-_WITH_USERS = {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # a row begins with a user
-_MAX_FEATURES = 1000  # of a row that is kept as an example
+_WITH_USERS = {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # estimators whose rows begin with a user
+_MAX_FEATURES = 1000  # features of a row that is kept as an example
 _STD_METHODS = ("predict_latent", "predict_score", "latent_mean_and_variance")
 
 

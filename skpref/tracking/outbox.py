@@ -1,4 +1,4 @@
-"""Events on their way: to the store or, once that has failed, to the spool; curves wait in a buffer."""
+"""Events to be sent: to the store or, after a failure, to the spool; curves wait in a buffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
-from skpref.tracking.client import LOCK, Client, first_line, without_password
+from skpref.tracking.client import LOCK, Client, first_line, remove_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _CALL_POINTS = 1000  # metrics in one call: MLflow's limit
 _CALL_VALUES = 100  # parameters or tags in one call: MLflow's limit
 _BUFFER_POINTS = 10_000  # points of a run that wait at most
-_BUFFER_SECONDS = 10.0  # how long they wait at most while new points arrive
-_RETRY_SECONDS = 300.0  # before a store that failed is tried again: each attempt may cost seconds
+_BUFFER_SECONDS = 10.0  # seconds that points wait at most while new ones arrive
+_RETRY_SECONDS = 300.0  # seconds before a store that failed is tried again: each attempt may cost seconds
 _MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
 _MAX_NAME = 250  # characters of a name: MLflow's limit
 _NOT_IN_NAMES = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses
@@ -61,7 +61,7 @@ class Buffer:
         return points
 
     def drop(self, run: str, name: str) -> None:
-        """Forget the points of a metric unless points of the run were sent before: those would be half a curve."""
+        """Forget the points of a metric unless points of the run were sent before, which would leave half a curve."""
         waiting = self._runs.get(run, _Waiting(is_live=True))
         if not waiting.is_live:
             waiting.points = [point for point in waiting.points if point[0] != name]
@@ -93,7 +93,7 @@ class Outbox:
 
     def send(self, op: str, run: str | None = None, **values: Any) -> None:
         """Send an event now or, if the store has failed, keep it."""
-        event = {"op": op, "time": now(), "run": run, **values}
+        event = {"op": op, "time": unix_milliseconds(), "run": run, **values}
         with LOCK:
             if self.online:
                 try:
@@ -118,7 +118,7 @@ class Outbox:
 
     def add_points(self, run: str, points: Iterable[tuple[str, float, int]]) -> None:
         """Put points (name, value, step) into the buffer; values that are not finite are skipped."""
-        when, finite = now(), []
+        when, finite = unix_milliseconds(), []
         for name, value, step in points:
             if math.isfinite(value):
                 finite.append((clean_name(name), float(value), when, int(step)))
@@ -176,7 +176,7 @@ class Outbox:
 
     def _keep(self, event: Mapping[str, Any]) -> None:
         client = self.client
-        head = {"experiment": client.experiment, "tracking_uri": without_password(client.uri), "runs": client.runs}
+        head = {"experiment": client.experiment, "tracking_uri": remove_password(client.uri), "runs": client.runs}
         try:
             self.spool.write(event, head)
         except (OSError, TypeError, ValueError) as error:
@@ -187,7 +187,7 @@ class Outbox:
 
     def _report(self, error: Exception) -> None:
         self.online, self._failed_at = False, time.monotonic()
-        message = f"MLflow at {without_password(self.client.uri)} cannot be used: {first_line(error)}. "
+        message = f"MLflow at {remove_password(self.client.uri)} cannot be used: {first_line(error)}. "
         if self.spool.file is not None:
             message += (
                 f"The fit continues; its runs are kept in {self.spool.file}, and "
@@ -209,7 +209,7 @@ def _restore(
         return outbox
 
 
-def now() -> int:
+def unix_milliseconds() -> int:
     """Return the time in milliseconds since 1970."""
     return int(time.time() * 1000)
 
@@ -220,6 +220,6 @@ def texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def clean_name(name: object) -> str:
-    """Return a name that MLflow accepts, which may become that of a file in a folder."""
+    """Return a name that MLflow accepts, which may become a file name."""
     clean = _NOT_IN_NAMES.sub("_", str(name))[:_MAX_NAME]
     return "/".join(part for part in clean.split("/") if part.strip(".")) or "_"

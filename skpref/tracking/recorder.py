@@ -1,4 +1,4 @@
-"""From the hooks of a fit to runs: which tasks are runs, what is logged of each, and how it ends."""
+"""Runs from the hooks of a fit: which tasks are runs, what is logged for each, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skpref.exceptions import SkprefError
 from skpref.tracking import run_metadata
 from skpref.tracking.client import first_line
 from skpref.tracking.model import example_rows, last_step, save_model
-from skpref.tracking.outbox import now
+from skpref.tracking.outbox import unix_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 TRIAL = "trial"  # task of a search that is a run, though not a fit
 _FOLD = "candidate-split-evaluation"  # scikit-learn's name of a candidate's fit on a fold
-_STEP = "fit-transform-"  # how scikit-learn's names of steps before the last begin
-_MAX_FOLDS = 2000  # whose scores are sent one by one
+_STEP = "fit-transform-"  # prefix of scikit-learn's names of steps before the last
+_MAX_FOLDS = 2000  # folds whose scores are sent one by one
 
 
 @dataclass
@@ -280,7 +280,7 @@ class Recorder:
         """Log the scores of a fold whose run has ended, perhaps in another process."""
         key = key_of(task)
         if key in self._begun or (tracked_elsewhere and _ran_elsewhere(task)):
-            points = [(name, float(score), now(), 0) for name, score in scores.items()]
+            points = [(name, float(score), unix_milliseconds(), 0) for name, score in scores.items()]
             self.tracker.outbox.send("scores", key, points=points)
 
     def _log_plots(self, key: str, estimator: Any) -> None:
@@ -353,7 +353,7 @@ def log_model(
 
 
 def key_of(context: Any) -> str:
-    """Return the key of a task, the same in all processes: that of the outermost fit, then the path to the task."""
+    """Return the key of a task, the same in all processes: the outermost fit's key and the path to the task."""
     path = []
     task = context
     while task.parent is not None:

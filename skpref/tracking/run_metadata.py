@@ -1,4 +1,4 @@
-"""What a run says of a fit: data, parameters, versions and memory, and the results of fits and searches."""
+"""Metadata of a run: data, parameters, versions and memory, and the results of fits and searches."""
 
 from __future__ import annotations
 

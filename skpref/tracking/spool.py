@@ -119,7 +119,7 @@ def sync(
     *,
     experiment: str | None = None,
 ) -> Synced:
-    """Send to MLflow the runs that could not be sent during the fits, and delete those that arrived.
+    """Send to MLflow the runs that could not be sent during the fits, and delete the ones that arrived.
 
     An interrupted call can be repeated: each event arrives only once.
 

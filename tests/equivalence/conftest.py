@@ -39,7 +39,7 @@ class Reference:
         return family(self.config("lengthscales"))
 
     def basis(self, points, kernel=None):
-        return InducingBasis.at(kernel or self.kernel, np.ascontiguousarray(points))
+        return InducingBasis.from_points(kernel or self.kernel, np.ascontiguousarray(points))
 
     def problem(self, basis, *, exact=False, rule=VARIATIONAL):
         X, pairs, y = self.config("X"), np.array(self.data["config"]["pairs"]), self.config("y")

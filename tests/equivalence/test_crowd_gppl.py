@@ -52,9 +52,9 @@ class Reference:
         user, left, right, y = (np.ascontiguousarray(x) for x in np.array(self.data["config"]["comparisons"]).T)
         kernel = {"rbf": RBF, "matern32_product": ProductMatern}[self.config("kernel")]
         X, X_users = self.config("X"), self.config("user_features")
-        rows, phi = InducingBasis.at(kernel(self.config("lengthscales")), X).rows(X), None
+        rows, phi = InducingBasis.from_points(kernel(self.config("lengthscales")), X).rows(X), None
         if not self.config("independent_users"):
-            phi = InducingBasis.at(kernel(self.config("user_lengthscales")), X_users).rows(X_users)
+            phi = InducingBasis.from_points(kernel(self.config("user_lengthscales")), X_users).rows(X_users)
         term = PairTerm(rows, left, right, len(X))
         names = tuple(tuple(f"{side}{d}" for d in range(self.config("D"))) for side in "vw")
         people = EntityTerm(phi, user, len(X_users), "w")
@@ -119,7 +119,7 @@ def somewhere(seed, *, users="ids", items="features", n_factors=3, alike=False):
     rows = phi = residual = None
     if items == "features":
         X = rng.normal(size=(n, 2))
-        basis = InducingBasis.at(ProductMatern([0.8, 1.5]), X[:-1])
+        basis = InducingBasis.from_points(ProductMatern([0.8, 1.5]), X[:-1])
         rows = basis.rows(X)
         residual = basis.pair_residual(X, rows, left, right)
     if users == "features":

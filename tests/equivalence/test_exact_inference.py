@@ -206,7 +206,7 @@ def test_laplace_is_the_laplace_rule_of_the_engine(likelihood, seed):
     X, left, scale = rng.normal(size=(n, 2)), rng.integers(0, n, p), np.exp(rng.normal())
     right = (left + rng.integers(1, n, p)) % n
     y, weight = rng.random(p), np.exp(rng.normal(size=p))
-    basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X)
+    basis = InducingBasis.from_points(kernels.ProductMatern(np.exp(rng.normal(size=2))), X)
     term = PairTerm(basis.rows(X), left, right, n)
     problem = svi.Problem({"f": term}, likelihood, y, weight, LAPLACE)
     start = svi.initial_state(problem, {"f": FixedScale(scale)})

@@ -50,7 +50,7 @@ def test_one_full_step_is_exact_regression(seed, kernel):
     rng = np.random.default_rng(seed)
     X, y, new, beta = rng.normal(size=(8, 2)), rng.normal(size=8), rng.normal(size=(5, 2)), 4.0
     exact = GaussianProcessRegressor(kernel, alpha=1.0 / beta, optimizer=None).fit(X, y)
-    basis = InducingBasis.at(kernel, X)
+    basis = InducingBasis.from_points(kernel, X)
     problem = rows_problem(basis, X, y, beta)
     start = draw_state(rng, 8)
     state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
@@ -67,7 +67,7 @@ def test_one_full_step_is_exact_regression_to_the_last_digits():
     X = np.linspace(-6.0, 6.0, 9)[:, None]
     y, new, kernel = np.sin(X[:, 0]), np.linspace(-7.0, 7.0, 13)[:, None], RBF(1.0)
     exact = GaussianProcessRegressor(kernel, alpha=0.25, optimizer=None).fit(X, y)
-    basis = InducingBasis.at(kernel, X)
+    basis = InducingBasis.from_points(kernel, X)
     problem = rows_problem(basis, X, y, 4.0)
     start = svi.initial_state(problem, ONE)
     state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
@@ -80,7 +80,7 @@ def sparse_gp(shared):
     data = json.loads((shared / "reference" / "sparse_gp_regression" / "n10_m4.json").read_text())
     config = {k: np.array(v) if isinstance(v, list) else v for k, v in data["config"].items()}
     kernel = ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"])
-    basis = InducingBasis.at(kernel, config["Z"])
+    basis = InducingBasis.from_points(kernel, config["Z"])
     problem = rows_problem(basis, config["X"], config["y"], config["beta"])
     L = np.tril(basis.chol)
     half = solve_triangular(config["q_chol"], L, lower=True)
@@ -131,7 +131,7 @@ def test_natural_gradient_step(sparse_gp, whitened, part):
 
 def test_inducing_points_at_the_inputs_make_it_exact(sparse_gp):
     X = sparse_gp.config["X"]
-    basis = InducingBasis.at(sparse_gp.kernel, X)
+    basis = InducingBasis.from_points(sparse_gp.kernel, X)
     problem = rows_problem(basis, X, sparse_gp.config["y"], sparse_gp.config["beta"])
     start = svi.initial_state(problem, ONE)
     state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
@@ -148,7 +148,7 @@ def test_sparse_bounds_never_exceed_the_evidence(seed):
     rng = np.random.default_rng(seed)
     X, y, kernel = rng.normal(size=(7, 2)), 2.0 * rng.normal(size=7), RBF(np.exp(rng.normal(size=2)))
     exact = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None).fit(X, y).log_marginal_likelihood_value_
-    basis = InducingBasis.at(kernel, rng.normal(size=(3, 2)))
+    basis = InducingBasis.from_points(kernel, rng.normal(size=(3, 2)))
     problem = rows_problem(basis, X, y, 1.0 / 0.3)
     anywhere = draw_state(rng, 3)
     before = svi.evaluate(problem, anywhere)
@@ -160,7 +160,7 @@ def test_sparse_bounds_never_exceed_the_evidence(seed):
 def test_a_weight_of_two_is_the_observation_twice():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(5, 1)), rng.normal(size=5)
-    basis = InducingBasis.at(RBF(1.0), X[:3])
+    basis = InducingBasis.from_points(RBF(1.0), X[:3])
     once = rows_problem(basis, X, y, 2.0)
     twice = rows_problem(basis, X[[0, 1, 2, 3, 4, 4]], y[[0, 1, 2, 3, 4, 4]], 2.0)
     heavy = replace(once, weight=np.array([1.0, 1.0, 1.0, 1.0, 2.0]))

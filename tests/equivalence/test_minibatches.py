@@ -21,7 +21,7 @@ def make(seed, *, p=6, n=5, m=3, order=True, layout="joint", likelihood=None, sc
     rng = np.random.default_rng(seed)
     X, left = rng.normal(size=(n, 2)), rng.integers(0, n, p)
     right = (left + rng.integers(1, n, p)) % n
-    basis = InducingBasis.at(ProductMatern([1.0, 2.0]), X[:m])
+    basis = InducingBasis.from_points(ProductMatern([1.0, 2.0]), X[:m])
     rows = basis.rows(X)
     residual = basis.pair_residual(X, rows, left, right)
     terms = {"f": PairTerm(rows, left, right, n, layout == "joint", order, residual)}

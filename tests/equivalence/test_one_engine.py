@@ -69,7 +69,7 @@ def test_preference_learning_is_classification_under_the_difference_kernel(seed)
         mu, v = new, np.diag(S)
         if step < 1e-12:
             break
-    basis = InducingBasis.at(kernel, X)
+    basis = InducingBasis.from_points(kernel, X)
     _, result = fit(PairTerm(basis.rows(X), left, right, 5), y, {"f": FixedScale(s)})
     seen = result.evaluation
     assert_allclose(seen.mu, mu, atol=1e-6)
@@ -85,7 +85,7 @@ def test_preference_learning_is_classification_under_the_difference_kernel(seed)
 @given(seed=seeds, parts=st.sampled_from([(False, False), (True, False), (False, True), (True, True)]))
 def test_pairs_through_the_laplacian_are_explicit_rows(seed, parts):
     _, X, left, right, y = draw(seed)
-    basis = InducingBasis.at(ProductMatern([1.0, 2.0]), X[:3])
+    basis = InducingBasis.from_points(ProductMatern([1.0, 2.0]), X[:3])
     rows = basis.rows(X)
     pairs = PairTerm(rows, left, right, 5, *parts, basis.pair_residual(X, rows, left, right))
     explicit = pairs.explicit(np.arange(9))
@@ -109,10 +109,10 @@ def test_pairs_through_the_laplacian_are_explicit_rows(seed, parts):
 def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihood):
     _, X, left, right, y = draw(seed)
     s, s_offset, kernel = 0.5, 2.0, RBF([1.0, 2.0])
-    basis = InducingBasis.at(kernel, X)
+    basis = InducingBasis.from_points(kernel, X)
     joint = PairTerm(basis.rows(X), left, right, 5, offsets=True)
     _, one = fit(joint, y, {"f": FixedScale(s), "offset": FixedScale(s_offset)}, likelihood)
-    summed = InducingBasis.at(kernel + ConstantKernel(s / s_offset) * Identity(), X)
+    summed = InducingBasis.from_points(kernel + ConstantKernel(s / s_offset) * Identity(), X)
     alone = PairTerm(summed.rows(X), left, right, 5)
     _, other = fit(alone, y, {"f": FixedScale(s)}, likelihood)
     assert_allclose(one.evaluation.bound, other.evaluation.bound, rtol=1e-8)
@@ -125,7 +125,7 @@ def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihoo
 @given(seed=seeds)
 def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
     _, X, left, right, y = draw(seed)
-    basis = InducingBasis.at(RBF([1.0, 2.0]), X[:3])
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X[:3])
     rows = basis.rows(X)
     scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
     terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
@@ -141,7 +141,7 @@ def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
 
 def test_mean_field_bound_is_below_the_joint_one():
     _, X, left, right, y = draw(5)
-    basis = InducingBasis.at(RBF([1.0, 2.0]), X)
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X)
     rows = basis.rows(X)
     scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
     _, joint = fit(PairTerm(rows, left, right, 5, offsets=True), y, scales)
@@ -164,7 +164,7 @@ def test_no_bound_exceeds_the_exact_evidence(seed):
     )
     bounds = []
     for m in (1, 2, 4):
-        basis = InducingBasis.at(kernel, X[:m])
+        basis = InducingBasis.from_points(kernel, X[:m])
         rows = basis.rows(X)
         residual = basis.pair_residual(X, rows, left, right)
         bounds.append(
@@ -184,7 +184,7 @@ def test_two_items_and_one_comparison_in_closed_form(seed, s):
     kernel = ProductMatern([1.0, 2.0])
     kappa = float(kernel(X)[0] @ [1.0, -1.0] * 2.0) / s
     assume(kappa > 1e-6)
-    basis = InducingBasis.at(kernel, X)
+    basis = InducingBasis.from_points(kernel, X)
     term = PairTerm(basis.rows(X), np.array([0]), np.array([1]), 2)
     _, result = fit(term, np.ones(1), {"f": FixedScale(s)})
     assert result.evaluation.bound <= np.log(0.5) + 1e-9
@@ -205,7 +205,7 @@ def test_an_item_nobody_compared_changes_nothing():
     kernel = RBF([1.0, 2.0])
     ends = []
     for items in (X, np.vstack([X, [[0.3, -0.4]]])):
-        basis = InducingBasis.at(kernel, items)
+        basis = InducingBasis.from_points(kernel, items)
         term = PairTerm(basis.rows(items), left, right, items.shape[0])
         ends.append(fit(term, y, {"f": FixedScale(0.5)})[1].evaluation)
     assert_allclose(ends[0].bound, ends[1].bound, rtol=1e-9)
@@ -215,7 +215,7 @@ def test_an_item_nobody_compared_changes_nothing():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_conjugate_scale_is_stationary_in_the_bound(sparse):
     _, X, left, right, y = draw(8)
-    basis = InducingBasis.at(RBF([1.0, 2.0]), X[:2] if sparse else X)
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X[:2] if sparse else X)
     rows = basis.rows(X)
     residual = basis.pair_residual(X, rows, left, right) if sparse else None
     term = PairTerm(rows, left, right, 5, residual=residual)

@@ -52,7 +52,9 @@ def config(reference):
 )
 def test_bound_and_gradient_of_the_reference(reference, config, points, value, slopes):
     kernel = ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"])
-    seen = bound(one_row_each(config["X"], config["y"]), InducingBasis.at(kernel, config[points]), 1 / config["beta"])
+    seen = bound(
+        one_row_each(config["X"], config["y"]), InducingBasis.from_points(kernel, config[points]), 1 / config["beta"]
+    )
     wanted = reference[slopes]
     assert_allclose(seen.value, reference[value], rtol=1e-12)
     names = ("log_variance", "log_lengthscale_0", "log_lengthscale_1")
@@ -63,7 +65,7 @@ def test_bound_and_gradient_of_the_reference(reference, config, points, value, s
 def test_predictions_of_the_reference(reference, config):
     wanted, kernel = reference["predictions"], ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"])
     for points, name in (("Z", "sparse_at_optimal_q"), ("X", "exact_gp")):
-        basis = InducingBasis.at(kernel, config[points])
+        basis = InducingBasis.from_points(kernel, config[points])
         seen = bound(one_row_each(config["X"], config["y"]), basis, 1 / config["beta"], gradient=False)
         mean, variance = optimal_latent(basis, seen.collapsed).latent(config["X_test"])
         assert_allclose(mean, wanted[name]["mean"], rtol=1e-8)
@@ -76,7 +78,9 @@ def test_the_estimator_standardises_inside_and_maps_back(config):
     model = SVGPRegressor(kernel, inducing=config["Z"], noise=config["beta"] ** -0.5, optimizer=None)
     model.fit(config["X"], y)
     # The same prior on y itself, about the mean.
-    basis = InducingBasis.at(ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"]), config["Z"])
+    basis = InducingBasis.from_points(
+        ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"]), config["Z"]
+    )
     seen = bound(one_row_each(config["X"], y - shift), basis, 1 / config["beta"], gradient=False)
     mean, variance = optimal_latent(basis, seen.collapsed).latent(config["X_test"])
     assert_allclose(model.lower_bound_, seen.value, rtol=1e-12)
@@ -107,7 +111,7 @@ def random_case(seed):
 @examples(40)
 def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
     rows, kernel, Z, noise, rng = random_case(seed)
-    basis = InducingBasis.at(kernel, Z)
+    basis = InducingBasis.from_points(kernel, Z)
     problem = problem_of(rows, basis, 1.0 / noise)
     size = Z.shape[0]
     half = rng.standard_normal((size, size))
@@ -123,11 +127,11 @@ def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
 @examples(25)
 def test_gradients_are_those_of_differences(seed):
     rows, kernel, Z, noise, rng = random_case(seed)
-    seen = bound(rows, InducingBasis.at(kernel, Z), noise)
+    seen = bound(rows, InducingBasis.from_points(kernel, Z), noise)
     along = rng.standard_normal(kernel.theta.size), float(rng.standard_normal()), rng.standard_normal(Z.shape)
 
     def value(t):
-        basis = InducingBasis.at(kernel.clone_with_theta(kernel.theta + t * along[0]), Z + t * along[2])
+        basis = InducingBasis.from_points(kernel.clone_with_theta(kernel.theta + t * along[0]), Z + t * along[2])
         return bound(rows, basis, noise * np.exp(t * along[1]), gradient=False).value
 
     h = 1e-3
@@ -144,7 +148,7 @@ def test_the_evidence_of_rows_is_the_bound_of_all_of_them_as_points(seed):
     rows = GaussianRows(rows.X, rows.y, np.ceil(rows.weight), float(rng.uniform(0.0, 3.0)))
     # As far apart as points of other cases are, so that no jitter is needed.
     rows.X[:, 0] = np.linspace(-20.0, 20.0, rows.n)
-    seen, wanted = evidence(rows, kernel, noise), bound(rows, InducingBasis.at(kernel, rows.X), noise)
+    seen, wanted = evidence(rows, kernel, noise), bound(rows, InducingBasis.from_points(kernel, rows.X), noise)
     size = np.abs(wanted.theta).sum() + abs(wanted.log_noise)
     assert_allclose(seen[0], wanted.value, rtol=1e-9)
     assert_allclose(seen[1], wanted.theta, rtol=1e-6, atol=1e-7 * size)
@@ -172,7 +176,8 @@ def test_more_points_raise_the_bound_up_to_the_evidence(seed):
     rows, kernel, Z, noise, _ = random_case(seed)
     plain = one_row_each(rows.X, rows.y)
     few, more, all_ = (
-        bound(plain, InducingBasis.at(kernel, points), noise, gradient=False).value for points in (Z[:1], Z, plain.X)
+        bound(plain, InducingBasis.from_points(kernel, points), noise, gradient=False).value
+        for points in (Z[:1], Z, plain.X)
     )
     exact = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(plain.X, plain.y)
     slack = 1e-7 * (1.0 + abs(all_))
@@ -185,7 +190,7 @@ def test_more_points_raise_the_bound_up_to_the_evidence(seed):
 def test_chunks_and_threads_change_no_bit_and_kept_values_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     rows, Z = one_row_each(rng.standard_normal((1000, 3)), rng.standard_normal(1000)), rng.standard_normal((20, 3))
-    basis = InducingBasis.at(ConstantKernel(1.2) * RBF([1.0, 2.0, 1.5]), Z)
+    basis = InducingBasis.from_points(ConstantKernel(1.2) * RBF([1.0, 2.0, 1.5]), Z)
     whole = bound(rows, basis, 0.2)
     monkeypatch.setattr(sparse_collapsed, "_CHUNK", 20 * 100)
     seen = []

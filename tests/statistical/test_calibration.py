@@ -28,7 +28,7 @@ def simulate(rng, n, p, s):
     X = rng.normal(size=(n, 2))
     left = rng.integers(0, n, p)
     right = (left + rng.integers(1, n, p)) % n
-    basis = InducingBasis.at(KERNEL, X)
+    basis = InducingBasis.from_points(KERNEL, X)
     f = np.tril(basis.chol) @ rng.standard_normal(n) / np.sqrt(s)
     y = (f[left] - f[right] + rng.standard_normal(p) > 0.0).astype(float)
     return basis, PairTerm(basis.rows(X), left, right, n), f, y

@@ -459,6 +459,43 @@ def test_banned_words_do_not_come_back() -> None:
     assert places == []
 
 
+# A name has a verb or is a noun, a comment after a constant begins with a noun, and a first line names what it means.
+PREPOSITION = (
+    "(about|above|after|against|and|apart|around|at|before|below|beside|between|beyond|by|few|for|in|into|many|near|of"
+    "|on|over|per|this|those|through|towards|under|up|via|within|without)"
+)
+# Names that scikit-learn's callbacks and Optuna's samplers have.
+PROTOCOLS = {"on_fit_task_begin", "on_fit_task_end", "on_iteration", "on_notify", "before_trial", "after_trial"}
+RIDDLE = re.compile(r"\b(those|that of|of which|of them|whose is)\b")
+NO_NOUN = re.compile(
+    r"_?[A-Z][A-Z0-9_, ]*(: [^=]+)? = .*  # "
+    rf"({PREPOSITION}|as|from|how|that|to|what|when|where|which|who|whose|with)\b"
+)
+NOT_YET = ["cli", "dask", "data", "factorization"]  # folders to do, of which none may come back
+
+
+def misread(source: Path) -> list[str]:
+    """Return the names, first lines and comments of a file that have to be read twice."""
+    text, path = source.read_text("utf-8"), source.relative_to(PACKAGE)
+    wrong = [f"{path}:{number} {line}" for number, line in enumerate(text.splitlines(), 1) if NO_NOUN.match(line)]
+    for node in ast.walk(parsed(source)):
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+            continue
+        name, first_line = getattr(node, "name", ""), (ast.get_docstring(node) or "").partition("\n")[0]
+        is_ours = isinstance(node, ast.FunctionDef) and name not in PROTOCOLS
+        if (is_ours and re.match(rf"_*{PREPOSITION}(_|$)", name)) or RIDDLE.search(first_line):
+            wrong.append(f"{path} {name}: {first_line}")
+    return wrong
+
+
+def test_names_and_first_lines_are_read_once() -> None:
+    wrong: dict[str, list[str]] = {}
+    for source in SOURCES:
+        wrong.setdefault(source.relative_to(PACKAGE).parts[0], []).extend(misread(source))
+    assert [line for folder, lines in wrong.items() if folder not in NOT_YET for line in lines] == []
+    assert [folder for folder in NOT_YET if not wrong.get(folder)] == []  # done: take it off the list
+
+
 # ------------------------------------------------------------------------------------------------------------ examples
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
 

@@ -22,7 +22,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import check_n_samples, on_iteration, precision, token_of_content, unchanged_on_failure
+from skpref._estimator import check_n_samples, iteration_callback, precision, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import as_source, feature_columns, is_elsewhere, refuse_parameters
 from skpref._validation import check_array, validate_data
@@ -295,7 +295,7 @@ class FactorizationMachine(CallbackMixin, BaseEstimator):
             free=free,
             free_bias=True,
             dtype=precision(self.dtype),
-            on_iteration=on_iteration(self),
+            on_iteration=iteration_callback(self),
             patience=self.n_iter_no_change if self.early_stopping and self.validation_fraction is None else None,
             divergence_groups=groups if self.kl_weights == "normalised" else None,
         )

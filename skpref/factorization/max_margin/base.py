@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import digest, on_iteration, token_of_content, unchanged_on_failure
+from skpref._estimator import digest, iteration_callback, token_of_content, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 from skpref._validation import as_array, column_names
 from skpref._warn import warn
 from skpref.data.columns import read_ids
@@ -466,7 +466,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             keep=self._chain_model.keep_sample,
             average=self._chain_model.average,
             checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, run),
-            on_iteration=on_iteration(self, step="sweep", objective="risk", sign=-1.0),
+            on_iteration=iteration_callback(self, step="sweep", objective="risk", sign=-1.0),
         )
 
     def _fitted_record(
@@ -531,7 +531,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         known = self.fitted_.vocabularies
         return known.users.encode(user, kind="user", **how), known.items.encode(item, **how)
 
-    @on_collections
+    @accept_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
         """Predict ratings.
 
@@ -548,7 +548,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         rows = self._rows(X)
         return self.classes_[self.posterior_.levels(*rows, self.prediction)]
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: IdRows) -> Array:
         """Return the probability of each level.
 
@@ -574,7 +574,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def predict_score(self, X: IdRows, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict_score(self, X: IdRows, *, return_std: bool) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict_score(self, X: IdRows, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.
 
@@ -596,7 +596,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         mean, variance = self.posterior_.score_moments(*rows)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    @on_collections
+    @accept_collections
     def score(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative mean absolute error, in levels.
 

@@ -106,7 +106,7 @@ class Annotators:
     tie_threshold_high: Array | None = None
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order, without those that are None.
+        """Return the columns by name, in order; columns that are None are left out.
 
         Returns
         -------
@@ -177,7 +177,7 @@ def describe_annotators(
 
 
 def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
-    """Return compared pairs (left, right, weight): all of them, or 300 drawn in proportion to their weights."""
+    """Return compared pairs (left, right, weight): all, or 300 drawn in proportion to their weights."""
     n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
     rows = np.arange(n)
     if n > _PAIRS:
@@ -220,7 +220,7 @@ def _accuracy_draws(
 
 
 def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Array) -> tuple[Array, Array, Array]:
-    """Return means and intervals of draws, mixed with what a factor of the consensus says where there is one.
+    """Return means and intervals of draws, mixed with a factor of the consensus if there is one.
 
     Utilities of a user's own know tastes and are too sure of users who are noisy or not like the crowd; the factor is
     the other way round. Half and half covers what either leaves out.

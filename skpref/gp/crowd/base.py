@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.settings import Settings
 
-_DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are fewer
+_DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
 class CrowdBase(ComparisonClassifier):
@@ -160,7 +160,7 @@ class CrowdBase(ComparisonClassifier):
                 )
 
     def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchyWarmStart:
-        """Return what the next fit starts from; `changed` are the users with new answers, by position."""
+        """Return the start of the next fit; `changed` are the users with new answers, by position."""
         if isinstance(self.posterior_, PersonalPosterior):
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
             fitted = self.posterior_, self._state, kernels, self.inducing_points_, self.likelihood_
@@ -339,7 +339,7 @@ class CrowdBase(ComparisonClassifier):
                 check_kernel(self, name, getattr(self, name), items.n_features)
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
-        """Raise DataError unless the groups of the comparisons are those of the posterior."""
+        """Raise DataError unless the comparisons and the posterior have the same groups."""
         group, kinds = self._comparisons.group, self._groups
         sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
         require(sound, self, "_groups", "must be ids of groups")
@@ -392,7 +392,7 @@ class CrowdBase(ComparisonClassifier):
             require(same, self, "posterior_", f"has other inducing points of {name}")
 
     def _check_state(self, posterior: CrowdPosterior, n_biases: int) -> None:
-        """Raise DataError unless the state of which the posterior was made has blocks of its sizes."""
+        """Raise DataError unless the blocks of the state have the sizes of the posterior."""
         state, consensus = self._state, posterior.consensus
         sides = {"items": posterior.items, "users": posterior.users}
         offsets = 0 if consensus.offset_variance is None else consensus.n_seen
@@ -413,7 +413,7 @@ class CrowdBase(ComparisonClassifier):
         check_scales(self, "_state", state.scales, needed)
 
     def _check_alive(self, posterior: CrowdPosterior, n_factors: int) -> None:
-        """Raise DataError unless the factors that are reported are numbered as those of the posterior."""
+        """Raise DataError unless the reported factors have the numbers of the posterior's factors."""
         alive = self._alive
         numbers = isinstance(alive, tuple) and all(is_count(d) and d < n_factors for d in alive)
         distinct = numbers and len(set(alive)) == len(alive) == posterior.items.n_factors
@@ -473,7 +473,7 @@ class CrowdBase(ComparisonClassifier):
     def _answers_of_users(self, moments: tuple[Array, Array], position: IntArray) -> Array:
         """Return the probabilities of left, tie and right, given positions of users, -1 for unseen ones, (n, 3)."""
         likelihood: Any = self.likelihood_
-        return predict_answers(likelihood, *moments, self._thresholds.of(position))
+        return predict_answers(likelihood, *moments, self._thresholds.moments(position))
 
     def _left_probability(self, X: Any) -> Array:
         if getattr(self, "_thresholds", None) is None:
@@ -528,7 +528,7 @@ def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entiti
 
 
 def mark_seen(comparisons: Comparisons, users: Entities, items: Entities) -> tuple[Entities, Entities]:
-    """Add the users and items of comparisons of positive weight to those seen."""
+    """Add the users and items of comparisons of positive weight to the seen ones."""
     used = comparisons.weight > 0.0
     items = items.with_seen(np.concatenate([comparisons.left[used], comparisons.right[used]]))
     return users.with_seen(np.asarray(comparisons.user)[used]), items
@@ -537,7 +537,7 @@ def mark_seen(comparisons: Comparisons, users: Entities, items: Entities) -> tup
 def nearest_entities(
     entity: Any, n: int, entities: Entities, ids: IdColumn, factors: Array, gram: Array
 ) -> tuple[IdColumn, Array]:
-    """Return ids and distances of the n entities whose factors are nearest to those of one entity."""
+    """Return ids and distances of the n entities with the factors nearest to one entity's."""
     kind = entities.kind
     row = int(entities.vocabulary.encode(single_id(entity, kind), kind, unknown="mark", noun="row", kind=kind)[0])
     position = int(entities.position[row])

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks, fit_context
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
@@ -500,12 +500,12 @@ class CrowdGPPL(ShardedCrowd):
             levels = self._groups_of_rows(rows.groups)
             if (levels != levels[0]).any():
                 raise DataError(f"X must be of one group in each column of groups={self.groups!r}; got several")
-            fitted = fitted.in_groups(levels[0].tolist())
-        posterior, one_user = self._of_one_user(user[:1], fitted)
+            fitted = fitted.select_groups(levels[0].tolist())
+        posterior, one_user = self._select_user(user[:1], fitted)
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
-    @on_collections
+    @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.
 
@@ -553,7 +553,7 @@ class CrowdGPPL(ShardedCrowd):
         check_is_fitted(self)
         report = describe_annotators(
             self.user_ids_,
-            *self._by_annotators(),
+            *self._flatten_groups(),
             self.likelihood_,
             credibility=credibility,
             n_samples=n_samples,
@@ -562,8 +562,8 @@ class CrowdGPPL(ShardedCrowd):
         )
         return frame_or_record(report)
 
-    def _by_annotators(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
-        """Return the posterior and the seen users, items and comparisons; an item in each group is one of its own."""
+    def _flatten_groups(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
+        """Return posterior, seen users and items, and comparisons; each item in each group is a separate item."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items)
         posterior, users = self.posterior_, self._seen(self._users)
         if not isinstance(posterior, PersonalPosterior) or posterior.groups is None or seen.group is None:
@@ -575,7 +575,7 @@ class CrowdGPPL(ShardedCrowd):
         return posterior.flattened(), (users, Items(None, np.arange(n))), seen
 
     def similar_users(self, user: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
-        """Return the users whose personal utilities are nearest to those of a user.
+        """Return the users whose personal utilities are nearest to a user's.
 
         Parameters
         ----------

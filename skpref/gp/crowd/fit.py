@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 _FULL_ENTRIES = 2**23  # entries P D up to which "auto" takes full passes: each of a dozen arrays has 64 MB then
-_MIN_FACTORS = 4  # the fewest factors for which full passes are worthwhile at the start
+_MIN_FACTORS = 4  # fewest factors for which full passes are worthwhile at the start
 _FIRST_CHECKS = (1, 2, 4)  # passes after which negligible factors are dropped: they cost as much as the others
 _CHECK_EVERY = 8  # passes between later checks
 _SEARCH_FACTORS = 3  # factors of the small fits that choose the length-scales of the factors
 _SEARCH_PASSES = 10  # passes of these fits
-_SHORTER = 4.0  # each of these fits divides the length-scales of the factors by this
+_SHORTER = 4.0  # divisor of the length-scales of the factors, from each of these fits to the next
 
 
 # Numbers by which the rates of the priors of item and user factors are multiplied if held-out comparisons ask for it.
@@ -158,7 +158,7 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
 
 
 def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:
-    """Return the config with the priors of the factors that an earlier fit chose, as far as it kept any."""
+    """Return the config with the priors of the factors that an earlier fit chose, if it kept factors."""
     kept = {name[0]: scale for name, scale in state.scales.items() if name[0] in "vw" and isinstance(scale, GammaScale)}
     prior_v, prior_w = (
         (kept[side].shape0, kept[side].rate0) if side in kept else prior

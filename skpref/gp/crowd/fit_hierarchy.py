@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
-MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass factors several of that size
-_MOST_ITEMS = 2_000  # that "ep" and "laplace" take when asked for: 32 MB a matrix, seconds a pass
-MAX_WEIGHT = 1e9  # of an answer: beyond, what the other answers say is lost to rounding
+MAX_ITEMS = 500  # items up to which "auto" learns a full covariance: each pass factors several
+_MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
+MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
@@ -66,10 +66,10 @@ _CANDIDATES = (
     *((0.2, 1.0, 1.0), (0.0, 0.3, 2.0), (0.0, 0.3, 8.0)),
     *((0.5, 0.3, 0.3), (0.5, 0.1, 0.3), (1.0, 0.1, 0.3)),
 )
-_LEAST_WEIGHT = 0.5  # of the prior, in users
+_LEAST_WEIGHT = 0.5  # least weight of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
 _FOLDS = 5
-_HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there are so many
+_HELD_OUT = 2_000  # comparisons, about, that are held out in turn if there are more
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 # Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
 _TRUST, _LEAST_SHARE = 0.5, 0.05
@@ -79,12 +79,12 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
-_MAX_AVERAGE = 100_000  # comparisons; of more, S is known well enough
+_MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
-_SHARES = (0.03, 0.3)  # of independent items in the shape, where items have features
-_FACTORS = (0.5, 1.0, 2.0)  # on the length-scales of the consensus
+_SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
+_FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 
@@ -101,7 +101,7 @@ class Regularisation:
         """Raise DataError unless the values are positive."""
         check_positive(self, "floor", "prior_weight", "share", *(() if self.penalty is None else ("penalty",)))
 
-    def of(self, model: Hierarchy) -> Hierarchy:
+    def apply_to(self, model: Hierarchy) -> Hierarchy:
         """Return the model with this regularisation."""
         return replace(model, floor=self.floor, prior_weight=self.prior_weight, penalty=self.penalty)
 
@@ -150,7 +150,7 @@ class _Shape:
     share: float
 
     @classmethod
-    def of(cls, basis: InducingBasis | None, X: Features, n_items: int, share: float, *, order: bool) -> _Shape:
+    def from_basis(cls, basis: InducingBasis | None, X: Features, n_items: int, share: float, *, order: bool) -> _Shape:
         """Return the covariance of items with features X, or of independent items without a basis."""
         matrix, rows = np.eye(n_items + order), np.zeros((0, n_items + order))
         if basis is None:
@@ -189,7 +189,7 @@ def fit_crowd_hierarchy(
     c = c.take(np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), c.user)))
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
-    x = None if covariates is None else covariates.of(data.users)
+    x = None if covariates is None else covariates.rows(data.users)
     model = _hierarchy(c, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
@@ -206,9 +206,9 @@ def fit_crowd_hierarchy(
         (chosen, learnt), first = _regularise(part, isotropic, scales, likelihood), isotropic.state
         if few.n_users < model.n_users or data.shards is not None:
             state = start_state(model, scales, likelihood, scale)
-            first = replace(state, S=_of_more_users(chosen[0].of(model), state, learnt[0], rng))
+            first = replace(state, S=_learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng))
     else:
-        shape = _Shape.of(
+        shape = _Shape.from_basis(
             start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
         )
         model, chosen = replace(model, shape=shape.matrix), start.chosen
@@ -216,7 +216,7 @@ def fit_crowd_hierarchy(
         first = replace(start_state(model, scales, likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
-    model = chosen[0].of(model)
+    model = chosen[0].apply_to(model)
     if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
         n_learnt = start.posterior.n_learnt
         if start.thresholds is not None and first.thresholds is not None:
@@ -297,13 +297,13 @@ def _hierarchy(
             names.append("offset")
     places, n_places, left, right = None, c.n_items, c.left, c.right
     if c.group is not None:
-        places = Places.of(c, order=order)
+        places = Places.from_comparisons(c, order=order)
         names = [*prior_scales(names, c.group.shape[1]), *names]
         left, right = (places.find(side, c.group) for side in (left, right))
         columns = [*places.columns(columns), *(rows[places.compared] for rows in columns)]
         n_places = places.compared.size
         _check_size(n_places, sum(rows.shape[1] for rows in columns))
-    users = UserRows.of(c.user, left, right, (c.n_users, n_places), order=order)
+    users = UserRows.from_comparisons(c.user, left, right, (c.n_users, n_places), order=order)
     parts = [(name, rows.shape[1]) for name, rows in zip(names, columns, strict=True)]
     rows = np.zeros((n_places + order, sum(size for _, size in parts) + order))
     if parts:
@@ -354,17 +354,17 @@ def _choose_shape(
 ) -> _Shape:
     """Return the shape with the largest evidence of S = scale * shape; independent items are among them."""
     n, order = data.comparisons.n_items, config.pair.order
-    best = _Shape.of(None, None, n, 1.0, order=order)
+    best = _Shape.from_basis(None, None, n, 1.0, order=order)
     if items is None or not config.n_factors:
         return best
     kernels = [_stretched(items, factor) for factor in _FACTORS] if given.factors is None else [given.factors]
     middle = len(kernels) // 2
     straight = linear_kernel(data.items) if given.items is None and given.factors is None else None
     kernels += [] if straight is None else [straight]
-    bases = [InducingBasis.at(clone(kernel), pair.points) for kernel in kernels]
-    candidates = [_Shape.of(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
+    bases = [InducingBasis.from_points(clone(kernel), pair.points) for kernel in kernels]
+    candidates = [_Shape.from_basis(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
     # Independent items keep a kernel, too, so that new items can be predicted.
-    candidates.append(_Shape.of(bases[middle], data.items, n, 1.0, order=order))
+    candidates.append(_Shape.from_basis(bases[middle], data.items, n, 1.0, order=order))
     state, size, evidence = None, 1.0, []
     for shape in candidates:
         candidate = replace(model, shape=shape.matrix)
@@ -378,7 +378,7 @@ def _choose_shape(
 
 
 def _stretched(kernel: Kernel, factor: float) -> Kernel:
-    """Return a kernel with its length-scales times a factor, where it has any."""
+    """Return a kernel with its length-scales, if any, times a factor."""
     scale = getattr(kernel, "length_scale", None)
     return kernel if scale is None else clone(kernel).set_params(length_scale=np.asarray(scale) * factor)
 
@@ -406,7 +406,7 @@ def _regularise(
         learnt[0].append(fit.state.S)
         part_scale = model.item_scale(fit.state.S)
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
-            candidate = Regularisation.candidate(number, part_scale, n_items).of(part)
+            candidate = Regularisation.candidate(number, part_scale, n_items).apply_to(part)
             of_candidate = _fit(candidate, fit.state)
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
             learnt[number + 1].append(of_candidate.state.S)
@@ -422,8 +422,8 @@ def _regularise(
     return tuple(parts), [unit * np.mean(learnt[k], axis=0) for k in kept]
 
 
-def _of_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
-    """Return S learnt from up to 100,000 comparisons, so that more need few passes over all of them."""
+def _learn_from_more_users(model: Hierarchy, state: HierarchyState, S: Array, rng: np.random.Generator) -> Array:
+    """Return S learnt from up to 100,000 comparisons, so that larger data need few passes."""
     if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
         return S
     part = _some_users(model, _MAX_AVERAGE, rng)
@@ -448,7 +448,7 @@ def _averaged(
         if part.penalty is None:
             S = state.S
         else:
-            S = _fit(part.of(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
+            S = _fit(part.apply_to(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
         size = model.item_scale(S)
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
         shape += part.share / size * S
@@ -474,7 +474,7 @@ def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
     """Return the model of some comparisons, of the same users and items."""
     users = model.users
     sizes = model.n_users, users.n_items - users.order
-    kept = UserRows.of(users.user[rows], users.left[rows], users.right[rows], sizes, order=users.order)
+    kept = UserRows.from_comparisons(users.user[rows], users.left[rows], users.right[rows], sizes, order=users.order)
     return replace(model, users=kept, y=model.y[rows], weight=model.weight[rows])
 
 
@@ -486,18 +486,18 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     rows[at, test.right] -= 1.0
     if test.order:
         rows[:, -1] = 1.0
-    half, S = model.consensus @ fit.half.T, model.at_places(state.S)
+    half, S = model.consensus @ fit.half.T, model.expand_to_places(state.S)
     own, V = rows @ S, half @ half.T
     common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
     added = personal_moments(test.user, own, common, S, V, *blocks)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
-        mean += np.einsum("rn,rn->r", model.by_item(rows), model.covariates[test.user] @ state.B.T)
+        mean += np.einsum("rn,rn->r", model.sum_by_item(rows), model.covariates[test.user] @ state.B.T)
     variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
     if model.covariates is not None:
         basis, rotation = state.effect_bases
         of_rotated = (model.covariates[test.user] @ rotation) ** 2
-        unexplained = model.by_item(rows - added[2]) @ basis
+        unexplained = model.sum_by_item(rows - added[2]) @ basis
         variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
     answers: Any = state.likelihood
     if state.thresholds is not None:
@@ -507,14 +507,14 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
 
 
 def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
-    """Return the model of so many users, drawn at random, that their comparisons are about `n_rows`; or of all."""
+    """Return the model of random users with about `n_rows` comparisons in all, or of all users if they have fewer."""
     if model.users.rows[-1] <= n_rows:
         return model
     order = rng.permutation(model.n_users)
     counts = np.cumsum(np.diff(model.users.rows)[order])
     drawn = np.zeros(model.n_users, dtype=bool)
     drawn[order[: max(1, int(np.searchsorted(counts, n_rows)))]] = True
-    return model.of_users(drawn)
+    return model.select_users(drawn)
 
 
 def _covariates(
@@ -534,9 +534,9 @@ def _covariates(
         kernel = Linear() if kernel is None else clone(kernel)
         scale = getattr(kernel, "length_scale", None)
         points = inducing.choose(users, config.pair.n_inducing, "kmeans++", rng, scale, kernel=kernel)
-        basis = InducingBasis.at(kernel, points)
+        basis = InducingBasis.from_points(kernel, points)
     width = users.shape[1] if basis is None else basis.chol.shape[0]
-    rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
+    rows = Covariates(basis, np.zeros(width), np.ones(width)).rows(users)
     mean = rows.mean(axis=0)
     # Columns of features have units of their own; rows of a kernel are in its units. In units of its standard deviation
     # the indicator of a rare category is large, and its effect would fit the few users who have it.
@@ -596,7 +596,7 @@ def _posterior(
         scales,
         float(average @ mean),
         half @ average,
-        None if consensus_basis is None else AverageResidual.of(consensus_basis, X),
+        None if consensus_basis is None else AverageResidual.from_basis(consensus_basis, X),
     )
     groups = None
     if model.places is not None:

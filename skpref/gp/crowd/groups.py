@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
 
 LEFT_OUT, UNSEEN = -2, -1  # levels: no group of this kind, which is the consensus of all; and one without answers
-_PARTS = "f", "offset"  # of utilities: a function of features, and an offset of each item
+_PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
 # Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and groups
 # that differ by much are not held back.
 _SHAPE, _RATE = 1.0, 0.03
@@ -51,7 +51,7 @@ class Places:
         require(inside, self, "group", "holds an unknown group")
 
     @classmethod
-    def of(cls, c: Comparisons, *, order: bool) -> Places:
+    def from_comparisons(cls, c: Comparisons, *, order: bool) -> Places:
         """Return the places of comparisons, the left side among them with an order effect."""
         assert c.group is not None  # noqa: S101 - type narrowing
         n_levels = c.group.max(axis=0, initial=0) + 1
@@ -76,7 +76,7 @@ class Places:
         return np.array_equal(self.compared[at], item) and np.array_equal(self.group[at], group)
 
     def columns(self, of_items: list[Array]) -> list[Array]:
-        """Return the columns by which values at the places follow from parts of groups, given those of the items."""
+        """Return the columns that map parts of groups to values at the places, given the columns of the items."""
         n, columns = len(self.group), []
         for level, n_levels in zip(self.group.T, self.n_levels.tolist(), strict=True):
             for rows in of_items:
@@ -101,7 +101,7 @@ class Places:
         return sparse.csr_array((np.ones(n), (self.item, np.arange(n))), shape=(int(self.item.max()) + 1, n))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the fields."""
+        """Return the state without cached values."""
         return {"item": self.item, "group": self.group, "n_levels": self.n_levels}
 
 

@@ -51,7 +51,7 @@ _DAMPING, _LEAST_DAMPING = 0.9, 0.2
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
 # Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
 _SCALE_RISE, _SCALE_FALL = 0.25, 1.5
-_RADIUS = 1.0  # of a step in the logarithms of the eigenvalues of S
+_RADIUS = 1.0  # radius of a step in the logarithms of the eigenvalues of S
 _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
 # Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
@@ -91,7 +91,7 @@ class Hierarchy:
 
     @property
     def own_left(self) -> bool:
-        """Whether the variance of the left side is learnt by itself, and not as that of one more item."""
+        """Whether the variance of the left side is a parameter of its own, and not the variance of an extra item."""
         return self.users.order and (self.penalty is None or not self.learn_S)
 
     def item_scale(self, S: Array) -> float:
@@ -106,20 +106,22 @@ class Hierarchy:
             result[-1, -1] = S[-1, -1]
         return result
 
-    def at_places(self, S: Array) -> Array:
+    def expand_to_places(self, S: Array) -> Array:
         """Return a covariance of the items at the places where users compare them."""
         return S if self.places is None else self.places.spread(S)
 
-    def by_item(self, rows: Array) -> Array:
+    def sum_by_item(self, rows: Array) -> Array:
         """Return rows of numbers at the places, shape (P, n), summed over the places of each item."""
         return rows if self.places is None else np.asarray(rows @ self.places.to_items.T)
 
-    def of_users(self, chosen: BoolArray) -> Hierarchy:
+    def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,)."""
         users = self.users
         rows, sizes = chosen[users.user], (int(chosen.sum()), users.n_items - users.order)
         number = np.cumsum(chosen) - 1
-        kept = UserRows.of(number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order)
+        kept = UserRows.from_comparisons(
+            number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order
+        )
         x = None if self.covariates is None else self.covariates[chosen]
         return replace(self, users=kept, y=self.y[rows], weight=self.weight[rows], covariates=x)
 
@@ -138,21 +140,21 @@ class Hierarchy:
         return tau, tau * (2.0 * self.y - 1.0)
 
     def integrate_out(self, state: HierarchyState) -> Informed:
-        """Return what the sites say of the consensus."""
+        """Return the terms of the sites in the consensus."""
         shift = prior_means(self, state.B)
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
-        G, h, log_det, constant = integrate_out(self.at_places(state.S), *arguments)
+        G, h, log_det, constant = integrate_out(self.expand_to_places(state.S), *arguments)
         return Informed(G, h, log_det, constant, shift)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
-        mean, variance, moment, alpha, squared = marginals(self.at_places(state.S), m, V, *arguments)
+        mean, variance, moment, alpha, squared = marginals(self.expand_to_places(state.S), m, V, *arguments)
         tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
             of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
-            slope = self.by_item(of_places.T).T
+            slope = self.sum_by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
 
     def site_sizes(self) -> dict[str, int]:
@@ -164,7 +166,7 @@ class Hierarchy:
         return {"tau": state.tau, "nu": state.nu}
 
     def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-        """Return the state with such sites."""
+        """Return the state with these sites."""
         return replace(state, tau=arrays["tau"], nu=arrays["nu"])
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
@@ -180,7 +182,7 @@ class Hierarchy:
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
         arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
-        return -float(integrate_out(self.at_places(state.S), *arguments, prior_means(self, B))[3])
+        return -float(integrate_out(self.expand_to_places(state.S), *arguments, prior_means(self, B))[3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +203,7 @@ class HierarchyState:
 
 
 class Informed(NamedTuple):
-    """What the sites say of m, with all b integrated out."""
+    """Terms of the sites in m, with all b integrated out."""
 
     G: Array  # (n, n): precision
     h: Array  # (n,): linear term
@@ -316,7 +318,7 @@ def fit_hierarchy(
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
             passes.finish()
-            added = state.S @ model.by_item(model.by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
+            added = state.S @ model.sum_by_item(model.sum_by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
             second_moment = state.S + 0.5 * (added + added.T)
             parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
             return HierarchyFit(*parts, bounds, evidence, converged)
@@ -335,7 +337,7 @@ def fit_hierarchy(
 
 
 def _arrays_of(state: HierarchyState, radius: float, damping: float, n_still: float) -> dict[str, Array]:
-    """Return what the next pass depends on, besides the sites."""
+    """Return the arrays that the next pass depends on, besides the sites."""
     basis, rotation = state.effect_bases
     parts = {"S": state.S, "B": state.B, "effects": state.effects, "effect variance": state.effect_variance}
     parts |= {"basis": basis, "rotation": rotation, "effect precision": np.array(state.effect_precision)}
@@ -354,7 +356,7 @@ def _arrays_with_sites(
 
 
 def _resumed(state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-    """Return the state of such arrays, with its own sites."""
+    """Return the state with these arrays and its own sites."""
     thresholds = state.thresholds
     if thresholds is not None:
         thresholds = TieThresholds(arrays["threshold"], arrays["threshold variance"], *arrays["thresholds"].tolist())
@@ -376,7 +378,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.of_coordinates(B if model.places is None else B[model.places.item])
+    rows = model.users.map_to_coordinates(B if model.places is None else B[model.places.item])
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
@@ -393,7 +395,7 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     mean = half.T @ (half @ linear)
     rows = model.consensus @ half.T
     log_integral = 0.5 * (constant + linear @ mean - log_det_users - log_det(chol) + np.log(prior).sum())
-    information = model.by_item(model.by_item(G).T)
+    information = model.sum_by_item(model.sum_by_item(G).T)
     return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, information, float(log_integral))
 
 
@@ -429,7 +431,7 @@ def _sites(
 
 
 def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:
-    """Return what the priors of S, of the effects and of the scales take off the log evidence."""
+    """Return the penalties of the log evidence by the priors of S, of the effects and of the scales."""
     known = [scale for scale in state.scales.values() if isinstance(scale, GammaScale)]
     penalty = sum(scale.rate0 * scale.mean - scale.shape0 * np.log(scale.mean) for scale in known)
     if model.covariates is not None:
@@ -462,8 +464,8 @@ def _next_S(
     *,
     limited: bool,
 ) -> Array:
-    """Return S after a step; `limited`: with at most so many directions as it may have."""
-    S, moment = state.S, model.by_item(model.by_item(seen.moment).T)
+    """Return S after a step; `limited`: with at most `max_rank` directions."""
+    S, moment = state.S, model.sum_by_item(model.sum_by_item(seen.moment).T)
     if seen.slope is not None:
         moment = moment + _moment_of_effects(model, state, information)
     if model.learn_S:
@@ -547,7 +549,7 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
 
 
 def _moment_of_effects(model: Hierarchy, state: HierarchyState, information: Array) -> Array:
-    """Return what the uncertainty of the effects adds to the users' sum of A^T E[alpha alpha^T - W] A, shape (n, n).
+    """Return the part of the users' sum of A^T E[alpha alpha^T - W] A by the effects' uncertainty, shape (n, n).
 
     Without it S would be the covariance around effects that follow the users' tastes: too small.
     """

@@ -103,7 +103,7 @@ class CrowdLeaderboards(CrowdBase):
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items)
-        posterior = self._in_groups(groups)
+        posterior = self._group_posterior(groups)
         if users is None:
             mean, variance = posterior.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
@@ -118,7 +118,7 @@ class CrowdLeaderboards(CrowdBase):
         if not is_known.all():
             # One more row, for all unknown users.
             row = np.where(is_known, np.cumsum(is_known) - 1, known_users.size)
-            unseen = posterior.for_unseen_users().utility(UNSEEN_USER, chosen)
+            unseen = posterior.unseen_user_posterior().utility(UNSEEN_USER, chosen)
             mean, variance = (np.vstack(pair)[row] for pair in zip((mean, variance), unseen, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
 
@@ -151,7 +151,7 @@ class CrowdLeaderboards(CrowdBase):
             Seed of the draws.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.on_scale`, and `Ranking.anchored` for an item with a given number of points.
+            `Ranking.to_scale`, and `Ranking.anchored` for an item with a given number of points.
 
         Returns
         -------
@@ -165,11 +165,11 @@ class CrowdLeaderboards(CrowdBase):
         counts = np.append(self._answers_of(user, groups).counts(), 0.0)[chosen.position]
         arguments = credibility, n_samples
         if user is None:
-            consensus = self._in_groups(groups).consensus
-            return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).on_scale(
+            consensus = self._group_posterior(groups).consensus
+            return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).to_scale(
                 scale, self.likelihood_
             )
-        posterior, one_user = self._of_one_user(single_id(user, "user"), self._in_groups(groups))
+        posterior, one_user = self._select_user(single_id(user, "user"), self._group_posterior(groups))
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:
@@ -179,7 +179,7 @@ class CrowdLeaderboards(CrowdBase):
             return np.vstack([posterior.sample(one_user, chosen, size, rng)[:, 0] for size in sizes])
 
         ranking = rank_draws(ids, (mean[0], variance[0]), *arguments, draws, whole_numbers(counts))
-        return ranking.on_scale(scale, self.likelihood_)
+        return ranking.to_scale(scale, self.likelihood_)
 
     def win_matrix(
         self, items: ArrayLike | None = None, user: Hashable = None, *, groups: Mapping[Any, Hashable] | None = None
@@ -212,7 +212,7 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"win_matrix of {chosen.size} items: it takes at most {_MAX_MATRIX}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.any() else -1)
-        moments = self._in_groups(groups).pairs((users, number), chosen, left, right, order=False)
+        moments = self._group_posterior(groups).pairs((users, number), chosen, left, right, order=False)
         if getattr(self, "_thresholds", None) is None:
             left_wins = self.likelihood_.predict(*moments)
         else:
@@ -245,10 +245,12 @@ class CrowdLeaderboards(CrowdBase):
             msg = f"unknown group {group} of groups={list(self.groups)[kind]!r}: fit has seen {seen}"
             raise UnknownIdError(f"{msg}; use unknown_user='consensus' to predict the consensus for unseen groups")
 
-    def _in_groups(self, groups: Mapping[Any, Hashable] | None) -> CrowdPosterior | PersonalPosterior:
+    def _group_posterior(self, groups: Mapping[Any, Hashable] | None) -> CrowdPosterior | PersonalPosterior:
         """Return the posterior of utilities in the groups that a caller named."""
         levels = self._levels(groups)
-        return self.posterior_.in_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
+        return (
+            self.posterior_.select_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
+        )
 
     def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
         """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
@@ -262,7 +264,7 @@ class CrowdLeaderboards(CrowdBase):
         return seen.take(np.flatnonzero(np.asarray(seen.user) == self._users.position[row[0]]))
 
     def _select_users(self, users: Any) -> tuple[Items, BoolArray]:
-        """Return the known ones of the users that a caller chose, and which of them are known."""
+        """Return the known users among the requested ones, and a mask of the known."""
         if holds_features(users):
             chosen = self._users.select(users)[1]
             return chosen, np.ones(chosen.size, dtype=bool)
@@ -271,9 +273,9 @@ class CrowdLeaderboards(CrowdBase):
             refuse_unknown_users(self._users, users, rows, "row")
         return self._users.rows(rows[rows >= 0]), rows >= 0
 
-    def _of_one_user(
+    def _select_user(
         self, users: Any, posterior: CrowdPosterior | PersonalPosterior
     ) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
-        """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
+        """Return the posterior to use for a requested user, and the user; unknown users have another posterior."""
         chosen, is_known = self._select_users(users)
-        return (posterior, chosen) if is_known.all() else (posterior.for_unseen_users(), UNSEEN_USER)
+        return (posterior, chosen) if is_known.all() else (posterior.unseen_user_posterior(), UNSEEN_USER)

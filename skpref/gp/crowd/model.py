@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 _START_MEAN = 0.5  # mean of the strongest factor at the start, in prior standard deviations
 # Posterior standard deviation of factors at the start, by that of the prior. At 1, one side is only noise to the other.
 _START_WIDTH = 0.3
-_START_PASSES = 5  # of the consensus alone, before factors are added
+_START_PASSES = 5  # passes of the consensus alone, before factors are added
 _SMALL_SVD = 4_000_000  # entries of a matrix up to which all singular vectors are computed
-_EFFECTS = "order", "covariate"  # scales of what is not of items or users
+_EFFECTS = "order", "covariate"  # scales of effects that belong to neither items nor users
 _NEGLIGIBLE = 0.01  # root mean square of a factor's part of z, whose noise is 1, below which the factor is dropped
 
 
@@ -116,7 +116,7 @@ class CrowdModel:
         """Return the bases of the inducing points with kernels."""
         items = self.pair.basis(kernels.items)
         factors = items if kernels.factors is kernels.items else self.pair.basis(kernels.factors)
-        users = None if kernels.users is None else InducingBasis.at(kernels.users, self.user_points)
+        users = None if kernels.users is None else InducingBasis.from_points(kernels.users, self.user_points)
         return Bases(items, factors, users)
 
     def problem(self, bases: Bases) -> tuple[svi.Problem, frozenset[str]]:

@@ -52,7 +52,7 @@ class Covariates:
         fits = self.basis is None or self.basis.chol.shape[0] == size
         require(fits, self, "basis", "does not fit the covariates")
 
-    def of(self, features: Features) -> Array:
+    def rows(self, features: Features) -> Array:
         """Return the covariates of users, shape (U, p)."""
         if self.basis is not None:
             rows = self.basis.rows(features)
@@ -67,7 +67,7 @@ class PersonalPosterior:
 
     An order effect is one more item, the left side. Given m, users are independent, and that of one user follows from
     the sites of its comparisons. Where there are groups, items are compared in places: m, half_rows, left and right
-    are about these, and `in_groups` has the utilities in a group instead of those of the consensus.
+    are about these, and `select_groups` has the utilities in a group instead of those of the consensus.
     """
 
     consensus: PairPosterior  # m and the shared order effect
@@ -138,14 +138,14 @@ class PersonalPosterior:
             require(positive, self, name, "must be a covariance")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the fields."""
+        """Return the state without cached values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def users(self) -> UserRows:
         """The comparisons in each user's coordinates."""
         sizes = self.n_users, self.m.size - self.consensus.has_order
-        return UserRows.of(self.user, self.left, self.right, sizes, order=self.consensus.has_order)
+        return UserRows.from_comparisons(self.user, self.left, self.right, sizes, order=self.consensus.has_order)
 
     @cached_property
     def V(self) -> Array:
@@ -167,7 +167,7 @@ class PersonalPosterior:
         """A root of S_new, shape (n, n)."""
         return cholesky(self.S_new)
 
-    def in_groups(self, levels: Sequence[int]) -> PersonalPosterior:
+    def select_groups(self, levels: Sequence[int]) -> PersonalPosterior:
         """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
         if self.groups is None:
             return self
@@ -213,11 +213,11 @@ class PersonalPosterior:
         vars(flat).update(users=self.users, V=self.V, root=self.root[item], root_new=self.root_new[item])
         return flat
 
-    def _by_item(self, rows: Array) -> Array:
+    def _sum_by_item(self, rows: Array) -> Array:
         """Return rows of numbers at the places, shape (P, L), summed over the places of each item."""
         return rows if self.groups is None else np.asarray(rows @ self.groups.places.to_items.T)
 
-    def _at_places(self, rows: Array) -> Array:
+    def _expand_to_places(self, rows: Array) -> Array:
         """Return rows of numbers of items at the places, shape (P, L)."""
         return rows if self.groups is None else np.ascontiguousarray(rows[:, self.groups.places.item])
 
@@ -226,8 +226,8 @@ class PersonalPosterior:
         """Number of seen items, without the left side."""
         return self.S.shape[0] - int(self.consensus.has_order)
 
-    def for_unseen_users(self) -> PersonalPosterior:
-        """Return the posterior to ask for users without a position: this one."""
+    def unseen_user_posterior(self) -> PersonalPosterior:
+        """Return the posterior for users without a position: this one."""
         return self
 
     def _reach(self, items: Items, *, centred: bool = False) -> _Reach:
@@ -252,7 +252,7 @@ class PersonalPosterior:
         """Return the covariates of users, zero where there are no features, shape (U, p)."""
         if self.covariates is None or users.features is None:
             return np.zeros((users.size, self.B.shape[1]))
-        return self.covariates.of(users.features)
+        return self.covariates.rows(users.features)
 
     def _effect_covariance(self, rows: Array, x: Array, users: Items) -> Array:
         """Return the covariance of rows of B x for a new user, whose x may be unknown, shape (n_rows, n_rows)."""
@@ -318,17 +318,17 @@ class PersonalPosterior:
             who, effects = position[rows], x[index[rows]]
             own = np.empty_like(weights)
             for asked, S in ((who >= 0, self.S), (who < 0, self.S_new)):
-                own[asked] = _of_pairs(S, compared.position, reach, (a[asked], b[asked]), sided=sided)
+                own[asked] = _pair_covariances(S, compared.position, reach, (a[asked], b[asked]), sided=sided)
             mean[rows] += np.einsum("rn,rn->r", weights, effects @ self.B.T)
             variance[rows] += np.einsum("rn,rn->r", own, weights) + distinct * (reach.rest[a] + reach.rest[b])
             for new, kind in ((index[rows] < 0, UNSEEN_USER), ((who < 0) & (index[rows] >= 0), users)):
                 variance[rows[new]] += self._effect_variance(weights[new], effects[new], kind)
             old = who >= 0
-            at_places = who[old], self._at_places(own[old]), common[old], self.S_places, self.V
+            at_places = who[old], self._expand_to_places(own[old]), common[old], self.S_places, self.V
             added = personal_moments(*at_places, *self._blocks(), self.alpha)
             mean[rows[old]] += added[0]
             # What the user's answers do not explain keeps the uncertainty of the effects.
-            unexplained = weights[old] - self._by_item(added[2])
+            unexplained = weights[old] - self._sum_by_item(added[2])
             variance[rows[old]] += added[1] + self._effect_variance(unexplained, effects[old], users)
         return mean, np.maximum(variance, 0.0)
 
@@ -349,15 +349,15 @@ class PersonalPosterior:
         for k, of_cell in enumerate(cells.tolist()):
             rows = np.flatnonzero(cell.ravel() == k)
             pairs = items, left[rows], right[rows]
-            mean[rows], variance[rows] = self.in_groups(of_cell).pairs((users, index[rows]), *pairs, order=order)
+            mean[rows], variance[rows] = self.select_groups(of_cell).pairs((users, index[rows]), *pairs, order=order)
         return mean, variance
 
     def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
         """Return the rows A of b for the user's coordinates, A^T alpha, W, and the half rows of m."""
         start, stop = self.users.starts[position : position + 2]
         W = user_block(position, self.S_places, *self._blocks())[1]
-        at_places = self.users.of_user(position)
-        rows = self._by_item(at_places)
+        at_places = self.users.user_rows(position)
+        rows = self._sum_by_item(at_places)
         return rows, rows.T @ self.alpha[start:stop], W, at_places @ self.half_rows
 
     def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
@@ -416,7 +416,7 @@ class PersonalPosterior:
     @cached_property
     def _scores(self) -> sparse.csr_array:
         """A_user^T alpha of each user, shape (U, n)."""
-        scores = self.users.by_user(self.alpha)
+        scores = self.users.sum_by_user(self.alpha)
         return scores if self.groups is None else scores @ self.groups.places.to_items.T
 
     def side_effects(self, users: Items) -> tuple[Array, Array]:
@@ -450,14 +450,14 @@ class PersonalPosterior:
         white = rng.standard_normal((n_samples, self.root.shape[1]))
         rest = t + rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
         b, of_new = white @ self.root.T, white @ self.root_new.T
-        seen = self.m + shared @ self.half_rows.T + self._at_places(b)
+        seen = self.m + shared @ self.half_rows.T + self._expand_to_places(b)
         priors = rest + b @ reach.weights.T, rest + of_new @ reach.weights.T
         return t, self._corrected(users, priors, seen, reach.weights, rng)
 
     def _corrected(
         self, users: Items, priors: tuple[Array, Array], seen: Array, weights: Array, rng: np.random.Generator
     ) -> Iterator[Array]:
-        """Yield draws of each user's utilities, given those of the prior, of users who answered and of new ones."""
+        """Yield posterior draws of each user's utilities from draws of the prior; users are trained or new."""
         prior, of_new = priors
         x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
         for position, covariates in zip(users.position.tolist(), x, strict=True):
@@ -465,12 +465,12 @@ class PersonalPosterior:
             if position < 0:
                 yield of_new + effects @ weights.T
                 continue
-            at_places = self.users.of_user(position)
-            rows = self._by_item(at_places)
+            at_places = self.users.user_rows(position)
+            rows = self._sum_by_item(at_places)
             P, W, D, d, _ = user_block(position, self.S_places, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
-            residual = d + noise - (seen + self._at_places(effects)) @ at_places.T @ D
+            residual = d + noise - (seen + self._expand_to_places(effects)) @ at_places.T @ D
             yield prior + effects @ weights.T + (residual - residual @ P @ W) @ (own @ rows.T).T
 
     def _effect_draws(self, x: Array, n_samples: int, users: Items, rng: np.random.Generator) -> Array:
@@ -504,7 +504,9 @@ class PersonalPosterior:
         return scales, items, of_users
 
 
-def _of_pairs(S: Array, position: IntArray, reach: _Reach, pairs: tuple[IntArray, IntArray], *, sided: bool) -> Array:
+def _pair_covariances(
+    S: Array, position: IntArray, reach: _Reach, pairs: tuple[IntArray, IntArray], *, sided: bool
+) -> Array:
     """Return the covariances of pairs of items and the seen ones, shape (P, n)."""
     # Rows of the seen items are looked up, so that the bits do not depend on what else is asked.
     rows, new = S[position], np.flatnonzero(position < 0)

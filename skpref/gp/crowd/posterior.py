@@ -14,7 +14,7 @@ from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.posterior import PairPosterior, between_pairs
+from skpref.gp.pairwise.posterior import PairPosterior, difference_covariance
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 
@@ -143,7 +143,7 @@ class CrowdPosterior:
         check_scales(self, "scales", self.scales)
 
     def bias(self, users: Items) -> tuple[Array, Array]:
-        """Return means and variances of the biases of users, and last those of an unknown user, shape (n + 1,)."""
+        """Return means and variances of the users' biases; the last is for an unknown user, shape (n + 1,)."""
         mean, variance = np.zeros(users.size + 1), np.zeros(users.size + 1)
         if "bias" in self.scales:
             seen = np.flatnonzero(users.position >= 0)
@@ -184,12 +184,12 @@ class CrowdPosterior:
         v = self.items.moments(items)[0]
         covariance = self.consensus.pair_covariance(items, left, right, covariates) + bias
         for d, v_covariance in enumerate(self.items.covariances(items)):
-            difference, v_variance = v[d, left] - v[d, right], between_pairs(v_covariance, left, right)
+            difference, v_variance = v[d, left] - v[d, right], difference_covariance(v_covariance, left, right)
             second_moment = w[d, 0] ** 2 + w_variance[d, 0]
             covariance += w_variance[d, 0] * np.outer(difference, difference) + second_moment * v_variance
         return covariance
 
-    def for_unseen_users(self) -> CrowdPosterior:
+    def unseen_user_posterior(self) -> CrowdPosterior:
         """Return the posterior for unseen users without features."""
         d = self.users.n_factors
         prior = replace(

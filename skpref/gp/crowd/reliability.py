@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.likelihoods import Likelihood
 
-_SIZES = np.geomspace(0.1, 10.0, 20)  # of rho, 1 being that of an average user
+_SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1
 _GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
-_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # who answer the other way round, at random, and with the consensus
+_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # numbers of users who contradict, ignore and follow the consensus
 _SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of log rho, and users it counts for
 _EM_STEPS = 50
-_DRAWS = 8  # of the consensus, in mirrored pairs
-_LEAST = 1e-12  # divisor
+_DRAWS = 8  # draws of the consensus, in mirrored pairs
+_LEAST = 1e-12  # least divisor
 _MOST_TABLES, _REACH = 8, 100.0  # labels that have tables of their log-likelihood, and the largest |z| in these
 
 
@@ -50,19 +50,19 @@ class Reliability:
     known: BoolArray  # (U,): whether the other users know the consensus on the user's pairs
 
     @property
-    def of_points(self) -> Array:
+    def point_probabilities(self) -> Array:
         """Probabilities of the grid points, shape (U, G)."""
         return np.asarray(self.weight.sum(axis=0))
 
     @property
     def random(self) -> Array:
         """Probability that a user answers at random, shape (U,)."""
-        return self.of_points[:, _SIZES.size]
+        return self.point_probabilities[:, _SIZES.size]
 
     def summary(self, percentiles: Array) -> tuple[Array, Array, Array]:
         """Return posterior means of rho and the ends of its intervals, shape (U,) each."""
-        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.of_points])
-        return self.of_points @ _GRID, ends[:, 0], ends[:, 1]
+        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.point_probabilities])
+        return self.point_probabilities @ _GRID, ends[:, 0], ends[:, 1]
 
     def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
         """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
@@ -113,22 +113,25 @@ def _log_likelihoods(
         comparisons, **{name: getattr(comparisons, name)[by_user] for name in ("user", "left", "right", "y", "weight")}
     )
     order, n = posterior.consensus.has_order, posterior.n_seen
-    users = UserRows.of(np.asarray(c.user), c.left, c.right, (posterior.n_users, n), order=order)
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, (posterior.n_users, n), order=order)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S @ unexplained.T
     sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
-    of_user, result = _of_users(likelihood, c.y, thresholds), np.zeros((len(noise), posterior.n_users, _GRID.size))
+    of_user, result = (
+        _user_log_probs(likelihood, c.y, thresholds),
+        np.zeros((len(noise), posterior.n_users, _GRID.size)),
+    )
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
-        A = users.of_user(u)
+        A = users.user_rows(u)
         P, W, D, d, _ = user_block(u, posterior.S, *sites)
         mean, shift = A @ posterior.m, A @ posterior.B @ posterior.x[u]
         d = d - D @ shift
         residual = d - D @ mean
         side = (mean + shift + P @ (residual - W @ (P @ residual)))[-1] if order else 0.0
-        draws = _of_others(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+        draws = _draw_without_own_answers(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
         known[u] = _is_known(draws, D)
         if not known[u]:
             continue
@@ -145,12 +148,12 @@ def _log_likelihoods(
     return result, known
 
 
-def _of_users(
+def _user_log_probs(
     likelihood: Likelihood, y: Array, thresholds: TieThresholds | None
 ) -> Callable[[int], Callable[[Array, Array], Array]]:
     """Return log p(y | z) of each user."""
     if thresholds is None or not isinstance(likelihood, PairwiseTies):
-        shared = _of_labels(likelihood, y)
+        shared = _tabulate_log_prob(likelihood, y)
         return lambda _: shared
     b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
     return lambda u: partial(_log_prob_with_threshold, side, float(b[u]))
@@ -161,14 +164,14 @@ def _log_prob_with_threshold(side: Tabulated, b: float, y: Array, z: Array) -> A
     result, tie = np.empty(z.shape), y == 0.5
     sided = z[..., ~tie]
     result[..., ~tie] = y[~tie] * side(sided - b) + (1.0 - y[~tie]) * side(-sided - b)
-    # As in `by_threshold`, from the side on which both terms are small.
+    # As in `threshold_derivatives`, from the side on which both terms are small.
     upper, lower = side(b - np.abs(z[..., tie])), side(-b - np.abs(z[..., tie]))
     result[..., tie] = upper + np.log1p(-np.exp(lower - upper))
     return result
 
 
-def _of_labels(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
-    """Return log p(y | z), from a table for each label where these are few."""
+def _tabulate_log_prob(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
+    """Return log p(y | z), from a table for each label if there are few labels."""
     labels = np.unique(y)
     if labels.size > _MOST_TABLES:
         return likelihood.log_prob
@@ -188,14 +191,14 @@ def _log_prob_of(likelihood: Likelihood, label: float, z: Array) -> Array:
 
 
 def _is_known(draws: Array, D: Array) -> bool:
-    """Tell whether draws of the others' consensus on a user's pairs have more in common than sets them apart."""
+    """Tell whether draws of the others' consensus on a user's pairs agree more than they differ."""
     mean = draws.mean(axis=0)
     rest = draws - mean
     return float(mean @ D @ mean) > float(np.mean(np.sum(rest @ D * rest, axis=1)))
 
 
-def _of_others(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
-    """Return draws of A m without what a user's own answers say of it, near to those of its posterior."""
+def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
+    """Return draws of A m given the answers of all other users, close to the draws of its posterior."""
     Q = half @ half.T
     to_others = np.linalg.inv(np.eye(len(Q)) - Q @ W)
     covariance = to_others @ Q

@@ -56,7 +56,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=True)
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons of which there are summaries here, and handles on them as they were read."""
+        """Fit to comparisons in shards, given their summaries and handles on the rows as read."""
         items, item_numbers, weight, component = numbered(self, summaries)
         users, user_numbers, counts = _numbered_users(self, summaries)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
@@ -70,7 +70,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         bounds = _bounds(counts, n_shards)
         parts = _parts_of_shards(shards, rows, (item_numbers, user_numbers), bounds)
         answers, kept = self._joined(shards, parts, bounds, items.seen.size)
-        comparisons = _by_ids(answers, bounds[:-1], users, items)
+        comparisons = _number_by_vocabulary(answers, bounds[:-1], users, items)
         of_user = np.concatenate([part.of_user for part in answers])
         sizes = np.array([part.of_user.sum() for part in answers], dtype=np.int64)
         del answers, parts
@@ -83,7 +83,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         else:
             _check_weights(comparisons)
             self.components_ = connected_components(sharded)
-            data = CrowdData(items.seen_features, users.seen_features, sharded.none(), sharded)
+            data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
             self._infer_crowd(users, items, comparisons, data, start)
 
     def _check_items(self, n_items: int) -> None:
@@ -98,7 +98,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
     def _joined(
         self, shards: Shards, parts: list[list[Any]], bounds: IntArray, n_items: int
     ) -> tuple[list[_Answers], list[Any]]:
-        """Return the answers of each shard of users, and handles on what passes see of them."""
+        """Return the answers of each shard of users, and handles on the rows as the fit uses them."""
         join = partial(_joined, order=self.order_effect, laplace=self.inference == "laplace")
         sizes = np.diff(bounds).tolist()
         return shards.keep(join, sizes, [n_items] * len(sizes), *parts)
@@ -140,8 +140,8 @@ def _parts_of_shards(
     return columns
 
 
-def _by_ids(answers: list[_Answers], first: IntArray, users: Entities, items: Entities) -> Comparisons:
-    """Return the answers of all shards by the rows of the vocabularies, as a fit in memory keeps them."""
+def _number_by_vocabulary(answers: list[_Answers], first: IntArray, users: Entities, items: Entities) -> Comparisons:
+    """Return the answers of all shards with users and items numbered by the vocabularies, as in memory."""
     user, left, right, y, weight = (np.concatenate(column) for column in list(zip(*answers, strict=True))[:5])
     user += np.repeat(first, [part.user.size for part in answers])
     sizes = items.vocabulary.size, users.seen[user], users.vocabulary.size
@@ -149,7 +149,7 @@ def _by_ids(answers: list[_Answers], first: IntArray, users: Entities, items: En
 
 
 def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], IntArray]:
-    """Return the users, the number of those of each summary, -1 without comparisons, and how many each has."""
+    """Return the users, each summary's row numbers (-1: no comparisons), and the comparisons per user."""
     ids = [summary.users for summary in summaries if summary.users is not None and summary.users.size]
     users = Entities.read(estimator.users, *without_repeats(ids), estimator=estimator, kind="user")
     total = np.zeros(users.vocabulary.size, dtype=np.int64)
@@ -190,7 +190,7 @@ def _split(
 def _joined(
     n_users: int, n_items: int, *parts: _Columns | None, order: bool, laplace: bool
 ) -> tuple[_Answers, Hierarchy]:
-    """Return the answers of a shard's users, and what passes see of them."""
+    """Return the answers of a shard's users, and the rows that the passes use."""
     user, left, right, y, weight = (
         np.concatenate(column) for column in zip(*(part for part in parts if part is not None), strict=True)
     )

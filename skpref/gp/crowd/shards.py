@@ -1,4 +1,4 @@
-"""A crowd in shards, each of which holds all comparisons of its users: a pass brings sums over users.
+"""A crowd in shards: each shard has all comparisons of its users, and returns sums over users.
 
 The sites of comparisons stay in the shards. A pass takes the covariance of tastes and the consensus to them, in two
 rounds, and brings the information about the consensus and the second moments of tastes, matrices of the size of the
@@ -32,7 +32,7 @@ _BACKUP = 8  # passes between copies of the sites, all that a lost worker's user
 
 
 class _Sites(NamedTuple):
-    """The sites of a shard, those that they move to, and what the posterior needs."""
+    """The sites of a shard, the new sites that they move to, and what the posterior needs."""
 
     tau: Array
     nu: Array
@@ -56,7 +56,7 @@ def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarc
     assert c.user is not None  # noqa: S101 - type narrowing
     by_user = np.lexsort((c.right, c.left, c.user))
     sizes = c.n_users, c.n_items
-    users = UserRows.of(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
+    users = UserRows.from_comparisons(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
     empty = np.empty((0, 0))
     columns = c.y[by_user], c.weight[by_user]
     return Hierarchy(users, *columns, laplace, empty, (), empty, None, 1.0, 1.0, None, 0)
@@ -66,8 +66,8 @@ def _kept(x: Any) -> tuple[None, Any]:
     return None, x
 
 
-def _at(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
-    """Return the state with the sites of a shard, on their way to the new ones."""
+def _damp_sites(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
+    """Return the state with the sites of a shard, moved by a damped step towards the new ones."""
     if sites is None:
         tau, nu = shard.start_sites()
         return replace(state, tau=tau, nu=nu)
@@ -79,7 +79,7 @@ def _moved(
     shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
 ) -> tuple[Array, Array]:
     """Return the sites of a shard where they move to."""
-    state = _at(replace(shard, covariates=x), sites, damping, state)
+    state = _damp_sites(replace(shard, covariates=x), sites, damping, state)
     return state.tau, state.nu
 
 
@@ -87,7 +87,7 @@ def _integrate_out(
     shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
 ) -> tuple[tuple[Any, ...], tuple[Array, Array, Array]]:
     """Return the sums over a shard's users, and the sites that they are of."""
-    shard, state = replace(shard, covariates=x), _at(shard, sites, damping, state)
+    shard, state = replace(shard, covariates=x), _damp_sites(shard, sites, damping, state)
     informed = shard.integrate_out(state)
     return informed[:4], (state.tau, state.nu, informed.rest)
 
@@ -111,7 +111,7 @@ def _see(
 def _curvature(
     shard: Hierarchy, x: Array | None, sites: _Sites, damping: float, state: HierarchyState, B: Array
 ) -> float:
-    return replace(shard, covariates=x).effect_curvature(_at(shard, sites, damping, state), B)
+    return replace(shard, covariates=x).effect_curvature(_damp_sites(shard, sites, damping, state), B)
 
 
 def _rows_of_users(shard: Hierarchy, users: BoolArray) -> Comparisons:
@@ -141,15 +141,15 @@ class ShardedAnswers(ShardedComparisons):
         """Number of users."""
         return int(self.rows_of_user.size)
 
-    def none(self) -> Comparisons:
+    def empty(self) -> Comparisons:
         """Return no comparisons of these items and users."""
         return Comparisons(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING, self.n_items, _NO_ROWS, self.n_users)
 
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.within_shards(index)))
+        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.split_by_shard(index)))
 
-    def of_users(self, chosen: BoolArray) -> Comparisons:
+    def select_users(self, chosen: BoolArray) -> Comparisons:
         """Bring the comparisons of some users here, chosen (U,)."""
         parts = np.split(chosen, self.first_user[1:-1])
         return self._comparisons(self.shards.collect(_rows_of_users, self.rows, parts))
@@ -162,7 +162,7 @@ class ShardedAnswers(ShardedComparisons):
         return Comparisons(left, right, y, weight, self.n_items, np.concatenate(user), self.n_users)
 
     def hierarchy(self, model: Hierarchy) -> ShardedHierarchy:
-        """Return the model of these comparisons, given that of none of them."""
+        """Return the model of these comparisons, given a model without comparisons."""
         x: Sequence[Any] = [None] * len(self.rows)
         if model.covariates is not None:
             x = self.shards.keep(_kept, np.split(model.covariates, self.first_user[1:-1]))[1]
@@ -185,19 +185,19 @@ class ShardedHierarchy(Hierarchy):
         """Handles on the shards and on their covariates."""
         return [self.answers.rows, self.x]
 
-    def of_users(self, chosen: BoolArray) -> Hierarchy:
+    def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,), in memory."""
-        c, order = self.answers.of_users(chosen), self.users.order
-        users = UserRows.of(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
+        c, order = self.answers.select_users(chosen), self.users.order
+        users = UserRows.from_comparisons(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
         values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
-        return Hierarchy.of_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
+        return Hierarchy.select_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return no sites yet: the shards make them."""
         return _Moving([None] * len(self.x), 1.0), None
 
     def _shared(self, state: HierarchyState) -> Any:
-        """Return a handle on what the shards need of a state."""
+        """Return a handle on the parts of a state that the shards need."""
         empty = np.empty((0, 0))
         needed = replace(
             state, tau=None, nu=None, effects=empty, effect_variance=empty, effect_bases=(empty, empty), scales={}
@@ -242,7 +242,7 @@ class ShardedHierarchy(Hierarchy):
         }
 
     def with_sites(self, state: HierarchyState, arrays: Mapping[str, Array]) -> HierarchyState:
-        """Return the state with such sites in the shards."""
+        """Return the state with these sites in the shards."""
         pairs = [(arrays[f"tau {k}"], arrays[f"nu {k}"]) for k in range(len(self.x))]
         sites = [_Sites(*pair, *pair, _NOTHING) for pair in pairs]
         return replace(state, tau=_Moving(self.shards.keep(_kept, sites)[1], 1.0), nu=None)

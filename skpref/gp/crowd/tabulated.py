@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-_CELLS = 40_000  # of a table: cubics leave 1e-11 of a likelihood's curve within 100
+_CELLS = 40_000  # cells of a table: cubics leave 1e-11 of a likelihood's curve within 100
 
 
 class Tabulated:

@@ -27,9 +27,9 @@ _SPREADS = 2.0 * np.linspace(0.0, 1.0, 41) ** 2
 _TYPICAL_SPREAD = 0.05
 _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
 _CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
-_LEAST = 1e-6  # information about a log threshold
+_LEAST = 1e-6  # least information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
-_NODES = 7  # of the average over the posterior of a log threshold
+_NODES = 7  # nodes of the average over the posterior of a log threshold
 
 
 class ByThreshold(NamedTuple):
@@ -43,7 +43,7 @@ class ByThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TieThresholds:
-    """Posteriors N(mean, variance) of the users' log thresholds, and that of an unseen user, N(centre, spread^2)."""
+    """Posteriors N(mean, variance) of the users' log thresholds; an unseen user has N(centre, spread^2)."""
 
     mean: Array  # (U,)
     variance: Array  # (U,)
@@ -64,22 +64,22 @@ class TieThresholds:
         return cls(np.full(n_users, centre), np.zeros(n_users), centre, 0.0)
 
     def take(self, users: IntArray) -> TieThresholds:
-        """Return the thresholds of some users, those of the prior for -1."""
-        mean, variance = self.of(users)
+        """Return the thresholds of some users; -1 has the prior's."""
+        mean, variance = self.moments(users)
         return replace(self, mean=mean, variance=variance)
 
     def with_users(self, chosen: BoolArray, other: TieThresholds) -> TieThresholds:
-        """Return the thresholds with those of the chosen users, (U,), from another one."""
+        """Return the thresholds, of the chosen users, (U,), from `other`."""
         mean, variance = self.mean.copy(), self.variance.copy()
         mean[chosen], variance[chosen] = other.mean, other.variance
         return replace(self, mean=mean, variance=variance)
 
     def answers(self, likelihood: PairwiseTies, user: IntArray) -> AnswersOfUsers:
         """Return the likelihood of rows, each with the threshold of its user."""
-        return AnswersOfUsers(likelihood, np.exp(self.of(user)[0]))
+        return AnswersOfUsers(likelihood, np.exp(self.moments(user)[0]))
 
-    def of(self, users: IntArray) -> tuple[Array, Array]:
-        """Return the means and variances of the log thresholds of users, those of the prior for -1."""
+    def moments(self, users: IntArray) -> tuple[Array, Array]:
+        """Return means and variances of the log thresholds of users; -1 has the prior's."""
         mean, variance = np.append(self.mean, self.centre), np.append(self.variance, self.spread**2)
         return mean[users], variance[users]
 
@@ -94,8 +94,8 @@ class TieThresholds:
         """Return the thresholds after a step, given users, answers, cavities N(mu, v) and weights, (P,) each."""
         y, mu, v, weight = rows
         b = np.exp(self.mean[user])
-        slope, known = by_threshold(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
-        slope, known = (_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
+        slope, known = threshold_derivatives(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
+        slope, known = (_sum_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
         return self.updated(slope, np.maximum(known, _LEAST), learn_prior=learn_prior)
 
     def updated(self, slope: Array, known: Array, *, learn_prior: bool = True) -> TieThresholds:
@@ -132,19 +132,19 @@ class AnswersOfUsers:
 
     def tilted(self, y: Array, mu: Array, v: Array) -> tuple[Array, Array, Array]:
         """Return log Z and its derivatives, as `Likelihood.tilted` does."""
-        return by_threshold(self.likelihood, y, mu, v, self.b)[:3]
+        return threshold_derivatives(self.likelihood, y, mu, v, self.b)[:3]
 
     def derivatives(self, y: Array, z: Array) -> tuple[Array, Array, Array]:
         """Return log p(y | z) and its derivatives, as `Likelihood.derivatives` does."""
         return self.tilted(y, z, np.zeros(y.shape))
 
 
-def _by_user(values: Array, user: IntArray, n_users: int) -> Array:
+def _sum_by_user(values: Array, user: IntArray, n_users: int) -> Array:
     """Return sums over the rows of each user, shape (U,)."""
     return np.bincount(user, values, n_users).astype(np.float64)
 
 
-def by_threshold(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:
+def threshold_derivatives(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:
     """Return log p(y), z ~ N(mu, v), with a threshold b for each row; soft labels are mixtures of the logarithms."""
     out = np.zeros((4, y.size))
     tie = y == 0.5
@@ -166,7 +166,7 @@ def by_threshold(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Arr
 
 
 def left_of_sides(answers: Array) -> Array:
-    """Return the probability of left among answers that are no ties, given those of left, tie and right, shape (n,)."""
+    """Return P(left | no tie) from the probabilities of left, tie and right, shape (n,)."""
     left, right = answers[:, 0], answers[:, 2]
     total = left + right
     return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)

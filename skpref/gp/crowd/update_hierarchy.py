@@ -1,4 +1,4 @@
-"""More answers by some of the users: their sites move, and what all others say of the consensus is one sum.
+"""More answers by some users: their sites move; all other users enter the consensus as one sum.
 
 The covariance of tastes, the scales, the effects and the sites of the other users stay. Of these the consensus needs
 sum A^T W A and sum A^T (I - W P) d, of the size of the items; so the time is that of two passes over all comparisons,
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 _FEW = 20_000  # comparisons up to which all is learnt again
-_GROWTH = 1.25  # of the comparisons since all was learnt, after which it is learnt again
-_MOST_CHANGED = 0.5  # of the comparisons
+_GROWTH = 1.25  # growth of the comparisons after which everything is learnt again
+_MOST_CHANGED = 0.5  # share of the comparisons
 
 
 def is_update(model: Hierarchy, old: PersonalPosterior, changed: BoolArray | None) -> bool:
-    """Tell whether the answers of the users that changed are few enough to leave what all users share as it is."""
+    """Tell whether the changed users have few enough answers to keep the shared parameters."""
     n = model.y.size
     if changed is None or n <= _FEW or n > _GROWTH * old.n_learnt:
         return False
@@ -62,8 +62,8 @@ def update_hierarchy(
         )
     # Users whose sites are zero say nothing.
     sites = np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), prior_means(model, state.B)
-    others = integrate_out(model.at_places(state.S), model.users.coordinates, model.users.places, *sites)
-    part = replace(model.of_users(changed), others=others[:2])
+    others = integrate_out(model.expand_to_places(state.S), model.users.coordinates, model.users.places, *sites)
+    part = replace(model.select_users(changed), others=others[:2])
     thresholds = state.thresholds
     local = fit_hierarchy(
         part,

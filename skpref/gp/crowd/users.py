@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IntArray
 
-_USERS = 4096  # whose sums are formed at a time
+_USERS = 4096  # users whose sums are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,9 @@ class UserRows:
     order: bool  # whether there is an order effect
 
     @classmethod
-    def of(cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool) -> UserRows:
+    def from_comparisons(
+        cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool
+    ) -> UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
         n_users, n_items = sizes
         users = np.arange(n_users + 1)
@@ -69,7 +71,7 @@ class UserRows:
 
     @classmethod
     def joined(cls, parts: Sequence[UserRows]) -> UserRows:
-        """Return the comparisons of users in several parts, the users of one after those of the other."""
+        """Return the comparisons of several parts; the users of a part follow the users of the one before."""
 
         def column(name: str, first: Sequence[int] | None = None) -> Any:
             arrays = [getattr(part, name) for part in parts]
@@ -121,13 +123,13 @@ class UserRows:
         columns[ends[:-1]], values[ends[:-1]] = self.first, weight
         return sparse.csr_array((values, columns, ends), shape=(ends.size - 1, self.n_items))
 
-    def of_coordinates(self, rows: Array) -> Array:
-        """Return A rows, for rows of the items, shape (n_items, p): those of the coordinates, shape (C, p)."""
+    def map_to_coordinates(self, rows: Array) -> Array:
+        """Return A rows, shape (C, p), a row for each coordinate, from rows of the items, shape (n_items, p)."""
         values, paired = rows[self.first], self.second >= 0
         values[paired] -= rows[self.second[paired]]
         return values
 
-    def of_user(self, user: int) -> Array:
+    def user_rows(self, user: int) -> Array:
         """Return the rows A of one user's coordinates, shape (n, n_items)."""
         own = slice(self.starts[user], self.starts[user + 1])
         first, second = self.first[own], self.second[own]
@@ -136,7 +138,7 @@ class UserRows:
         rows[paired, second[paired]] = -1.0
         return rows
 
-    def by_user(self, weight: Array) -> sparse.csr_array:
+    def sum_by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
         n_users, parts = self.starts.size - 1, []
         # Some users at a time: sparse matrices of all coordinates take ten times what their sums do.

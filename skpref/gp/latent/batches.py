@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
 
-_RATE: Final = 1e-3  # of Adam, for logarithms and for inducing inputs in length-scales of at most 1
-_ROW_ITERATIONS, _ROW_TOL = 20, 1e-3  # of the search for the input of a row, which starts at that of the pass before
-_FINAL_PASSES: Final = 2  # with fixed hyperparameters at the end, each exact in q(u)
+_RATE: Final = 1e-3  # step of Adam, for logarithms and for inducing inputs in length-scales of at most 1
+_ROW_ITERATIONS, _ROW_TOL = 20, 1e-3  # search for a row's input, from its input of the last pass
+_FINAL_PASSES: Final = 2  # passes with fixed hyperparameters at the end, each exact in q(u)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +99,12 @@ class _Steps:
         self._gram, self._cross = exact.gram, exact.cross
 
     def _sums(self, index: IntArray, root: Array) -> tuple[Array, Array]:
-        """Return an estimate of the sums over all rows from those of a batch."""
+        """Return an estimate of the sums over all rows from the sums of a batch."""
         of_batch, times = moments_of(self._Y[index], self._rows(index), self.hyper, root), self._Y.shape[0] / index.size
         return times * of_batch.gram, times * of_batch.cross
 
     def _moments(self) -> Moments:
-        """Return the running sums with those that are known exactly."""
+        """Return the running sums, with exact values for the sums that are known."""
         n = float(self._Y.shape[0])
         return Moments(self._gram, self._cross, n * float(np.exp(self.hyper.log_a)), self._square, n)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # may be an inducing variable), so F remains a bound. Without it Psi2 would be divided by eigenvalues of K_mm as small
 # as its own rounding error.
 _NUGGET: Final = 1e-6
-_LARGEST_LOG: Final = 100.0  # of hyper-parameters in a file
+_LARGEST_LOG: Final = 100.0  # size of the logarithm of a hyper-parameter in a file
 
 
 class LatentHyper(NamedTuple):
@@ -91,7 +91,7 @@ class LatentMapping:
         return mean, np.maximum(a - second[:, -1:] + second[:, :-1] - mean**2, 0.0)
 
     def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
-        """Return q(x) of rows of data, each by itself, and the bounds on their log densities, shape (n,)."""
+        """Return independent q(x) of rows of data, and the bounds on their log densities, shape (n,)."""
         Z, log_w, log_a, log_beta = self.hyper
         a, beta, D = float(np.exp(log_a)), float(np.exp(log_beta)), Y.shape[1]
         W = 0.5 * beta * (D * self.gap - self.V @ self.V.T)
@@ -130,7 +130,7 @@ def moments_of(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> Mom
 
 
 def mapping_at(hyper: LatentHyper, root: Array, best: Collapsed) -> LatentMapping:
-    """Return the posterior of the functions from that of the whitened inducing variables."""
+    """Return the posterior of the functions from the posterior of the whitened inducing variables."""
     S = inverse_spd(cholesky_precision(best.precision))
     return LatentMapping(hyper, root.T @ best.mean, root.T @ (root - S @ root))
 
@@ -160,7 +160,7 @@ def gradients(
     best: Collapsed,
     share: float = 1.0,
 ) -> tuple[Inputs, LatentHyper]:
-    """Return the gradients of F; Y may be a share of the data of which the moments are an estimate."""
+    """Return the gradients of F; Y may be a part of the data if the moments estimate sums over all."""
     w, a, (K, root) = np.exp(hyper.log_w), float(np.exp(hyper.log_a)), whitened
     G1 = Y @ (root.T @ best.cross).T
     G2 = root.T @ best.gram @ root

@@ -18,7 +18,7 @@ from skpref import inducing
 from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._compiled.psi import psi_first
-from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
+from skpref._estimator import check_memory, iteration_callback, unchanged_on_failure, warn_not_converged
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 # data two starts with a ratio of 5 ended some 2,000 nats below those with 50; on six other sets none with 50 ended more
 # than 0.2 % below one with 5.
 _SIGNAL_TO_NOISE = 50.0  # variance of the data over that of the noise
-_INITIAL_VARIANCE = 0.9  # of the coordinates; the prior's is 1
-_CORRELATION = 0.25  # minus the log of the kernel between rows at the mean distance
+_INITIAL_VARIANCE = 0.9  # variance of the coordinates; the prior's is 1
+_CORRELATION = 0.25  # negative log of the kernel between rows at the mean distance
 _FIRST_ROUNDS = (30, 30, 40)  # iterations of the first rounds, in which rows move far and outdate their units
 _ROUND = 100  # iterations of all others
 _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
@@ -52,10 +52,10 @@ _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
 _POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
 _FIRST_SAMPLE = 2000  # rows of the search by L-BFGS-B that mini-batches start from
 _FIRST_ITERATIONS = 1000
-_MAX_COMPONENTS = 10  # n_components=None
+_MAX_COMPONENTS = 10  # coordinates with n_components=None
 _SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
-_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
-_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyperparameters
+_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # search for the input of a row: more changes no third decimal
+_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # bounds of coordinates; of hyperparameters
 
 
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
@@ -221,14 +221,14 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
                 if self.batch_size is None or self.batch_size >= n:
                     end = self._full_passes(Y, start or _initial(Y, Q, self.inducing, rng), cold=cold)
                 else:
-                    start = start or _of_sample(Y, Q, self.inducing, self.tol, rng)
+                    start = start or _start_from_sample(Y, Q, self.inducing, self.tol, rng)
                     end = self._batches(Y, start, self.batch_size, rng)
                 self._store(end, mean, scale)
         return self
 
     def _full_passes(self, Y: Array, start: tuple[Inputs, LatentHyper], *, cold: bool) -> _LatentFit:
         """Fit by L-BFGS-B on all rows at once."""
-        search = _Search(Y, start, on_iteration(self, step="evaluation"))
+        search = _Search(Y, start, iteration_callback(self, step="evaluation"))
         result = search.run(self.max_iter, self.tol, cold=cold)
         # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
         mapping, _ = mapping_of(Y, result.inputs, result.hyper)
@@ -237,7 +237,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     def _batches(self, Y: Array, start: tuple[Inputs, LatentHyper], size: int, rng: np.random.Generator) -> _LatentFit:
         """Fit by mini-batches."""
-        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=on_iteration(self))
+        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=iteration_callback(self))
         return _LatentFit(end.inputs, end.mapping, end.bounds[-1], len(end.bounds) - 1, end.converged)
 
     def _check_fitted(self) -> None:
@@ -373,7 +373,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         return self._features(self._infer(X)[0], return_std=return_std)
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Return a lower bound on the log density of each row; it is low for rows unlike those of `fit`.
+        """Return a lower bound on the log density of each row; rows unlike the training data have low values.
 
         Parameters
         ----------
@@ -471,8 +471,10 @@ def _sorted_by_relevance(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, La
     return ordered, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
 
 
-def _of_sample(Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
-    """Return the start of mini-batches: hyperparameters of a search on a sample, and inputs of all rows given it."""
+def _start_from_sample(
+    Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator
+) -> tuple[Inputs, LatentHyper]:
+    """Return the start of mini-batches: hyperparameters learnt on a sample, and the inputs of all rows given them."""
     n = Y.shape[0]
     chosen = np.arange(n) if n <= _FIRST_SAMPLE else np.sort(rng.choice(n, _FIRST_SAMPLE, replace=False))
     sample = Y[chosen]
@@ -544,7 +546,7 @@ class _Search:
     def _ascend(self, max_iter: int, tol: float, *, fixed_noise: bool) -> Optimum:
         """Run one round."""
         inputs, hyper = self._inputs, self._hyper
-        variables = _Variables.around(inputs, hyper, self._Y.size)
+        variables = _Variables.from_start(inputs, hyper, self._Y.size)
         theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
         bounds = np.full((theta.size, 2), [-np.inf, np.inf])
         cuts = variables.cuts
@@ -570,7 +572,7 @@ class _Search:
             seconds = time.perf_counter() - self._start_time
             self._callback(Iteration(self._calls, max(self._max_iter, self._calls), self._best, seconds))
         slope = variables.packed(in_inputs._replace(s=in_inputs.s * inputs.s), in_hyper)
-        slope[variables.cuts[5] :] = variables.through_warps(in_inputs.mu, in_hyper.Z)
+        slope[variables.cuts[5] :] = variables.pull_to_warps(in_inputs.mu, in_hyper.Z)
         return value / self._Y.size, slope / self._Y.size
 
 
@@ -585,7 +587,7 @@ class _Variables:
     points: Array  # (M, M): basis functions at the inducing inputs
 
     @classmethod
-    def around(cls, inputs: Inputs, hyper: LatentHyper, size: int) -> _Variables:
+    def from_start(cls, inputs: Inputs, hyper: LatentHyper, size: int) -> _Variables:
         """Return the variables of a round that starts here, with `size` numbers in the data."""
         (n, Q), M = inputs.mu.shape, hyper.Z.shape[0]
         cuts = np.cumsum([n * Q, n * Q, M * Q, Q, 1, 1])
@@ -609,7 +611,7 @@ class _Variables:
         parts = (inputs.mu.ravel(), inputs.s.ravel(), hyper.Z.ravel(), hyper.log_w, [hyper.log_a], [hyper.log_beta])
         return np.concatenate([*parts, warps])
 
-    def through_warps(self, mu: Array, Z: Array) -> Array:
+    def pull_to_warps(self, mu: Array, Z: Array) -> Array:
         """Pull the gradients in means and inducing inputs back to the warps, shape (M * Q,)."""
         return np.ravel(self.rows.T @ mu + self.points.T @ Z)
 

@@ -16,7 +16,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._estimator import (
     check_memory,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from skpref.settings import Settings
 
 _N_INDUCING, _BATCH_SIZE, _N_RESTARTS = 300, 1000, 2  # defaults
-_HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
+_HALF = 0.5 - 1e-12  # cumulative probability of the median level: 1/2 up to rounding
 
 
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
@@ -388,7 +388,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         return canonical(rows[used]), level[used], weight[used]
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         kernel = kernel_parameters(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
         return kernel, self.classes_.tolist(), None if self._precomputed else self.n_features_in_
 
@@ -466,7 +466,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
                 )
                 raise DataError(msg)
             check_memory(data.n, data.n, "inference='vb', or n_max_exact", "rows")
-        schedule = schedule_of(self, _BATCH_SIZE, on_iteration(self))
+        schedule = schedule_of(self, _BATCH_SIZE, iteration_callback(self))
         return OrdinalConfig(
             inference=inference,
             likelihood=self.likelihood,

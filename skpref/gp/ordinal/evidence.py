@@ -140,9 +140,9 @@ class SparseEvidence:
         return svi.Problem({"f": term}, likelihood, self.data.y, self.data.weight, learns=learns)
 
     def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
-        """Return the bound at its optimal q, and its gradients, which are those at fixed q."""
+        """Return the bound at its optimal q, and its gradients with q held fixed."""
         assert kernel is not None  # noqa: S101 - a precomputed covariance has no inducing points
-        basis, theta = InducingBasis.at(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
+        basis, theta = InducingBasis.from_points(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
         problem = self.problem(basis, likelihood, learns=False)
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         if self.last is not None:

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
 
-_SMOOTHNESS = (1.5, np.inf, 0.5)  # of the kernels with one length-scale; the first is searched from the start
+_SMOOTHNESS = (1.5, np.inf, 0.5)  # smoothness of kernels with one length-scale; the first is searched from the start
 # Priors of "auto" beside those of `hyperpriors`, means and standard deviations of logarithms:
 _NOISE = (-1.0, 1.5)  # noise
 _LINEAR = (-0.7, 1.5)  # variance of the linear part
-_LINEAR_FIXED_SD = 1e-2  # the scale of a linear kernel alone, which the noise determines
+_LINEAR_FIXED_SD = 1e-2  # scale of a linear kernel alone, which the noise determines
 _ABSENT_SD = 1.0  # width of a level between thresholds that the data do not determine
 _LINEAR_ODDS = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
-_MIN_WEIGHT = 0.02  # below which a family is left out
-_LARGE_MIN_WEIGHT = 0.2  # the same where each model takes time
-_MORE_ITERATIONS = 6  # of a search that continues at more rows
+_MIN_WEIGHT = 0.02  # weight below which a family is left out
+_LARGE_MIN_WEIGHT = 0.2  # weight below which it is left out where each model takes time
+_MORE_ITERATIONS = 6  # iterations of a search that continues at more rows
 _HOPELESS = 3.0  # nats that the start of a search with another likelihood may lie behind
-_MAX_ARD_FEATURES = 256  # beyond which length-scales of single features are not tried: with so many a fit takes 20 s
-_SEARCH_TOL = 2e-2  # see `hyper.maximise`: a search ends when an iteration gains less than 2e-4 of the evidence
-_STEP = 0.05  # of the differences of gradients that give H
+_MAX_ARD_FEATURES = 256  # features with length-scales of their own: with so many a fit takes 20 s
+_SEARCH_TOL = 2e-2  # tolerance of `hyper.maximise`: a search ends at a gain of less than 2e-4 of the evidence
+_STEP = 0.05  # step of the differences of gradients that give H
 _MIN_CURVATURE = 1e-2  # least eigenvalue of H: a direction without information is 10 e-folds wide
 
 
@@ -72,7 +72,7 @@ class SearchRows(NamedTuple):
 def weigh_families(
     few: SearchRows, more: SearchRows | None, likelihood: OrdinalProbit, others: Iterable[type[OrdinalProbit]]
 ) -> list[FamilyFit]:
-    """Search all families, at few rows and then at more, and return those of enough weight, best first.
+    """Search all families, at few rows and then at more, and return the families of enough weight, best first.
 
     The best kernel is tried with the `others`, too. With `more` rows their weights tell, and fewer models are kept.
     """
@@ -121,7 +121,7 @@ def _with_single_scales(rows: SearchRows, fits: list[FamilyFit], few: SearchRows
         _, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
         # Half way: few rows may give up a relevant feature, and a search does not come back from there.
         free = 0.5 * (objective.space.start + optimum.theta)
-        space = replace(space, kernel=objective.space.at(free)[0], likelihood=likelihood)
+        space = replace(space, kernel=objective.space.evaluate(free)[0], likelihood=likelihood)
     return [*fits, _fit_family(rows.evidence, space, rows.y)]
 
 

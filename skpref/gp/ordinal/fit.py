@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence, OrdinalData
 
 LIKELIHOODS: Final = {"probit": OrdinalProbit, "logit": OrdinalLogit, "robust": OrdinalRobust}
-_FEW_ROWS, _MORE_ROWS = 250, 600  # that an exact search of families looks at, first and last
-_SPARSE_ROWS = 1000  # the same before an inference through inducing points
-_SAMPLE_TOL = 1e-2  # of their inference, whose evidence is then off by some hundredths of a nat
-_REFINEMENTS = 2  # fits of thresholds and noise at all rows that follow it
-_REFINEMENT_TOL = 1e-2  # of their inference, and of their search
-_SAMPLE_ROWS = 20_000  # that the search through inducing points looks at
+_FEW_ROWS, _MORE_ROWS = 250, 600  # rows of an exact search of families, first and last
+_SPARSE_ROWS = 1000  # rows of that search if the final inference has inducing points
+_SAMPLE_TOL = 1e-2  # tolerance of inference on these rows; the evidence is then off by hundredths of a nat
+_REFINEMENTS = 2  # fits of thresholds and noise at all rows after the search
+_REFINEMENT_TOL = 1e-2  # tolerance of inference and search in these fits
+_SAMPLE_ROWS = 20_000  # rows of the search through inducing points
 _SEARCH_TOL = (
-    1e-3  # of exact inference within a search: the evidence is stationary in the sites, its error about n 1e-6
+    1e-3  # tolerance of exact inference in a search: the evidence is stationary in the sites, its error about n 1e-6
 )
-_ROUNDING = 1e-6  # of the sum of the members' weights
-FINAL_TOL = 1e-6  # of the last exact inference
+_ROUNDING = 1e-6  # rounding of the sum of the members' weights
+FINAL_TOL = 1e-6  # tolerance of the last exact inference
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _first_hyperparameters(
 
 # --------------------------------------------------------------------------------------------------------------- search
 def _exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
-    """Return the objective of a search by exact inference, or that of the final inference."""
+    """Return the objective by exact inference, for a search or for the final inference."""
     tol, on_value = (FINAL_TOL, None) if final else (_SEARCH_TOL, config.on_value)
     return ExactEvidence(
         data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol, on_value=on_value
@@ -281,7 +281,7 @@ def _infer_sparse(
     rng: np.random.Generator,
 ) -> OrdinalFit:
     """Return the posterior through inducing points; thresholds and noise are learnt on the way."""
-    basis = InducingBasis.at(family.kernel, points)
+    basis = InducingBasis.from_points(family.kernel, points)
     evidence = _sparse_evidence(data, points, family.kernel, config)
     problem = evidence.problem(basis, family.likelihood, learns=config.n_restarts is not None)
     start = svi.initial_state(problem, {"f": FixedScale(1.0)})
@@ -328,7 +328,7 @@ def _choose_points(
 
 
 def _sample(data: OrdinalData, n_rows: int, rng: np.random.Generator) -> OrdinalData:
-    """Draw rows for a search, with their own weights: its evidence is that of the sample."""
+    """Draw rows for a search, with their own weights: the evidence is the sample's."""
     if data.n <= n_rows:
         return data
     index = np.sort(rng.choice(data.n, n_rows, replace=False))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _LEAST_GAIN = 1.0  # nats: features that add less are left to the search of all
-_MOST_FEATURES = 30  # each costs a search
+_MOST_FEATURES = 30  # features that are added, at a search each
 
 
 def has_many_weights(kernel: Kernel | None, n_rows: int) -> bool:
@@ -40,7 +40,7 @@ def has_many_weights(kernel: Kernel | None, n_rows: int) -> bool:
 
 
 def add_features(evidence: ExactEvidence, kernel: Kernel, likelihood: OrdinalProbit) -> tuple[Kernel, OrdinalProbit]:
-    """Return a linear kernel with all variances at their lower bounds but those of informative features."""
+    """Return a linear kernel with variances at their lower bounds, except for informative features."""
     data, bounds = evidence.data, kernel.bounds
     low, high = np.exp(bounds.T)
     variance, chosen = low.copy(), np.zeros(0, dtype=np.int64)
@@ -63,7 +63,7 @@ def add_features(evidence: ExactEvidence, kernel: Kernel, likelihood: OrdinalPro
 
 
 def _gains(X: Features, q: ExactPosterior) -> tuple[Array, Array]:
-    """Return what each feature adds to the log evidence, and the weight variance at which it does, shape (d,) each."""
+    """Return each feature's gain of log evidence, and the weight variance for it, shape (d,) each."""
     root = solve_triangular(q.chol, np.diag(q.root_w), lower=True)
     ones = kernels.Linear(np.ones(X.shape[1]))  # its gradient in the log variances is x^T G x for each feature
     s = kernels.gram_vjp(ones, X, root.T @ root)

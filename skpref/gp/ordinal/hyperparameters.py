@@ -27,7 +27,7 @@ _LOG_GAP = np.log([1e-4, 1e2])
 # Evaluations without convergence after which a search ends: such values depend on the path to them, and a search among
 # them does not end (weights of 1 and 1e300 together).
 _MOST_UNCONVERGED = 10
-_RESTART_WIDTH = 1.5  # restarts are uniform within so many e-folds of the first start
+_RESTART_WIDTH = 1.5  # e-folds around the first start within which restarts are uniform
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class HyperparameterSpace:
         spread[: self.n_kernel + 1] = _RESTART_WIDTH
         return np.column_stack([self.start - spread, self.start + spread])
 
-    def at(self, free: Array) -> tuple[Kernel | None, OrdinalProbit]:
+    def evaluate(self, free: Array) -> tuple[Kernel | None, OrdinalProbit]:
         """Return kernel and likelihood at values of the free parameters, shape (n_free,)."""
         k = self.n_kernel
         kernel = self.kernel
@@ -108,7 +108,7 @@ class LogPosterior:
 
     def __call__(self, free: Array, /) -> tuple[float, Array]:
         """Return the value and its gradient."""
-        kernel, likelihood = self.space.at(free)
+        kernel, likelihood = self.space.evaluate(free)
         try:
             result = self.evidence(kernel, likelihood)
             self.n_unconverged += not result.converged
@@ -154,4 +154,4 @@ def search(
         max_iter=max_iter,
         tol=tol,
     )
-    return *space.at(best.theta), best
+    return *space.evaluate(best.theta), best

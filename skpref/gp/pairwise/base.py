@@ -19,12 +19,12 @@ from skpref._estimator import (
     check_memory,
     check_n_samples,
     digest,
-    on_iteration,
+    iteration_callback,
     warn_constant,
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.comparisons import from_scores
@@ -121,7 +121,7 @@ class PairwiseGP(CallbackMixin, HasSettings, ABC):
             inference=inference_name(self.inference),
             n_inducing=n_inducing,
             inducing=inducing,
-            schedule=schedule_of(self, self._batch_size, on_iteration(self), checkpoint_of(self)),
+            schedule=schedule_of(self, self._batch_size, iteration_callback(self), checkpoint_of(self)),
             scale=scale_of(self._setting("scale_prior")),
             offsets=offsets,
             order=order,
@@ -237,7 +237,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         """
         return self._moments(X)
 
-    @on_collections
+    @accept_collections
     def decision_function(self, X: IdRows) -> Array:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
 
@@ -256,7 +256,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean = self._moments(X)[0]
         return mean if left_column(self.classes_) else -mean
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: IdRows, *, ties: bool = False) -> Array:
         """Return the probabilities of the answers to each comparison.
 
@@ -294,7 +294,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         mean, variance = self._moments(X)  # checks that the estimator is fitted
         return self.likelihood_.predict(mean, variance)
 
-    @on_collections
+    @accept_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
         """Return the preferred side of each comparison.
 
@@ -311,7 +311,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         second = self.decision_function(X) > 0.0
         return self.classes_[second.astype(np.intp)]
 
-    @on_collections
+    @accept_collections
     def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predicted sides; ties do not count.
 

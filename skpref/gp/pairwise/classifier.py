@@ -15,7 +15,7 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Comparisons, Table
 from skpref.data.comparisons import append_comparisons, from_labels
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
@@ -396,7 +396,7 @@ class GPPLClassifier(ShardedClassifier):
         return self.likelihood_.predict(*moments)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
-        """Return what a fit to comparisons by rows of the vocabulary needs; store which items they compare."""
+        """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
         if self.order_effect:
             refuse_one_side(comparisons.y, comparisons.weight)
         keep_ties = as_likelihood(self.likelihood).ties_are_answers
@@ -408,7 +408,7 @@ class GPPLClassifier(ShardedClassifier):
         return PairData(items.seen_features, comparisons), config
 
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
-        """Store what a fit leaves besides the posterior."""
+        """Store the results of a fit besides the posterior."""
         self._comparisons = comparisons
         self._set_effects()
 
@@ -454,7 +454,7 @@ class GPPLClassifier(ShardedClassifier):
         """
         return self.posterior_.pair_covariance(*self._pairs(X))
 
-    @on_collections
+    @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 
@@ -581,7 +581,7 @@ class GPPLClassifier(ShardedClassifier):
             Seed of the draws.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.on_scale`, and `Ranking.anchored` for an item with a given number of points.
+            `Ranking.to_scale`, and `Ranking.anchored` for an item with a given number of points.
 
         Returns
         -------
@@ -594,7 +594,7 @@ class GPPLClassifier(ShardedClassifier):
         ranking = rank_items(
             self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
-        return ranking.on_scale(scale, self.likelihood_)
+        return ranking.to_scale(scale, self.likelihood_)
 
     def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.

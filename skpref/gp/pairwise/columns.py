@@ -51,7 +51,9 @@ class PairColumns:
     names: list[str]  # of the covariates
 
     @classmethod
-    def of(cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None) -> PairColumns | None:
+    def from_parameters(
+        cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None
+    ) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
         for name, column in (*ids.items(), ("weight", weight)):
             if not (column is None or _is_column(column)):
@@ -74,7 +76,7 @@ class PairColumns:
         return self.roles.groups
 
     @property
-    def by_name(self) -> bool:
+    def are_named(self) -> bool:
         """Whether no column is a position."""
         return None not in self._ids.values() and all(isinstance(column, str) for column in self.roles.columns())
 
@@ -90,7 +92,7 @@ class PairColumns:
         if not columns.size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         ids = {
-            side: _at(columns, self.sides.index(side)) if column is None else _named(columns, column)
+            side: _name_at(columns, self.sides.index(side)) if column is None else _named(columns, column)
             for side, column in self._ids.items()
         }
         refuse_other_roles(ids, "X", {side for side, column in self._ids.items() if column is None})
@@ -137,12 +139,12 @@ class PairColumns:
                 )
 
     def read_ids(self, X: Any, sides: tuple[str, ...]) -> PairRows:
-        """Return the ids of rows that hold these and nothing else, in their order unless their names say otherwise."""
+        """Return the ids of rows that hold only ids, by the names of the columns or else by their order."""
         names = set(column_names(X) or [])
         ids = {side: self._ids[side] for side in sides}
         if names & {column for column in set(self.roles.columns()) - {*self._ids.values()} if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
-        columns = PairColumns.of(ids, None, None)
+        columns = PairColumns.from_parameters(ids, None, None)
         by_name = names == {*ids.values()} or any(isinstance(c, str) and c in names for c in ids.values())
         return columns.read(X) if columns and by_name else read_id_columns(X, sides)
 
@@ -164,7 +166,7 @@ class PairColumns:
 
 
 def _name(term: Any) -> str:
-    """Return the name of a covariate; that of a difference has both columns."""
+    """Return the name of a covariate; a difference is named after both columns."""
     return " - ".join(map(str, term)) if isinstance(term, tuple) else str(term)
 
 
@@ -202,10 +204,10 @@ def _named(columns: Columns, column: Any) -> Any:
         return tuple(_named(columns, part) for part in column)
     if isinstance(column, str) and columns.names and isinstance(columns.names[0], int):
         raise DataError(f"column {column!r} is not in X, whose columns have no names: pass a data frame, or positions")
-    return column if isinstance(column, str) or column in columns.values else _at(columns, column)
+    return column if isinstance(column, str) or column in columns.values else _name_at(columns, column)
 
 
-def _at(columns: Columns, place: int) -> Any:
+def _name_at(columns: Columns, place: int) -> Any:
     """Return the name of the column at a position."""
     if not 0 <= place < len(columns.names):
         raise DataError(f"there is no column {place} in X, which has {len(columns.names)}; positions start at 0")
@@ -225,7 +227,7 @@ def read_id_columns(X: Any, sides: Sequence[str]) -> PairRows:
 
 
 def has_columns(X: Any, width: int) -> bool:
-    """Tell whether rows hold so many cells each."""
+    """Tell whether each row holds n cells."""
     if hasattr(X, "shape"):
         return len(X.shape) == 2 and X.shape[1] == width
     rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
@@ -243,7 +245,9 @@ class ReadsColumns:
     def _columns(self) -> PairColumns | None:
         """The columns of X that parameters name; None where X has columns of ids only."""
         ids = {name: getattr(self, name) for name in self._sides}
-        return PairColumns.of(ids, getattr(self, "covariates", None), self.weight, getattr(self, "groups", None))
+        return PairColumns.from_parameters(
+            ids, getattr(self, "covariates", None), self.weight, getattr(self, "groups", None)
+        )
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names.
@@ -252,11 +256,11 @@ class ReadsColumns:
         """
         columns, width = self._columns, len(self._sides)
         if not reset and columns is not None and not columns.groups and has_columns(X, width):
-            nameless = columns.by_name and column_names(X) is None
+            nameless = columns.are_named and column_names(X) is None
             if nameless or self.n_features_in_ > width:
                 return columns.read_ids(X, self._sides)
         rows = read_id_columns(X, self._sides) if columns is None else columns.read(X, weighted=weighted)
-        if reset or columns is None or not columns.by_name:
+        if reset or columns is None or not columns.are_named:
             validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
 

@@ -158,7 +158,7 @@ class LearnsEffects:
             raise DataError("covariates have changed since fit; set them back, or fit again")
 
     def _with_covariates(self, rows: PairRows) -> PairRows:
-        """Return rows to learn from, of which bare ids have covariates of 0."""
+        """Return rows to learn from; ids without covariates have zeros."""
         if rows.covariates is not None or not self.covariate_names_.size:
             return rows
         return rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))

@@ -44,8 +44,8 @@ _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes 
 # Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
-_SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
-_NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
+_SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
+_NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
 _MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
 # strong as that of f keeps offsets at the size of the answer noise, where they fit noise: in simulations without
@@ -65,7 +65,7 @@ NAMED_KERNELS: dict[str, tuple[type[Kernel], float]] = {
     "additive-matern-5/2": (kernels.AdditiveMatern, 2.5),
 }
 _DEFAULT_KERNEL = "product-matern-3/2"
-_FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
+_FACTOR_BOUNDS = (0.1, 1000.0)  # bounds of length-scales, in medians of the distances between items
 _NO_CHECKPOINT = (
     "checkpoint is for full passes, and inference='svi' takes mini-batches; use inference='vb', or checkpoint=None"
 )
@@ -162,7 +162,7 @@ class PairModel:
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
         """Return the basis of the inducing points with a kernel; None without features."""
-        return None if kernel is None else InducingBasis.at(kernel, self.points)
+        return None if kernel is None else InducingBasis.from_points(kernel, self.points)
 
     def joint(self, basis: InducingBasis | None) -> bool:
         """Tell whether inducing values and offsets share one dense block."""
@@ -231,7 +231,7 @@ def start_kernel(X: Features, kernel: Kernel | str | None, rng: np.random.Genera
 
 
 def _square_width(cls: type[Kernel], d: int) -> float:
-    """Return the square of the usual length-scale in medians: wide for a product, of which many factors are small."""
+    """Return the square of the usual length-scale in medians: wide for a product with many small factors."""
     return float(d) if issubclass(cls, kernels.ProductMatern) else 1.0
 
 
@@ -271,7 +271,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
 
 def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
-    """Maximise the posterior density over one factor on all length-scales, then over each of them."""
+    """Maximise the posterior density over one factor on all length-scales, then over each length-scale."""
     d, bounds = kernel.theta.size, kernel.bounds
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
     priors = length_scale_priors(
@@ -298,7 +298,7 @@ def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
 
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
-    """Return the model of at most 50,000 comparisons with their own weights: its evidence is that of the sample."""
+    """Return the model of at most 50,000 comparisons with their own weights: the evidence is the sample's."""
     c = model.data.shards or model.data.comparisons
     if c.n_pairs <= HYPER_PAIRS:
         return model
@@ -459,7 +459,7 @@ def pair_posterior(
         else:
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
             centre = centre[0] + float(offset_mean.mean()), centre[1]
-    residual = None if basis is None or X is None else AverageResidual.of(basis, X)
+    residual = None if basis is None or X is None else AverageResidual.from_basis(basis, X)
     return PairPosterior(
         basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre, residual
     )

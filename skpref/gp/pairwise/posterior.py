@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
 
-_MAX_DENSE_ITEMS = 10_000  # a joint covariance of 10,000 items takes 0.8 GB
-_AVERAGED_ITEMS = 1000  # over which residuals are averaged: their covariance with every item is summed
+_MAX_DENSE_ITEMS = 10_000  # items of a joint covariance, which then takes 0.8 GB
+_AVERAGED_ITEMS = 1000  # items over which residuals are averaged; each of them has a covariance with every item
 
 
 @dataclass(frozen=True, eq=False)
 class AverageResidual:
-    """Average over the seen items of what the inducing points leave of f: e(x) = f(x) - phi(x)^T v.
+    """Average over the seen items of the residual of the inducing points, e(x) = f(x) - phi(x)^T v.
 
     Of more than 1,000 items it is the average over as many, evenly spaced.
     """
@@ -46,7 +46,7 @@ class AverageResidual:
     variance: float  # of the average residual, in units of k
 
     @classmethod
-    def of(cls, basis: InducingBasis, X: Features) -> AverageResidual:
+    def from_basis(cls, basis: InducingBasis, X: Features) -> AverageResidual:
         """Return the average residual of items."""
         position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _AVERAGED_ITEMS)).astype(np.int64))
         features = X[position]
@@ -184,7 +184,7 @@ class PairPosterior:
         return variance
 
     def _with_average(self, items: Items, phi: Array) -> tuple[Array, float]:
-        """Return how what is independent of the dense block covaries with its average over the seen items.
+        """Return the covariance of the part independent of the dense block with its average over the seen items.
 
         Covariances have shape (n,); the variance of the average comes second.
         """
@@ -279,7 +279,7 @@ class PairPosterior:
 
     def pair_covariance(self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None) -> Array:
         """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
-        covariance = between_pairs(self.covariance(items)[1], left, right)
+        covariance = difference_covariance(self.covariance(items)[1], left, right)
         extra = self._extra(left.shape[0], covariates, order=True)
         if extra is not None:
             design, _, effects = extra
@@ -308,7 +308,7 @@ class PairPosterior:
         return difference if design is None else difference + design @ mean, variance
 
 
-def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:
+def difference_covariance(covariance: Array, left: IntArray, right: IntArray) -> Array:
     """Return the covariance of differences between items, shape (P, P)."""
     rows = covariance[left] - covariance[right]
     return rows[:, left] - rows[:, right]

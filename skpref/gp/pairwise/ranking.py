@@ -31,7 +31,7 @@ _MAX_SHOWN = 10  # items in the text of a ranking
 _MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
 _ELO: Final = 400.0 / np.log(10.0)  # points in which odds grow by a factor of e
 _ELO_MEAN: Final = 1500.0
-_LARGEST_ANCHOR = 1e9  # leaves seven decimals
+_LARGEST_ANCHOR = 1e9  # points of an anchor: seven decimals are left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +159,7 @@ class Ranking:
             raise DataError(f"unknown item {shorten(item)}: it is not in the ranking of {len(self)} items")
         return replace(self, utility=self.utility + (at - self.utility[ids.index(item)]))
 
-    def on_scale(self, scale: str, likelihood: Likelihood) -> Ranking:
+    def to_scale(self, scale: str, likelihood: Likelihood) -> Ranking:
         """Return a ranking by utility on another scale.
 
         Parameters
@@ -194,7 +194,7 @@ class Ranking:
         return len(self.rank)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a column by its name, or the ranking of some rows; ranks stay what they are among all items."""
+        """Return a column by its name, or the ranking of some rows, with their ranks among all items."""
         if isinstance(key, str):
             return self.columns()[key]
         rows = np.atleast_1d(np.arange(len(self))[key])
@@ -257,7 +257,7 @@ def rank_items(
     rng: np.random.Generator,
     n_comparisons: npt.NDArray[Any] | None = None,
 ) -> Ranking:
-    """Rank items of a pairwise posterior, of which each had so many comparisons, shape (n,)."""
+    """Rank items of a pairwise posterior, given their numbers of comparisons, shape (n,)."""
     moments, draws = posterior.utility(items, centred=True), lambda: _draws(posterior, items, n_samples, rng)
     return rank_draws(ids, moments, credibility, n_samples, draws, n_comparisons)
 

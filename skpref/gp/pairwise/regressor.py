@@ -14,7 +14,7 @@ from skpref._callbacks import fit_callbacks, fit_context
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections
+from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
@@ -266,7 +266,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
-        """Return the comparisons of scores with weights of what they are worth."""
+        """Return the comparisons of scores, weighted by their worth (`worth_of`)."""
         config = self._config(offsets=False, order=False)
         start, rng = self._start(data, config), lambda: as_generator(self.random_state)
         return PairData(data.X, weigh_pairs_of_scores(data, n_scores, self.kernel, config, start, rng))
@@ -293,7 +293,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     def predict(self, X: MatrixLike, *, return_cov: Literal[True]) -> tuple[Array, Array]: ...
     @overload
     def predict(self, X: MatrixLike, return_std: bool, return_cov: bool = False) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items.
 
@@ -367,7 +367,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             Seed of the draws.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500; see
-            `Ranking.on_scale`.
+            `Ranking.to_scale`.
 
         Returns
         -------
@@ -385,7 +385,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             raise DataError(f"ids must name each of the {items.size} rows of X; got {names.size} ids")
         rng = as_generator(random_state)
         ranking = rank_items(self.posterior_, names, items, credibility, n_samples, rng)
-        return ranking.on_scale(scale, self.likelihood_)
+        return ranking.to_scale(scale, self.likelihood_)
 
     def predict_preference(self, X_left: MatrixLike, X_right: MatrixLike) -> Array:
         """Return the probability that an answer prefers the left item, row by row.
@@ -416,7 +416,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         mean, variance = self.posterior_.pairs(Items.new(features[first]), *np.split(item, 2))
         return self.likelihood_.predict(mean, variance)
 
-    @on_collections
+    @accept_collections
     def score(
         self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:

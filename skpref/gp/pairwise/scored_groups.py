@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
-_ALL_ROWS = 10_000  # up to which all rows are brought into memory
+_ALL_ROWS = 10_000  # rows up to which all are brought into memory
 _AVERAGED = 1000  # items over which residuals are averaged
 
 
@@ -74,7 +74,7 @@ class _Shard:
 
 
 class _Summary(NamedTuple):
-    """What must be known of a shard."""
+    """Summary of a shard that is needed before the fit."""
 
     groups: NDArray[Any]  # distinct, ascending
     n_pairs: int
@@ -95,7 +95,7 @@ class ShardedScores:
         index = np.arange(self.n_pairs.sum())
         if index.size > HYPER_PAIRS:
             index = np.sort(rng.choice(index.size, HYPER_PAIRS, replace=False))
-        parts = list(self.shards.collect(_taken, self.rows, _by_shard(index, self.n_pairs)))
+        parts = list(self.shards.collect(_taken, self.rows, _split_by_shard(index, self.n_pairs)))
         first = np.cumsum([0, *(X.shape[0] for X, *_ in parts)])
         X, left, right, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
         shift = np.repeat(first[:-1], [part[1].size for part in parts])
@@ -105,7 +105,7 @@ class ShardedScores:
         """Bring some items here, evenly spaced."""
         n = int(self.n_items.sum())
         index = np.unique(np.linspace(0, n - 1, min(n, _AVERAGED)).astype(np.int64))
-        parts = self.shards.collect(_items, self.rows, _by_shard(index, self.n_items))
+        parts = self.shards.collect(_items, self.rows, _split_by_shard(index, self.n_items))
         return np.concatenate(list(parts))
 
     def average_row(self, basis: InducingBasis) -> Array:
@@ -114,7 +114,7 @@ class ShardedScores:
         return np.asarray(summed(totals) / self.n_items.sum())
 
     def weighed(self, fit: PairFit | None) -> tuple[float, ShardedScores]:
-        """Return the largest change of what a comparison is worth given a fit, and the comparisons with their worth."""
+        """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
         model = None if fit is None else (fit.likelihood, fit.posterior)
         changes, rows = self.shards.keep(_weighed, self.rows, shared=(self.shards.share(model),))
         return max(changes), replace(self, rows=rows)
@@ -126,8 +126,8 @@ class ShardedScores:
         )
 
 
-def _by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
-    """Cut ascending numbers that count from shard to shard into those within each shard."""
+def _split_by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
+    """Split ascending numbers over all shards into numbers within each shard."""
     ends = np.cumsum(sizes)
     parts = np.split(index, np.searchsorted(index, ends[:-1]))
     return [part - end + size for part, end, size in zip(parts, ends, sizes, strict=True)]
@@ -195,7 +195,7 @@ def _fit(
         basis = model.basis(kernel)
         assert basis is not None  # noqa: S101 - items have features
         rule = RULES["vb" if config.inference == "auto" else config.inference]
-        problem = SummedProblem.of(empty_problem(basis, config.likelihood, rule), data.sums)
+        problem = SummedProblem.from_template(empty_problem(basis, config.likelihood, rule), data.sums)
         state = svi.initial_state(problem, model.scales())
         state = state if start is None else resumed_state(state, start.state)
         result = svi.fit(problem, state, replace(config.schedule, batch_size=None), rng)

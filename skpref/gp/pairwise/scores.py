@@ -39,10 +39,10 @@ _STAYS = 0.05  # change of weights that ends the rounds
 
 
 class Weighable(Protocol):
-    """Comparisons of scores with what each is worth."""
+    """Comparisons of scores with a weight each."""
 
     def weighed(self, fit: PairFit | None) -> tuple[float, Self]:
-        """Return the largest change of what a comparison is worth given a fit, and the comparisons with that."""
+        """Return the largest change of a weight given a fit, and the comparisons with the new weights."""
 
 
 Scores = TypeVar("Scores", bound=Weighable)
@@ -78,7 +78,7 @@ class _ScoredPairs:
 
     @property
     def pairs(self) -> Comparisons:
-        """The comparisons with weights of what they are worth."""
+        """The comparisons, weighted by their worth (`worth_of`)."""
         pairs = self.data.comparisons
         return replace(pairs, weight=pairs.weight * self.worth)
 
@@ -100,7 +100,7 @@ def weigh_pairs_of_scores(
     start: WarmStart | None,
     rng: Callable[[], np.random.Generator],
 ) -> Comparisons:
-    """Return the comparisons with weights of what they are worth; an item has `n_scores` scores, shape (n_items,)."""
+    """Return the comparisons, weighted by their worth; an item has `n_scores` scores, shape (n_items,)."""
 
     def fit(scores: _ScoredPairs, settings: PairConfig, start: WarmStart | None) -> PairFit:
         return fit_pairs(PairData(data.X, scores.pairs), kernel, settings, rng(), start)

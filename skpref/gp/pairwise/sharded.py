@@ -38,7 +38,7 @@ _FULL_PASSES = "auto", "vb", "laplace"
 
 @dataclass(frozen=True, eq=False)
 class ShardedComparisons:
-    """Comparisons of items 0 to n_items - 1 in shards; it answers what a fit asks of `Comparisons`."""
+    """Comparisons of items 0 to n_items - 1 in shards, with the methods of `Comparisons` that a fit uses."""
 
     shards: Shards
     rows: Sequence[Any]  # handles on the `ShardRows`
@@ -53,24 +53,24 @@ class ShardedComparisons:
         return int(self.sizes.sum())
 
     def components(self) -> tuple[int, IntArray]:
-        """Return the number of connected components and that of each item."""
+        """Return the number of connected components, and the component of each item."""
         return int(self.component.max(initial=-1)) + 1, self.component
 
-    def within_shards(self, index: IntArray) -> list[IntArray]:
-        """Return the numbers within each shard of some comparisons; theirs, ascending, count from shard to shard."""
+    def split_by_shard(self, index: IntArray) -> list[IntArray]:
+        """Split ascending numbers over all shards into numbers within each shard."""
         ends = np.cumsum(self.sizes)
         parts = np.split(index, np.searchsorted(index, ends)[:-1])
         return [part - end + size for part, end, size in zip(parts, ends, self.sizes, strict=True)]
 
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        columns = list(self.shards.collect(_taken, self.rows, self.within_shards(index)))
+        columns = list(self.shards.collect(_taken, self.rows, self.split_by_shard(index)))
         left, right, y, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         return Comparisons(left, right, y, weight, self.n_items)
 
     def problem(self, template: Problem, basis: InducingBasis | None, X: Features) -> ShardedProblem:
         """Return the problem over all comparisons with the terms, likelihood and rule of a template."""
-        problem = ShardedProblem.of(template, self.shards, self.rows, self.n_pairs)
+        problem = ShardedProblem.from_template(template, self.shards, self.rows, self.n_pairs)
         has_residual = any(term.residual is not None for term in template.terms.values())
         return problem.with_residuals(basis, X) if has_residual and basis is not None else problem
 
@@ -86,7 +86,7 @@ def _renumbered(comparisons: Comparisons, number: IntArray) -> tuple[None, Shard
 
 
 def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], Array, IntArray]:
-    """Number the items of all shards in one way, and refuse what no fit can use.
+    """Number the items of all shards in one way; raise an error if no fit can use them.
 
     Returns the items, the numbers of those of each shard, the weight of each item, and its connected component.
     """
@@ -121,7 +121,7 @@ def join(
 
 
 def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n_items: int) -> IntArray:
-    """Return the connected component of each item from those within the shards."""
+    """Return the connected component of each item from the components within the shards."""
     label = np.arange(n_items)
     for summary, k in zip(summaries, number, strict=True):
         # Each item of a shard is joined to the first one of its component there.
@@ -131,8 +131,8 @@ def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n
     return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
-def few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
-    """Return all comparisons, merged, where they are few; none of them otherwise."""
+def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:
+    """Return all comparisons, merged, if there are few; otherwise none."""
     empty = np.zeros(0, dtype=np.int64)
     none = Comparisons(empty, empty, np.zeros(0), np.zeros(0), comparisons.n_items)
     if comparisons.n_pairs > limit:
@@ -179,7 +179,7 @@ class ReadsSources:
 
     @abstractmethod
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
 
     def _fit_source(self, source: Source) -> None:
         """Fit to comparisons that are not in memory."""
@@ -217,14 +217,14 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+        """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
         self.components_ = connected_components(comparisons)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
+        here = merge_if_few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
         data = PairData(items.seen_features, here, comparisons)
         self._set_attributes(self._infer(data, config, self.item_ids_))
         self._keep(ComparisonCounts(comparisons.weight_of_item))

@@ -40,7 +40,7 @@ def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
 
 
 def warn_unlabelled(X: Any, y: Any, used: Sequence[Any]) -> None:
-    """Warn if there are no labels, but X has a column that looks like them besides those that are `used`."""
+    """Warn if there are no labels, but X has a column besides the `used` ones that looks like labels."""
     columns = [] if y is not None else column_names(X) or []
     named = [name for name in columns if name not in used and str(name).lower() in _LABELS]
     if named and len(columns) > len(used):

@@ -78,7 +78,7 @@ def predicted_wins(posterior: PairPosterior, likelihood: Likelihood, items: Item
 
 
 def win_matrix(predicted: Array, ids: IdColumn, items: Items, comparisons: Comparisons) -> WinMatrix:
-    """Return the matrix of items, of which there were comparisons by position."""
+    """Return the matrix of items, from comparisons by position."""
     n, n_distinct = items.size, len(set(ids.tolist()))
     if not n:
         raise DataError("win_matrix needs at least 1 item; got none")

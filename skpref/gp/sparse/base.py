@@ -47,7 +47,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 
-_BATCH_SIZE = 1000  # of SVI
+_BATCH_SIZE = 1000  # rows of a batch in SVI
 
 
 class SparseGP(CallbackMixin, HasSettings, ABC):
@@ -76,14 +76,14 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
 
     # ------------------------------------------------------------- rows
     def _add_rows(self, rows: tuple[Any, ...]) -> None:
-        """Add rows to those of earlier calls, as far as they are in the window; without offsets these are 0."""
+        """Add rows to the rows of earlier calls, within the window; missing offsets are 0."""
         width = max(len(self._rows), len(rows))
         old, new = (part + (np.zeros(len(part[1])),) * (width - len(part)) for part in (self._rows, rows))
         columns = (np.append(first, second) for first, second in zip(old[1:], new[1:], strict=True))
-        self._rows = self._in_window((stack(old[0], new[0]), *columns))
+        self._rows = self._cut_window((stack(old[0], new[0]), *columns))
 
-    def _in_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the latest rows, `window` of them."""
+    def _cut_window(self, rows: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the latest rows, at most `window`."""
         return rows if self.window is None else tuple(part[-self.window :] for part in rows)
 
     def _check_new_rows(self, X: ArrayLike) -> Features:
@@ -94,7 +94,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
     # ------------------------------------------------------------- settings
     @abstractmethod
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
 
     def _can_resume(self) -> bool:
         """Tell whether there is an earlier fit of the same model."""
@@ -105,7 +105,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         name = type(self).__name__
         n_inducing, inducing = inducing_of(self.inducing, n_inducing)
         return SparseConfig(
-            optimizer="adam" if self._by_adam() else self.optimizer,
+            optimizer="adam" if self._uses_adam() else self.optimizer,
             n_inducing=n_inducing,
             inducing=inducing,
             learn_inducing=self.learn_inducing,
@@ -115,7 +115,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             on_value=(lambda value: print(f"{name}: bound {value:.6f} per row")) if self.verbose else None,  # noqa: T201
         )
 
-    def _by_adam(self) -> bool:
+    def _uses_adam(self) -> bool:
         """Tell whether Adam moves the hyper-parameters."""
         return isinstance(self.optimizer, Adam) or self.optimizer == "adam"
 

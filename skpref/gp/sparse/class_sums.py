@@ -139,7 +139,7 @@ class SummedClassifier(SparseGP):
         refuse_parameters(
             {
                 f"inference={self.inference!r}": inference_name(self.inference) == "svi",
-                f"optimizer={self.optimizer!r}": self._by_adam(),
+                f"optimizer={self.optimizer!r}": self._uses_adam(),
                 f"window={self.window!r}": self.window is not None,
             },
             "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window",

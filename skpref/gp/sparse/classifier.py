@@ -17,13 +17,13 @@ from skpref._checks import check_indices, check_types, require
 from skpref._estimator import (
     check_memory,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
+from skpref._sources import accept_collections, as_source, is_elsewhere, refuse_more_rows
 from skpref._validation import validate_data
 from skpref.data.levels import check_labels
 from skpref.data.tables import canonical
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
-_SMOOTHNESS: Final = 2.5  # of the default kernel, a Matern kernel
-_INDUCING: Final = 300  # points of a function of its own
-_SHARED_INDUCING: Final = 2000  # points that the functions of all classes share
-_SEARCH_ROWS: Final = 10_000  # of the search with two classes
-_SHARED_SEARCH_ROWS: Final = 20_000  # of the searches of more classes together, which keeps their time in bounds
-_MIN_SEARCH_ROWS: Final = 3_000  # of each of these
+_SMOOTHNESS: Final = 2.5  # smoothness of the default kernel, a Matern kernel
+_INDUCING: Final = 300  # inducing points of one class's function
+_SHARED_INDUCING: Final = 2000  # inducing points that the functions of all classes share
+_SEARCH_ROWS: Final = 10_000  # rows of the search with two classes
+_SHARED_SEARCH_ROWS: Final = 20_000  # rows of the searches of more classes together, which limits their time
+_MIN_SEARCH_ROWS: Final = 3_000  # least rows of each of these searches
 _MANY_CLASSES_TOL: Final = (
     10.0  # factor on their tolerance: an iteration gains 1e-4 nats per row and class, or they end
 )
@@ -370,7 +370,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         ways = self.likelihood, self.multi_class
         return kernel_parameters(self.kernel), self.classes_.tolist(), *ways, self.n_features_in_
 
@@ -401,12 +401,12 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self._warm_key = digest(self._settings())
 
     def _takes_softmax(self, n: int) -> bool:
-        """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
+        """Tell whether one model is fitted to all classes of n distinct rows; raise an error if it lacks an option."""
         if self.multi_class == "one_vs_rest" or (self.multi_class == "auto" and self.classes_.size == 2):
             return False
         faults = {
             "inference": inference_name(self.inference) in {"vb", "svi"},
-            "optimizer": self._by_adam(),
+            "optimizer": self._uses_adam(),
             "learn_inducing": self.learn_inducing is True,
         }
         lacks = [f"{name}={getattr(self, name)!r}" for name, is_fault in faults.items() if is_fault]
@@ -460,7 +460,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Return the settings of searches and inference."""
         many = self.classes_.size > 2 or by_softmax
         # Callbacks belong to this process.
-        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
+        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else iteration_callback(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         n_points = _SHARED_INDUCING if by_softmax else _INDUCING
         sparse = self._sparse_config(n_points, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
@@ -523,7 +523,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             mean, variance = mean[:, 0], variance[:, 0]
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    @on_collections
+    @accept_collections
     def predict_proba(self, X: MatrixLike) -> Array:
         """Predict the probabilities of all classes.
 
@@ -550,7 +550,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         # Where the probabilities of all classes underflow they are equal.
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
 
-    @on_collections
+    @accept_collections
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Predict the most probable class of every row.
 
@@ -567,7 +567,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
-    score = on_collections(ClassifierMixin.score)
+    score = accept_collections(ClassifierMixin.score)
 
     def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
         """Return the learnt kernels with their inducing points."""

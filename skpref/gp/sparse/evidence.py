@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 1 << 19  # entries of the kernel matrix of a chunk (4 MiB)
 _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
-_KEPT_BYTES: Final = 2**28  # up to which kernel values of the first pass are kept for the second
+_KEPT_BYTES: Final = 2**28  # bytes up to which kernel values of the first pass are kept for the second
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class GaussianRows:
         return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     def sample(self, size: int, rng: np.random.Generator) -> GaussianRows:
-        """Draw rows without replacement, with their share of the scatter; itself where there are no more."""
+        """Draw rows without replacement, with their share of the scatter; all if there are no more."""
         if size >= self.n:
             return self
         index = np.sort(rng.choice(self.n, size, replace=False))
@@ -106,7 +106,7 @@ def _chunk_moments(rows: GaussianRows, part: slice, K: Array, basis: InducingBas
 
 
 def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
-    """Return the sums over all rows of which the bound is a function."""
+    """Return the sums over all rows that determine the bound."""
     total, _ = _moments_and_chunks(rows, basis, inverse_lower(basis.chol), keep=False)
     return total
 
@@ -161,7 +161,7 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     optimum = collapse(sums, beta)
     if not gradient:
         return BoundResult(optimum.value, np.zeros(0), -optimum.log_beta, None, sums, optimum)
-    theta, points = _through_rows(rows, basis, inverse, optimum, beta, kept)
+    theta, points = _row_gradients(rows, basis, inverse, optimum, beta, kept)
     # Through Phi = K L^-T. The bound is the same for any square root of k(Z, Z), so the sum over rows of the gradient
     # in phi times phi^T is symmetric, and its pullback is that through the inverse of the matrix.
     inner = product(optimum.gram, sums.gram)
@@ -172,7 +172,7 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     return BoundResult(optimum.value, theta + in_gram, -optimum.log_beta, points, sums, optimum)
 
 
-def _through_rows(
+def _row_gradients(
     rows: GaussianRows, basis: InducingBasis, inverse: Array, optimum: Collapsed, beta: float, kept: list[_Chunk | None]
 ) -> tuple[Array, Array | None]:
     """Return gradients in theta and points through the rows of the kernel matrix and the prior variances."""

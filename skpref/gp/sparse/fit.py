@@ -63,19 +63,19 @@ __all__ = [
 ]
 
 # Sizes of the stages
-SUBSET_ROWS: Final = 400  # of the exact evidence, whose time grows with their cube
-SAMPLE_ROWS: Final = 10_000  # that the searches of the bound look at: hyper-parameters change little with more
-COLD_START_ROWS: Final = 2_000  # up to which a search is cheap enough to try the cold start on all rows as well
-FINAL_MAX_ROWS: Final = 1_000_000  # above which no search looks at all rows: every evaluation is a pass over them
-_FINAL_ITERATIONS: Final = 10  # of that search: it begins near its end, where ten iterations are enough
+SUBSET_ROWS: Final = 400  # rows for the exact evidence, whose time grows with their cube
+SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters change little with more
+COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
+FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
+_FINAL_ITERATIONS: Final = 10  # iterations of the search on all rows, which begins near its end
 # Where searches start
 _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
 _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
-_MIN_NOISE: Final = 0.01  # at which the second stage starts: a subset can be explained without any noise
+_MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
 # When inducing points are moved
-_WORTH_MOVING: Final = 0.001  # nats per row lost to them: less cannot be seen in predictions
-_MOVABLE_SHARE: Final = (2, 3)  # of the rows that the points may be: more of them lose nothing
+_WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
+_MOVABLE_SHARE: Final = (2, 3)  # points per row up to which they are moved: more points lose nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def _move_points(search: SparseSearch, sample: GaussianRows) -> None:
     if not may_move_points(sample.X, end, config):
         return
     if config.learn_inducing is not True:
-        moments = bound(sample, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
+        moments = bound(sample, InducingBasis.from_points(end.kernel, end.points), end.noise, gradient=False).moments
         lost = 0.5 * (moments.prior - float(np.trace(moments.gram))) / end.noise
         if not worth_moving(lost, moments.weight):
             return
@@ -186,7 +186,7 @@ def _search_all_rows(search: SparseSearch, rows: GaussianRows, sample: GaussianR
 def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
     """Return the posterior given all rows at the end of the search."""
     end = search.parameters
-    basis = InducingBasis.at(end.kernel, end.points)
+    basis = InducingBasis.from_points(end.kernel, end.points)
     result = bound(rows, basis, end.noise, gradient=False)
     trace = [*search.trace, result.value]
     latent = optimal_latent(basis, result.collapsed)
@@ -264,7 +264,7 @@ def _with_scales(start: SparseParameters, moved: Callable[[Array], Array]) -> Sp
 
 # ------------------------------------------------------------------------------------------------------ inducing points
 def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
-    """Choose inducing points by distances in length-scales, if the kernel has one set of them, shape (M, d)."""
+    """Choose inducing points, shape (M, d), by distances in length-scales if the kernel has one set of these."""
     scales = [value for name, value in sorted(kernel.get_params().items()) if name.endswith("length_scale")]
     scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
     return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
@@ -281,7 +281,7 @@ def may_move_points(X: Features, parameters: SparseParameters, config: SparseCon
 
 
 def worth_moving(lost: float, weight: float) -> bool:
-    """Tell whether inducing points that lose so many nats on rows of this total weight are worth a search."""
+    """Tell whether moving inducing points is worth a search, given the nats lost and the total weight of the rows."""
     return lost > _WORTH_MOVING * weight
 
 

@@ -56,10 +56,10 @@ _SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
 _HOPELESS_PASSES: Final = 5
 _HOPELESS_NATS: Final = 1.0
 # Adam between the steps of mini-batches
-_ADAM_BATCHES: Final = 10  # of a pass at least, so that few rows have many steps
+_ADAM_BATCHES: Final = 10  # least batches of a pass, so that few rows have many steps
 _ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
-_ADAM_MIN_STEP: Final = 0.1  # of q, so that it follows the kernel; GPyTorch's and GPflow's usual natural-gradient step
-_ADAM_WINDOW: Final = 100  # steps whose mean bound must be no higher than that of as many before
+_ADAM_MIN_STEP: Final = 0.1  # least step of q, which must follow the kernel; GPyTorch's and GPflow's usual one
+_ADAM_WINDOW: Final = 100  # steps whose mean bound is compared with the mean of as many steps before
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Observations:
         return int(self.y.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> Observations:
-        """Draw observations without replacement; of two classes the rarer is half of them, and weights make up for it.
+        """Draw observations without replacement; two classes are balanced, and weights correct for it.
 
         What a rare class looks like is learnt from its own rows. The classes weigh as in all rows, and together as
         much as a simple random sample with as certain log odds: weighed as all rows, a search fits the sample's noise.
@@ -164,7 +164,7 @@ class _OptimalBound:
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
-        basis = InducingBasis.at(parameters.kernel, parameters.points)
+        basis = InducingBasis.from_points(parameters.kernel, parameters.points)
         problem = self.data.problem(row_term(basis, self.data.X, "f"), self.likelihood)
         start = self._start(problem)
         tol = _SEARCH_TOL_OF_PARAMETERS if self.likelihood.has_parameters else _SEARCH_TOL
@@ -242,8 +242,8 @@ def fit_by_sums(
     """Fit kernel, points and the likelihood's parameters to a sample, and the posterior to sums over all rows."""
     with limit_blas_threads(min(config.sparse.n_inducing, sample.n)):
         search, likelihood, state = _learn(sample, likelihood, kernel, config, rng, None)
-        basis = InducingBasis.at(search.parameters.kernel, search.parameters.points)
-        problem = SummedProblem.of(empty_problem(basis, likelihood), collect)
+        basis = InducingBasis.from_points(search.parameters.kernel, search.parameters.points)
+        problem = SummedProblem.from_template(empty_problem(basis, likelihood), collect)
         result = svi.fit(problem, state or _initial_state(problem), replace(config.schedule, batch_size=None), rng)
         fit = _finished(result, basis, "vb")
         return _with_search(fit, search)
@@ -318,8 +318,8 @@ def _infer(
     *,
     adam: bool,
 ) -> GeneralFit:
-    """Find the posterior given all rows, kernel and points as they are, or moved by Adam between mini-batches."""
-    basis = InducingBasis.at(parameters.kernel, parameters.points)
+    """Find the posterior given all rows; kernel and points are fixed, or moved by Adam between mini-batches."""
+    basis = InducingBasis.from_points(parameters.kernel, parameters.points)
     rows_fit = full_passes_fit(data.n, basis.chol.shape[0])
     inference = config.inference
     if inference == "auto":
@@ -359,7 +359,7 @@ def _finished(result: svi.Fit, basis: InducingBasis, inference: str) -> GeneralF
 
 
 def _inverse_chol(block: DenseBlock, share: float) -> Array:
-    """Return L^-1, where L L^T is the precision of the whitened variables with a share of that of the sites."""
+    """Return L^-1, where L L^T = share * precision + (1 - share) I."""
     if share == 1.0:
         return block.inverse_chol
     precision = share * block.precision
@@ -369,7 +369,7 @@ def _inverse_chol(block: DenseBlock, share: float) -> Array:
 
 @dataclass(eq=False)
 class _AdamTuner:
-    """Adam on kernel, points and Gaussian noise between the natural-gradient steps, at the q before each of them."""
+    """Adam on kernel, points and Gaussian noise, between natural-gradient steps and at the q between them."""
 
     data: Observations
     basis: InducingBasis
@@ -420,4 +420,4 @@ def _moved(parameters: SparseParameters, in_theta: Array, in_points: Array) -> I
     if in_points.size:
         points = points + in_points.reshape(points.shape) * length_scales(parameters)
     bounds = np.reshape(kernel.bounds, (-1, 2))
-    return InducingBasis.at(kernel.clone_with_theta(np.clip(kernel.theta + in_theta, *bounds.T)), points)
+    return InducingBasis.from_points(kernel.clone_with_theta(np.clip(kernel.theta + in_theta, *bounds.T)), points)

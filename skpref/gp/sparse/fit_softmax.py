@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassCounts", "fit_softmax"]
 
-_VARIANCE: Final = (10.0, (1e-4, 1e4))  # of its functions, with its bounds
+_VARIANCE: Final = (10.0, (1e-4, 1e4))  # variance of the functions, with its bounds
 # Search for the kernel
-_SEARCH_ROWS: Final = 3000  # that it looks at
-_SEARCH_POINTS: Final = 700  # inducing points meanwhile
-_SEARCH_TOL: Final = 10.0  # factor on the tolerance meanwhile
+_SEARCH_ROWS: Final = 3000  # rows of the search
+_SEARCH_POINTS: Final = 700  # inducing points of the search
+_SEARCH_TOL: Final = 10.0  # factor on the tolerance in the search
 _FOLDS: Final = 5
 _LEFT_OUT_ROWS: Final = 2000  # rows in all folds together that are learnt from or left out, about: many need one fold
-_SHARES: Final = (0.0, 0.5, 1.0)  # of the way to the length-scales by the indicators
-_STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # in their logs; later half of that
-_SD: Final = 2.0  # in steps, of weak normal priors of both shifts: few rows left out may be right with any certainty
+_SHARES: Final = (0.0, 0.5, 1.0)  # steps towards the length-scales by the indicators: 0 keeps the start
+_STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # first steps of their logs, halved later
+_SD: Final = 2.0  # steps in one sd of the weak priors of both shifts; few rows left out may all be right
 _GAIN: Final = 0.002  # relative fall of the log-loss that is worth a step
 # Regression on the indicators of the classes
-_NOISE: Final = 0.1  # first variance of its noise, in their variance
-_ITERATIONS: Final = 30  # of its search: what length-scales are good for the classes themselves is to be seen anyway
+_NOISE: Final = 0.1  # first variance of the noise, relative to the indicators' variance
+_ITERATIONS: Final = 30  # iterations of the search: its length-scales are then tried on the classes themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class ClassCounts:
         return ClassCounts(self.X[index], self.counts[index])
 
     def sample(self, size: int, rng: np.random.Generator) -> ClassCounts:
-        """Draw rows without replacement; itself where there are no more."""
+        """Draw rows without replacement; all if there are no more."""
         return self if size >= self.n else self.take(np.sort(rng.choice(self.n, size, replace=False)))
 
     def indicators(self) -> GaussianRows:
@@ -109,7 +109,7 @@ def fit_softmax(
         if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
             kernel = _search(data, kernel, priors, config, rng, n_jobs)
     with limit_blas_threads(min(config.n_inducing, data.n)):
-        basis = InducingBasis.at(kernel, choose_points(data.X, kernel, config, rng))
+        basis = InducingBasis.from_points(kernel, choose_points(data.X, kernel, config, rng))
     return _posterior(data, basis, config, None)
 
 
@@ -152,8 +152,8 @@ def _search(
     points = [choose_points(train.X, kernel, config, rng) for train, _ in parts]
     subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
     parallel = Parallel(n_jobs)
-    learnt = parallel(delayed(_by_indicators)(rows, kernel, priors, config) for rows in subsets)
-    starts = [[_towards(kernel, end, share) for end in learnt] for share in _SHARES]
+    learnt = parallel(delayed(_learn_from_indicators)(rows, kernel, priors, config) for rows in subsets)
+    starts = [[_interpolate(kernel, end, share) for end in learnt] for share in _SHARES]
     tasks = [
         [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
     ]
@@ -169,8 +169,10 @@ def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
     return number
 
 
-def _by_indicators(data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig) -> Kernel:
-    """Return the kernel of the highest evidence of a regression on the indicators, with the variance that it had."""
+def _learn_from_indicators(
+    data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig
+) -> Kernel:
+    """Return the kernel of highest evidence in a regression on the indicators, with the variance that it had before."""
     # The indicators of a row are one label, so their evidence counts once: otherwise it drowns the priors.
     rows = data.indicators()
     evidence, n_functions = evidence_objective(rows), rows.n_functions
@@ -186,8 +188,8 @@ def _by_indicators(data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior,
     return search.parameters.kernel
 
 
-def _towards(kernel: Kernel, end: Kernel, share: float) -> Kernel:
-    """Return a kernel with its length-scales part of the way to those of another one, in their logs."""
+def _interpolate(kernel: Kernel, end: Kernel, share: float) -> Kernel:
+    """Return a kernel whose log length-scales are interpolated towards another kernel's."""
     return _shifted(kernel, share * np.where(_step(kernel, "length_scale") > 0.0, end.theta - kernel.theta, 0.0))
 
 
@@ -219,7 +221,7 @@ def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
 
 def _left_out(fold: _Fold, shift: Array, config: SparseConfig) -> tuple[float, Array]:
     """Return the log-loss of the rows left out, summed over their weights, and the functions at the points."""
-    basis = InducingBasis.at(_shifted(fold.kernel, shift), fold.points)
+    basis = InducingBasis.from_points(_shifted(fold.kernel, shift), fold.points)
     start = None if fold.values is None else solve_lower(basis.chol, fold.values)
     term = row_term(basis, fold.train.X, "f")
     mode = softmax_mode(term, fold.train.counts, start, config.max_iter, config.tol)

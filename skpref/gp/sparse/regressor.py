@@ -15,7 +15,7 @@ from skpref._estimator import (
     check_memory,
     check_n_samples,
     digest,
-    on_iteration,
+    iteration_callback,
     unchanged_on_failure,
     warn_constant,
     warn_not_converged,
@@ -23,7 +23,7 @@ from skpref._estimator import (
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._sources import as_source, is_elsewhere, on_collections, refuse_more_rows
+from skpref._sources import accept_collections, as_source, is_elsewhere, refuse_more_rows
 from skpref._validation import validate_data
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
@@ -39,7 +39,6 @@ from skpref.gp.sparse.scoring import ScoredCounts
 from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
-    at_exposures,
     check_counts,
     distinct_targets,
     draw_noise,
@@ -47,6 +46,7 @@ from skpref.gp.sparse.targets import (
     initial_likelihood,
     noise_variance,
     read_exposure,
+    scale_by_exposure,
     standardised,
     target_scale,
     variance_rule,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.targets import DistinctTargets
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
-_MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8 GB
+_MAX_JOINT_ROWS = 10_000  # rows of a joint posterior, whose covariance then takes .8 GB
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):
@@ -316,7 +316,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
                 refuse_more_rows()
             new_rows = self._read(X, y, sample_weight, exposure, reset=first)
             if first:
-                self._rows = self._in_window(new_rows)
+                self._rows = self._cut_window(new_rows)
             elif self._rows is None:
                 return self._update_posterior(new_rows, self._sums)
             else:
@@ -361,7 +361,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         columns: tuple[Array, ...] = (targets, weight)
         if exposures is not None or self.exposure_scale_ != 1.0:
             relative = (np.ones_like(targets) if exposures is None else exposures) / self.exposure_scale_
-            columns = at_exposures(targets, weight, relative, self.likelihood)
+            columns = scale_by_exposure(targets, weight, relative, self.likelihood)
         # A copy: the rows are kept, and the caller may change the table later.
         return canonical(rows[used]), *(column[used] for column in columns)
 
@@ -386,7 +386,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             check_inducing_state(self, self._state, self.posterior_)
 
     def _settings(self) -> object:
-        """Return what an earlier fit must share for a warm start."""
+        """Return the settings that an earlier fit must share for a warm start."""
         return kernel_parameters(self.kernel), self.n_features_in_, repr(self.likelihood), self._collapses()
 
     def _warm_start(self, search: Literal["resume", "compare", "skip"]) -> WarmStart | None:
@@ -432,7 +432,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
-        general = self._general_config(config, inference, on_iteration(self), regression_priors)
+        general = self._general_config(config, inference, iteration_callback(self), regression_priors)
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
         if searches and isinstance(self.likelihood_, Poisson):
@@ -480,7 +480,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise: bool = ...,
         exposure: ArrayLike | None = ...,
     ) -> Array | tuple[Array, Array]: ...
-    @on_collections
+    @accept_collections
     def predict(
         self,
         X: MatrixLike,
@@ -669,7 +669,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         kernel = self.kernel_.clone_with_theta(theta[:-1])
         noise = float(np.exp(2.0 * (theta[-1] - np.log(scale.deviation))))
         with limit_blas_threads(self.inducing_points_.shape[0]):
-            basis = InducingBasis.at(kernel, self.inducing_points_)
+            basis = InducingBasis.from_points(kernel, self.inducing_points_)
             result = bound(rows, basis, noise, gradient=eval_gradient)
         value = result.value - result.moments.weight * float(np.log(scale.deviation))
         return (value, np.append(result.theta, 2.0 * result.log_noise)) if eval_gradient else value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from skpref._sources import on_collections
+from skpref._sources import accept_collections
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ class ScoredCounts(RegressorMixin):
     def predict(self, X: MatrixLike, *, exposure: ArrayLike | None = None) -> Any:
         """Predict targets."""
 
-    @on_collections
+    @accept_collections
     def score(
         self,
         X: MatrixLike,

@@ -36,15 +36,15 @@ __all__ = [
     "length_scales",
 ]
 
-NOISE_BOUNDS: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
+NOISE_BOUNDS: Final = (1e-7, 1e2)  # bounds of the noise variance, in variances of the targets
 # Prior of a learnt noise variance next to the default kernel, log p = -_LITTLE_NOISE / noise, up to a constant. Without
 # it few rows are often interpolated: one data set of 100 rows had intervals a twenty-fifth as wide as its errors.
-_LITTLE_NOISE: Final = 1e-3  # in variances of the targets
+_LITTLE_NOISE: Final = 1e-3  # noise variance, in variances of the targets
 _TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 per row
 _MEMORY: Final = 10  # steps from which L-BFGS-B learns the curvature in the few hyper-parameters
-_MEMORY_WITH_POINTS: Final = 50  # the same where the coordinates of inducing points are moved too
+_MEMORY_WITH_POINTS: Final = 50  # steps of L-BFGS-B's memory where inducing points are moved too
 _LINE_STEPS: Final = 20  # evaluations of a line search, SciPy's default
-_LINE_STEPS_CAPPED: Final = 4  # the same in a search of capped length: it looks at all rows and begins near its end
+_LINE_STEPS_CAPPED: Final = 4  # evaluations in a search of capped length: all rows, and a start near the end
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def bound_objective(rows: GaussianRows) -> Objective:
     """Return the collapsed bound of the rows."""
 
     def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
-        result = bound(rows, InducingBasis.at(parameters.kernel, parameters.points), parameters.noise)
+        result = bound(rows, InducingBasis.from_points(parameters.kernel, parameters.points), parameters.noise)
         return ObjectiveValue(result.value, result.theta, result.log_noise, result.points), result.moments.weight
 
     return objective

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 
-from skpref._estimator import check_memory, digest, on_iteration
+from skpref._estimator import check_memory, digest, iteration_callback
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skpref.inference.svi import Problem, State
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # inducing="auto": 1000 up to 2000 distinct rows
-_LARGEST: Final = 1e150  # of targets that are squared
+_LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
 
@@ -63,8 +63,8 @@ class _Targets(NamedTuple):
     largest: float = 0.0  # size of a target
 
     @classmethod
-    def of(cls, y: Array, weight: Array) -> _Targets:
-        """Return those of a batch."""
+    def from_batch(cls, y: Array, weight: Array) -> _Targets:
+        """Return weight, mean and spread of a batch."""
         largest = float(np.abs(y).max())
         if largest > _LARGEST:
             raise DataError(f"y must be at most {_LARGEST:g} in size; got {largest:g}. Use another unit")
@@ -72,8 +72,8 @@ class _Targets(NamedTuple):
         mean = float(weight @ y) / total
         return cls(total, mean, float(weight @ (y - mean) ** 2), largest)
 
-    def and_those(self, other: _Targets) -> _Targets:
-        """Return mean and spread of both."""
+    def merged(self, other: _Targets) -> _Targets:
+        """Return weight, mean and spread of both parts together."""
         total, gap = self.weight + other.weight, other.mean - self.mean
         squares = self.squares + other.squares + gap**2 * self.weight * other.weight / total
         return _Targets(total, self.mean + gap * other.weight / total, squares, max(self.largest, other.largest))
@@ -81,7 +81,7 @@ class _Targets(NamedTuple):
     @property
     def scale(self) -> TargetScale:
         """Mean and standard deviation."""
-        return TargetScale.of(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
+        return TargetScale.from_moments(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
 
 
 class SummedRegressor(SparseGP):
@@ -109,7 +109,7 @@ class SummedRegressor(SparseGP):
 
     def _collapses(self) -> bool:
         """Tell whether the inference is in closed form."""
-        gaussian = self.likelihood == "gaussian" and not self._by_adam()
+        gaussian = self.likelihood == "gaussian" and not self._uses_adam()
         if self.inference == "collapsed" and not gaussian:
             msg = (
                 "inference='collapsed' needs likelihood='gaussian' and an optimizer other than 'adam'; got "
@@ -205,7 +205,7 @@ class SummedRegressor(SparseGP):
         totals, sample = _Targets(), []
         for part in rows.collect(_totals_and_sample, copy(self), index):
             if part is not None:
-                totals = totals.and_those(part[0])
+                totals = totals.merged(part[0])
                 sample.append(part[1])
         if not sum(len(y) for _, y, _ in sample):
             raise DataError(
@@ -244,7 +244,7 @@ class SummedRegressor(SparseGP):
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
-        general = self._general_config(config, "vb", on_iteration(self), regression_priors)
+        general = self._general_config(config, "vb", iteration_callback(self), regression_priors)
         result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
         self._store_general(result, scale, totals.weight)
 
@@ -255,7 +255,7 @@ class SummedRegressor(SparseGP):
             {
                 "exposure": exposure is not None,
                 f"inference={self.inference!r} with likelihood={self.likelihood!r}": self.inference not in inferences,
-                f"optimizer={self.optimizer!r}": self._by_adam(),
+                f"optimizer={self.optimizer!r}": self._uses_adam(),
                 f"window={self.window!r}": self.window is not None,
             },
             "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window and exposure",
@@ -265,14 +265,14 @@ class SummedRegressor(SparseGP):
 def _totals_and_sample(
     X: Any, y: Any, weight: Any, start: int, shell: Any, index: IntArray
 ) -> tuple[_Targets, tuple[Features, Array, Array]] | None:
-    """Return the spread of the targets of a batch, and its rows among those of a sample."""
+    """Return the spread of the targets of a batch, and the batch's rows in a sample."""
     batch = read_batch(X, y, weight, shell)
     if batch is None:
         return None
     numbers = np.arange(len(X)) if weight is None else np.flatnonzero(np.asarray(weight) > 0.0)
     chosen = np.flatnonzero(np.isin(start + numbers, index, assume_unique=True))
     rows, targets, used = (part[chosen] for part in batch)
-    return _Targets.of(batch[1], batch[2]), (rows, targets, used)
+    return _Targets.from_batch(batch[1], batch[2]), (rows, targets, used)
 
 
 def _batch_moments(

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.fit_general import Observations
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
-_MIN_RATE: Final = 1e-6  # of counts that are all 0
+_MIN_RATE: Final = 1e-6  # rate of counts that are all 0
 _SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
-_SPREAD_ERRORS: Final = 5.0  # standard errors that it must lie beyond
-_LEAST_FREEDOM: Final = 0.05  # of the rows
-_SPREAD_ROWS: Final = 10_000  # that are looked at
-_LARGEST: Final = 1e100  # of a standardised target
+_SPREAD_ERRORS: Final = 5.0  # standard errors by which the ratio must exceed it
+_LEAST_FREEDOM: Final = 0.05  # degrees of freedom, as a share of the rows
+_SPREAD_ROWS: Final = 10_000  # rows that are looked at
+_LARGEST: Final = 1e100  # size of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
@@ -38,8 +38,8 @@ class TargetScale(NamedTuple):
     deviation: float
 
     @classmethod
-    def of(cls, mean: float, deviation: float, largest: float) -> TargetScale:
-        """Return the scale of targets of at most this size; where all are equal, 1 or what exceeds rounding."""
+    def from_moments(cls, mean: float, deviation: float, largest: float) -> TargetScale:
+        """Return the scale of targets of at most this size; if all are equal, 1 or the least number above rounding."""
         rounding = _ROUNDING * largest
         return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
 
@@ -82,7 +82,7 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
     y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return TargetScale.of(mean * largest, deviation * largest, largest)
+    return TargetScale.from_moments(mean * largest, deviation * largest, largest)
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
@@ -150,7 +150,7 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     return values
 
 
-def at_exposures(y: Array, weight: Array, exposure: Array, likelihood: str | Likelihood) -> tuple[Array, ...]:
+def scale_by_exposure(y: Array, weight: Array, exposure: Array, likelihood: str | Likelihood) -> tuple[Array, ...]:
     """Return targets, weights and, for a negative binomial, offsets of counts with these exposures.
 
     A Poisson count y of exposure e is a count y / e of weight e: the log likelihoods differ by a constant. A negative

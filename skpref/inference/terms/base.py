@@ -111,7 +111,7 @@ class LinearView:
         return self.term.matvec(v)
 
     def total(self, projected: Array) -> Array:
-        """Return what projections add to z, shape (P,)."""
+        """Return the projections' part of z, shape (P,)."""
         return projected
 
     def backward(self, g: Array, weight: Array, projected: Array) -> Array:
@@ -128,7 +128,7 @@ class LinearView:
         return self.term.gram_diagonal(weight)
 
     def pull(self, weight: Array) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s] by a smaller residual."""
+        """Return the gain of the bound per unit of 1/E[s], by a smaller residual."""
         if self.term.residual is None:
             return {}
         return {self.term.residual_scale: 0.5 * float(weight @ self.term.residual)}

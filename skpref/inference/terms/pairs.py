@@ -89,7 +89,7 @@ class PairTerm:
         return incidence(self.left, self.right, self.n_items)
 
     def split(self, v: Array) -> tuple[Array, Array, Array]:
-        """Cut a vector of the variables (or rows of a matrix of them) into its three parts."""
+        """Split a vector of the variables, or the rows of a matrix, into its three parts."""
         start = self.n_basis + self.n_items * self.offsets
         return v[: self.n_basis], v[self.n_basis : start], v[start:]
 
@@ -121,7 +121,7 @@ class PairTerm:
         return np.concatenate(parts, axis=-1)
 
     def item_sums(self, g: Array) -> Array:
-        """Return D^T g: what the comparisons say of each item, shape (..., N)."""
+        """Return D^T g, the sums over the comparisons of each item, shape (..., N)."""
         sums = pair_sums(self.left, self.right, np.atleast_2d(g), self.n_items)
         return sums.reshape(*g.shape[:-1], -1)
 

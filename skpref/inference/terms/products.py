@@ -130,11 +130,11 @@ class FactorView:
         return self.side.rows.matvec(self.side.stacked(v))
 
     def total(self, projected: Array) -> Array:
-        """Return what projections add to z, shape (P,)."""
+        """Return the projections' part of z, shape (P,)."""
         return share_sums(self.gain, projected)
 
     def backward(self, g: Array, weight: Array, projected: Array) -> Array:
-        """Return the adjoint of `forward` and `total`, and what uncertain gains add to it, shape (D K,)."""
+        """Return the adjoint of `forward` and `total`, and its part by uncertain gains, shape (D K,)."""
         pulls = gain_pulls(self.gain, g, self.gain_variance, weight, projected)
         return self.side.rows.rmatvec(pulls).reshape(-1)
 
@@ -153,7 +153,7 @@ class FactorView:
         return self.side.rows.gram_diagonal(self.second_moment(weight)).reshape(-1)
 
     def pull(self, weight: Array) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s_d] by a smaller residual."""
+        """Return the gain of the bound per unit of 1/E[s_d], by a smaller residual."""
         if self.side.rows.residual is None:
             return {}
         totals = self.second_moment(weight) @ self.side.rows.residual

@@ -31,7 +31,7 @@ def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
     covariance = np.linalg.inv(precision)
     mean = covariance @ rows.T @ nu
 
-    users = UserRows.of(user, left, right, (n_users, 4), order=order)
+    users = UserRows.from_comparisons(user, left, right, (n_users, 4), order=order)
     assert users.by_pairs.any() != order
     arguments = users.coordinates, users.places, tau, nu, np.zeros(users.first.size)
     information, linear, _, _ = integrate_out(of_one, *arguments)
@@ -43,5 +43,7 @@ def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
     assert_allclose(got[0], rows @ mean, rtol=1e-9)
     assert_allclose(got[1], np.diag(rows @ covariance @ rows.T), rtol=1e-9)
     x = rng.normal(size=(n_users, 2))
-    expected = sum(np.outer(users.of_user(u).T @ got[3][users.starts[u] : users.starts[u + 1]], x[u]) for u in range(3))
+    expected = sum(
+        np.outer(users.user_rows(u).T @ got[3][users.starts[u] : users.starts[u + 1]], x[u]) for u in range(3)
+    )
     assert_allclose(with_covariates(x, n, users.coordinates, got[3]), expected, atol=1e-12)

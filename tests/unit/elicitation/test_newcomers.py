@@ -59,7 +59,7 @@ def test_without_answers_draws_are_of_the_population():
     rng = np.random.default_rng(1)
     pairs = np.argwhere(rng.random((30, 8)) < 0.8)
     model = GibbsM3F(n_factors=2, n_sweeps=20, burn_in=5, random_state=0).fit(pairs, rng.integers(1, 4, len(pairs)))
-    newcomers, samples = Newcomers.of(model.posterior_), model.posterior_.samples
+    newcomers, samples = Newcomers.from_posterior(model.posterior_), model.posterior_.samples
     users, theta, sample = newcomers.draw(model.posterior_, np.zeros(0, dtype=int), np.zeros(0, dtype=int))
     everything = np.concatenate([samples.users, samples.thresholds], axis=2)
     assert_allclose(newcomers.mean, everything.mean(axis=1), rtol=1e-5)
@@ -72,7 +72,9 @@ def test_without_answers_draws_are_of_the_population():
 def test_an_answer_of_no_probability_is_no_error(model):
     posterior = model.posterior_
     item, level = np.arange(4), np.zeros(4, dtype=int)
-    far = Newcomers(np.full_like(Newcomers.of(posterior).mean, 1e6), Newcomers.of(posterior).root)
+    far = Newcomers(
+        np.full_like(Newcomers.from_posterior(posterior).mean, 1e6), Newcomers.from_posterior(posterior).root
+    )
     assert all(np.isfinite(part).all() for part in far.draw(posterior, item, level))
 
 

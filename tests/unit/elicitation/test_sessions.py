@@ -664,7 +664,7 @@ def test_a_model_of_groups_has_no_sessions():
 def test_candidates_go_through_all_steps_before_the_last():
     model = MODELS["regressor"]
     doubled = make_pipeline(model[0], FunctionTransformer(lambda X: 2.0 * X), model[1])
-    plain, twice = (MachineUser.of(each, [3, 5], None, None, RNG).rows.toarray() for each in (model, doubled))
+    plain, twice = (MachineUser.from_model(each, [3, 5], None, None, RNG).rows.toarray() for each in (model, doubled))
     np.testing.assert_array_equal(twice, 2.0 * plain)
 
 

@@ -42,7 +42,7 @@ def exact_latent(X: np.ndarray, y: np.ndarray, precision: np.ndarray) -> ExactLa
 
 def sparse_latent(X: np.ndarray, y: np.ndarray, precision: np.ndarray) -> SparseLatent:
     """Posterior through inducing points at all rows."""
-    basis = InducingBasis.at(KERNEL, X)
+    basis = InducingBasis.from_points(KERNEL, X)
     phi = basis.rows(X)
     B = np.eye(y.size) + phi.T @ (precision[:, None] * phi)
     return SparseLatent(basis, np.linalg.solve(B, phi.T @ (precision * y)), np.linalg.inv(np.linalg.cholesky(B)))

@@ -27,7 +27,7 @@ def draw_problem(seed, layout="features", *, sparse=True, order=False, logit=Fal
     m = int(rng.integers(1, n)) if sparse else n
     X, left = rng.normal(size=(n, 2)), rng.integers(0, n, p)
     right = (left + rng.integers(1, n, p)) % n
-    basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X[:m])
+    basis = InducingBasis.from_points(kernels.ProductMatern(np.exp(rng.normal(size=2))), X[:m])
     rows = basis.rows(X)
     residual = basis.pair_residual(X, rows, left, right) if sparse else None
     dense = PairTerm(rows, left, right, n, layout == "joint", order, residual)
@@ -73,11 +73,15 @@ def draw_crowd(
     X, X_users = rng.normal(size=(n, 2)), rng.normal(size=(n_users, 1))
     rows = residual = phi = open_variance = None
     if items != "ids":
-        basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X[: max(1, n - 2 * sparse)])
+        basis = InducingBasis.from_points(
+            kernels.ProductMatern(np.exp(rng.normal(size=2))), X[: max(1, n - 2 * sparse)]
+        )
         rows = basis.rows(X)
         residual = basis.pair_residual(X, rows, left, right) if sparse else None
     if users != "ids":
-        basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=1))), X_users[: max(1, n_users - sparse)])
+        basis = InducingBasis.from_points(
+            kernels.ProductMatern(np.exp(rng.normal(size=1))), X_users[: max(1, n_users - sparse)]
+        )
         phi = basis.rows(X_users)
         open_variance = basis.residual(X_users, phi) if sparse else None
     terms, diagonal, local = {}, set(), set()

@@ -28,7 +28,7 @@ def make(seed, n=6, m=4, d=2):
 def test_rows_whiten_the_covariance(seed):
     _, X, Z, left, right = make(seed)
     kernel = ConstantKernel(1.7) * RBF([0.8, 1.4])
-    basis = InducingBasis.at(kernel, Z)
+    basis = InducingBasis.from_points(kernel, Z)
     rows, K, Kmm, Knm = basis.rows(X), kernel(X), kernel(Z), kernel(X, Z)
     Q = Knm @ np.linalg.solve(Kmm, Knm.T)
     assert_allclose(basis.chol @ basis.chol.T, Kmm, rtol=1e-8, atol=1e-10)
@@ -42,7 +42,7 @@ def test_rows_whiten_the_covariance(seed):
 @given(seed=seeds)
 def test_residuals_are_never_negative_and_vanish_at_inducing_points(seed):
     _, X, _, left, right = make(seed)
-    basis = InducingBasis.at(kernels.ProductMatern([3.0, 5.0]), X)
+    basis = InducingBasis.from_points(kernels.ProductMatern([3.0, 5.0]), X)
     rows = basis.rows(X)
     for rest in (basis.residual(X, rows), basis.pair_residual(X, rows, left, right)):
         assert (rest >= 0.0).all()
@@ -51,7 +51,7 @@ def test_residuals_are_never_negative_and_vanish_at_inducing_points(seed):
 
 def objective(kernel, X, Z, left, right, G, g):
     """sum(G rows) + sum(g kappa): linear in what the gradients are pulled through."""
-    rows = InducingBasis.at(kernel, Z).rows(X)
+    rows = InducingBasis.from_points(kernel, Z).rows(X)
     kappa = kernels.diagonal(kernel, X)[left] + kernels.diagonal(kernel, X)[right]
     return np.sum(G * rows) + g @ (kappa - 2.0 * kernels.paired(kernel, X[left], X[right]))
 
@@ -71,7 +71,7 @@ def test_gradients_of_rows_and_prior_variances(kernel, form, seed):
     rng, X, Z, left, right = make(seed)
     G, g = rng.normal(size=(6, 4)), rng.normal(size=9)
     X, Z = form(X), form(Z)
-    basis = InducingBasis.at(kernel, Z)
+    basis = InducingBasis.from_points(kernel, Z)
     gradient = basis.rows_gradient(X, basis.rows(X), G) + basis.kappa_gradient(X, left, right, g)
     step = 1e-3
     for j, unit in enumerate(np.eye(kernel.theta.size)):
@@ -90,7 +90,7 @@ def test_chunks_cover_all_rows_once():
 
 def test_chunked_results_equal_whole_ones(monkeypatch):
     rng, X, Z, left, right = make(0, n=11)
-    basis = InducingBasis.at(kernels.ProductMatern([0.8, 1.5]), Z)
+    basis = InducingBasis.from_points(kernels.ProductMatern([0.8, 1.5]), Z)
     G, g = rng.normal(size=(11, 4)), rng.normal(size=9)
 
     def everything():

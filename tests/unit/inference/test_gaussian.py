@@ -27,7 +27,7 @@ from tests.examples import examples
 def make(seed, n=12, m=4, scale=1.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
-    basis = InducingBasis.at(RBF([1.0, 2.0]), X[:m])
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X[:m])
     y, weight = rng.normal(size=n), rng.exponential(size=n)
     problem = svi.Problem({"f": InducingTerm(basis, X)}, Gaussian(float(rng.exponential()) + 0.1), y, weight)
     state = svi.initial_state(problem, {"f": FixedScale(scale)})

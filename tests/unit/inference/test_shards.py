@@ -33,7 +33,7 @@ def cut(case, n_shards):
 
 def sharded(case, shards, n_shards=3):
     rows = [shards.store(part) for part in cut(case, n_shards)]
-    return ShardedProblem.of(case.problem, shards, rows, case.problem.n_observations)
+    return ShardedProblem.from_template(case.problem, shards, rows, case.problem.n_observations)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -135,7 +135,7 @@ def test_residuals_are_those_of_the_pairs():
     case = draw_problem(1, "features")
     term = case.problem.terms["f"]
     rows = replace(cut(case, 1)[0], residual=None)
-    problem = ShardedProblem.of(case.problem, InMemory(), [rows], 1).with_residuals(case.basis, case.X)
+    problem = ShardedProblem.from_template(case.problem, InMemory(), [rows], 1).with_residuals(case.basis, case.X)
     np.testing.assert_array_equal(problem.rows[0].residual, term.residual)
 
 

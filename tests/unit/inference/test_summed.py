@@ -17,7 +17,7 @@ from skpref.likelihoods import PairwiseProbit
 _rng = np.random.default_rng(0)
 X = _rng.uniform(-2, 2, (90, 2))
 Y, WEIGHT = (X[:, 0] + 0.3 * _rng.normal(size=90) > 0).astype(float), _rng.uniform(0.5, 2.0, 90)
-BASIS = InducingBasis.at(RBF([0.8, 2.0]), _rng.uniform(-2, 2, (7, 2)))
+BASIS = InducingBasis.from_points(RBF([0.8, 2.0]), _rng.uniform(-2, 2, (7, 2)))
 PROBLEM = svi.Problem({"f": row_term(BASIS, X, "f")}, PairwiseProbit(), Y, WEIGHT)
 
 
@@ -27,7 +27,7 @@ def collect(template, state):
         yield sums_over(template, state, X[part], Y[part], WEIGHT[part])
 
 
-SUMMED = SummedProblem.of(empty_problem(BASIS, PairwiseProbit()), collect)
+SUMMED = SummedProblem.from_template(empty_problem(BASIS, PairwiseProbit()), collect)
 
 
 def test_a_problem_of_sums_is_that_of_its_rows() -> None:
@@ -50,7 +50,10 @@ def test_the_loop_takes_one_round_a_pass() -> None:
         rounds.append(1)
         return collect(template, state)
 
-    problem, start = SummedProblem.of(empty_problem(BASIS, PairwiseProbit()), counted), {"f": FixedScale(1.0)}
+    problem, start = (
+        SummedProblem.from_template(empty_problem(BASIS, PairwiseProbit()), counted),
+        {"f": FixedScale(1.0)},
+    )
     schedule = svi.Schedule(max_iter=20, tol=1e-6)
     fit = svi.fit(problem, svi.initial_state(problem, start), schedule, np.random.default_rng(0))
     wanted = svi.fit(PROBLEM, svi.initial_state(PROBLEM, start), schedule, np.random.default_rng(0))

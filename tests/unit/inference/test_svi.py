@@ -410,7 +410,7 @@ def counts_problem(likelihood, seed=0, variance=50.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 2))
     y = rng.poisson(np.exp(3.0 + np.sin(2.0 * X[:, 0]))).astype(float)
-    basis = InducingBasis.at(ConstantKernel(variance) * RBF(3.0), X)
+    basis = InducingBasis.from_points(ConstantKernel(variance) * RBF(3.0), X)
     problem = svi.Problem({"f": row_term(basis, X, "f")}, likelihood, y, rng.uniform(0.5, 2.0, 60))
     return problem, svi.initial_state(problem, {"f": FixedScale(1.0)})
 
@@ -439,7 +439,7 @@ def test_the_level_of_counts_moves_with_the_means(likelihood, monkeypatch):
 def test_the_level_moves_where_every_rate_underflows(likelihood, depth):
     problem, _ = counts_problem(likelihood)
     X = np.random.default_rng(0).normal(size=(60, 2))
-    flat = InducingBasis.at(ConstantKernel(depth**2) * RBF(1e5), X[:1])
+    flat = InducingBasis.from_points(ConstantKernel(depth**2) * RBF(1e5), X[:1])
     problem = replace(problem, terms={"f": row_term(flat, X, "f")})
     state = svi.initial_state(problem, {"f": FixedScale(1.0)})
     # f is -depth in every row. Beyond 745 the curvature of the level is 0, to the last bit.

@@ -94,9 +94,9 @@ def test_a_search_that_is_killed_resumes_to_the_same_trials(
         left[0] -= 1
 
     path = tmp_path / "study.journal"
-    machine = sharing.this_process().rsplit(":", 2)[0]
+    machine = sharing.current_process().rsplit(":", 2)[0]
     with monkeypatch.context() as patch:
-        patch.setattr(sharing, "this_process", lambda: f"{machine}:{DEAD}:7")
+        patch.setattr(sharing, "current_process", lambda: f"{machine}:{DEAD}:7")
         patch.setattr(journal, "append_logs", killing)
         with pytest.raises(Killed):
             search(path)
@@ -140,9 +140,9 @@ def test_a_trial_of_a_dead_process_is_run_again_and_one_of_another_machine_is_no
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = open_study("skpref", storage=tmp_path / "study.journal")
-    machine = sharing.this_process().rsplit(":", 2)[0]
+    machine = sharing.current_process().rsplit(":", 2)[0]
     for process, number in (("elsewhere:1:7", 0), (f"{machine}:{DEAD}:7", 1)):
-        monkeypatch.setattr(sharing, "this_process", lambda process=process: process)
+        monkeypatch.setattr(sharing, "current_process", lambda process=process: process)
         assert Queue(study, None, "test").ask(0.0).number == number
     monkeypatch.undo()
     assert [Queue(study, None, "test").ask(0.0).number for _ in range(2)] == [1, 2]
@@ -229,7 +229,7 @@ def test_trials_of_other_machines_run_for_ten_times_the_longest(longest: float, 
         a_trial("RUNNING", patience - 5.0, **elsewhere),
         a_trial("RUNNING", patience + 5.0, **elsewhere),
         a_trial("RUNNING", 1.0),
-        a_trial("RUNNING", 1e6, **{sharing._PROCESS: sharing.this_process()}),
+        a_trial("RUNNING", 1e6, **{sharing._PROCESS: sharing.current_process()}),
         a_trial("WAITING", 1.0, **elsewhere),
     ]
     study = SimpleNamespace(get_trials=lambda **_: trials)

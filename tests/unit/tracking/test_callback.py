@@ -445,6 +445,6 @@ def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, store
 
 def test_a_worker_tracks_where_its_parent_does_and_a_loaded_model_nowhere() -> None:
     recorder: Any = object()
-    assert callback._everywhere(os.getpid(), recorder) is callback._EVERYWHERE
-    assert callback._everywhere(os.getppid(), recorder).current is recorder
-    assert callback._everywhere(-1, recorder).current is None
+    assert callback._restore_everywhere(os.getpid(), recorder) is callback._EVERYWHERE
+    assert callback._restore_everywhere(os.getppid(), recorder).current is recorder
+    assert callback._restore_everywhere(-1, recorder).current is None

@@ -48,7 +48,7 @@ def test_covariance_of_a_users_pairs(inference, items, user):
     np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
     np.testing.assert_allclose(mean, model.decision_function(pairs))
     assert np.linalg.eigvalsh(C).min() > -1e-12
-    posterior = model.posterior_ if user == 3 else model.posterior_.for_unseen_users()
+    posterior = model.posterior_ if user == 3 else model.posterior_.unseen_user_posterior()
     person = model._users_of_rows(np.array([3]))[0] if user == 3 else UNSEEN_USER
     draws = posterior.sample(person, model._items.select(None)[1], 30_000, np.random.default_rng(0))[:, 0]
     z = np.array([draws[:, a] - draws[:, b] for a, b in PAIRS])
@@ -66,7 +66,7 @@ def test_order_effects_of_a_user():
         np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
         assert PAIRS[3][0] == PAIRS[3][1]  # an item beside itself: the advantage of the side alone
         person = model._users_of_rows(np.array([user]))[0] if user == 3 else UNSEEN_USER
-        posterior = model.posterior_ if user == 3 else model.posterior_.for_unseen_users()
+        posterior = model.posterior_ if user == 3 else model.posterior_.unseen_user_posterior()
         side = posterior.side_effects(person)
         np.testing.assert_allclose([side[0][0], side[1][0]], [mean[3], variance[3]], rtol=1e-9)
         assert 0.0 < variance[3] < 1.0

@@ -57,7 +57,7 @@ def test_a_part_of_the_comparisons_has_the_same_users_and_items() -> None:
 def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
     model, _ = crowd_model(penalty=None)
     drawn = np.isin(np.arange(30), [2, 5, 29])
-    part = model.of_users(drawn)
+    part = model.select_users(drawn)
     rows = drawn[model.users.user]
     assert part.n_users == 3
     assert_array_equal(part.users.user, np.searchsorted([2, 5, 29], model.users.user[rows]))
@@ -82,13 +82,13 @@ def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(m
     monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 300)
     model, start = crowd_model(penalty=1.0)
     given, rng = 0.1 * model.shape, np.random.default_rng(0)
-    S = fit_hierarchy._of_more_users(model, start, given, rng)
+    S = fit_hierarchy._learn_from_more_users(model, start, given, rng)
     part = fit_hierarchy._some_users(model, 300, np.random.default_rng(0))
     first = replace(start_state(part, start.scales, start.likelihood, 1.0), S=given)
     assert_array_equal(S, fit_hierarchy._fit(part, first).state.S)
-    assert fit_hierarchy._of_more_users(replace(model, max_rank=0), start, given, rng) is given
+    assert fit_hierarchy._learn_from_more_users(replace(model, max_rank=0), start, given, rng) is given
     monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 600)
-    assert fit_hierarchy._of_more_users(model, start, given, rng) is given
+    assert fit_hierarchy._learn_from_more_users(model, start, given, rng) is given
 
 
 def test_candidates_are_in_units_of_the_scale_and_of_the_items() -> None:
@@ -156,7 +156,7 @@ def ordered_model(*, order: bool) -> tuple[Any, Any]:
     """The crowd of 30 users, on request with an order effect."""
     model, start = crowd_model(penalty=None)
     users, n = model.users, 5 + order
-    users = UserRows.of(users.user, users.left, users.right, (30, 5), order=order)
+    users = UserRows.from_comparisons(users.user, users.left, users.right, (30, 5), order=order)
     parts = (("offset", 5), ("order", 1)) if order else (("offset", 5),)
     scales = dict(start.scales) | ({"order": GammaScale.prior(2.0, 3.0)} if order else {})
     model = replace(model, users=users, shape=np.eye(n) + 0.3, consensus=np.eye(n), parts=parts)
@@ -273,7 +273,7 @@ def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest
 
 def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     X = np.random.default_rng(0).standard_normal((5, 2))
-    basis = InducingBasis.at(RBF(1.0), X[:3])
+    basis = InducingBasis.from_points(RBF(1.0), X[:3])
     c = SimpleNamespace(
         group=None, user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
     )
@@ -325,13 +325,13 @@ def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
 
     plain, kernel = of(users)
     assert (plain.basis, kernel) == (None, Linear())
-    rows = plain.of(users)
+    rows = plain.rows(users)
     assert_allclose(rows.mean(axis=0), 0.0, atol=1e-12)
     assert_allclose(rows[:, :3].std(axis=0), 1.0)
     assert_array_equal(rows[:, 3], 0.0)
     by_kernel, kernel = of(users, RBF(2.0))
     assert kernel == RBF(2.0) == by_kernel.basis.kernel
-    assert_allclose(by_kernel.of(users), by_kernel.basis.rows(users) - by_kernel.basis.rows(users).mean(axis=0))
+    assert_allclose(by_kernel.rows(users), by_kernel.basis.rows(users) - by_kernel.basis.rows(users).mean(axis=0))
     for width, reduced in ((100, False), (101, True)):
         wide, kernel = of(rng.standard_normal((40, width)))
         assert kernel == Linear()

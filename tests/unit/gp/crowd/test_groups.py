@@ -152,7 +152,7 @@ def test_utilities_of_a_group_are_those_of_the_joint_normal_distribution(model: 
             utility, std = model.utility(ITEMS, users, groups=groups, return_std=True)
             assert_allclose(np.ravel(utility), A @ mean, atol=1e-6)
             assert_allclose(np.ravel(std) ** 2, np.einsum("ij,jk,ik->i", A, covariance, A), atol=1e-6)
-            posterior = model.posterior_.in_groups([-2 if level is None else level])
+            posterior = model.posterior_.select_groups([-2 if level is None else level])
             if user is not None:
                 chosen = model._users.select([user])[1], model._items.select(ITEMS)[1]
                 draws = posterior.sample(*chosen, 4000, np.random.default_rng(0))

@@ -134,7 +134,7 @@ def test_new_users_are_like_those_who_answered(layout: str) -> None:
 
 def test_evidence_is_near_the_exact_one() -> None:
     # One user and two items: p(y) is one integral over the difference, whose prior variance is 2 / s + 2 S.
-    users = UserRows.of(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), (1, 2), order=False)
+    users = UserRows.from_comparisons(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), (1, 2), order=False)
     y = np.array([1.0, 1.0])
     model = Hierarchy(users, y, np.ones(2), False, np.eye(2), (("offset", 2),), np.eye(2), None, 1.0, 1.0, None, 2)
     state = start_state(model, {"offset": FixedScale(2.0)}, PairwiseProbit(), 0.5)
@@ -244,7 +244,7 @@ def crowd_model(
     user, left = np.sort(rng.integers(0, 30, n)), rng.integers(0, 5, n)
     right = (left + rng.integers(1, 5, n)) % 5
     y = (rng.random(n) < ndtr(g[user, left] - g[user, right])).astype(float)
-    users = UserRows.of(user, left, right, (30, 5), order=False)
+    users = UserRows.from_comparisons(user, left, right, (30, 5), order=False)
     shape = np.eye(5) + 0.3
     parts = (("offset", 5),)
     model = Hierarchy(users, y, np.ones(n), laplace, np.eye(5), parts, shape, x, 0.4, 3.0, penalty, max_rank)
@@ -322,7 +322,7 @@ def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S:
     user, left = np.sort(rng.integers(0, 40, n)), rng.integers(0, 5, n)
     right = (left + rng.integers(1, 5, n)) % 5
     y = (rng.random(n) < ndtr(0.5 * (left - right) + b[user])).astype(float)
-    users, S = UserRows.of(user, left, right, (40, 5), order=True), np.diag([0.3] * 5 + [0.01])
+    users, S = UserRows.from_comparisons(user, left, right, (40, 5), order=True), np.diag([0.3] * 5 + [0.01])
     S[0, -1] = S[-1, 0] = 0.0 if learn_S else 0.02
     parts, scales = (("offset", 5), ("order", 1)), {name: GammaScale.prior(2.0, 3.0) for name in ("offset", "order")}
     penalty = None if learn_S else 0.7  # S = scale * shape, or an S that stays
@@ -462,7 +462,9 @@ def test_a_fit_ends_where_the_objective_hardly_changes(
 def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool) -> None:
     model, start = crowd_model(penalty=penalty, laplace=laplace)
     users = model.users
-    twice = UserRows.of(*(np.repeat(x, 2) for x in (users.user, users.left, users.right)), (30, 5), order=False)
+    twice = UserRows.from_comparisons(
+        *(np.repeat(x, 2) for x in (users.user, users.left, users.right)), (30, 5), order=False
+    )
     weighted = replace(model, weight=np.full(600, 2.0))
     copies = replace(model, users=twice, y=np.repeat(model.y, 2), weight=np.ones(1200))
     ends = [
@@ -489,7 +491,7 @@ class Scripted:
     def see(self, *parts: Any) -> Any:
         return SimpleNamespace(log_sites=next(self.evidence), moment=np.eye(1), alpha=None, slope=None)
 
-    def by_item(self, rows: Any) -> Any:
+    def sum_by_item(self, rows: Any) -> Any:
         return rows
 
     def mixed(self, state: Any, seen: Any, damping: float) -> Any:

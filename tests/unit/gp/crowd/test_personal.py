@@ -41,7 +41,9 @@ def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
     monkeypatch: pytest.MonkeyPatch, share: float, *, order: bool
 ) -> None:
     def shape(_model: Any, data: Any, _items: Any, kernels: Any, _scales: Any, _config: Any, pair: Any) -> _Shape:
-        return _Shape.of(InducingBasis.at(kernels.factors, pair.points), data.items, 6, share, order=order)
+        return _Shape.from_basis(
+            InducingBasis.from_points(kernels.factors, pair.points), data.items, 6, share, order=order
+        )
 
     monkeypatch.setattr(fit_hierarchy, "_choose_shape", shape)
     model = fitted(

@@ -132,13 +132,13 @@ def test_utilities_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unseen_users_without_features_have_the_prior() -> None:
     X = RNG.standard_normal((3, 2))
-    basis = InducingBasis.at(RBF(1.0), X)
+    basis = InducingBasis.from_points(RBF(1.0), X)
     with_features = FactorPosterior(
         basis, np.ones((2, 3)), np.ones((2, 1, 1)) * np.eye(3), np.zeros((0, 3)), WHO.inverse_scale
     )
     posterior = CrowdPosterior(SHARED, ITEMS, with_features, np.zeros(0), np.zeros(0), {}, POSTERIOR.centre)
     posterior.validate()
-    prior = posterior.for_unseen_users()
+    prior = posterior.unseen_user_posterior()
     prior.validate()
     mean, variance = prior.users.moments(Items(None, np.array([-1, -1])))
     assert_array_equal(mean, 0.0)
@@ -148,7 +148,7 @@ def test_unseen_users_without_features_have_the_prior() -> None:
 
 def test_factors_of_features_follow_from_the_inducing_points() -> None:
     X, rng = RNG.standard_normal((5, 2)), np.random.default_rng(2)
-    basis = InducingBasis.at(RBF(1.0), X[:3])
+    basis = InducingBasis.from_points(RBF(1.0), X[:3])
     half = np.stack([np.triu(rng.standard_normal((3, 3))) + 2.0 * np.eye(3) for _ in range(2)])
     side = FactorPosterior(basis, rng.standard_normal((2, 3)), half, np.zeros((0, 3)), np.array([0.5, 3.0]))
     side.validate()

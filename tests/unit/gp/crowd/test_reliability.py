@@ -80,7 +80,9 @@ def test_the_consensus_is_that_of_the_others() -> None:
         u, posterior.S, posterior.users.coordinates, posterior.users.places, posterior.tau, posterior.nu
     )
     noise = np.random.default_rng(0).standard_normal((20_000, posterior.half_rows.shape[1])) @ posterior.half_rows.T
-    draws = reliability._of_others(A @ posterior.m, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+    draws = reliability._draw_without_own_answers(
+        A @ posterior.m, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T
+    )
     np.testing.assert_allclose(draws.mean(axis=0), wanted[0], atol=0.02)
     np.testing.assert_allclose(np.cov(draws.T), wanted[1], atol=0.03)
 

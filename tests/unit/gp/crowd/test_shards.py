@@ -57,7 +57,7 @@ def both(
     of_user = np.diff(plain.users.rows)
     weight, component = np.ones(N_ITEMS), np.zeros(N_ITEMS, dtype=np.int64)
     sharded = ShardedAnswers(shards, rows, np.array(sizes), N_ITEMS, weight, component, BOUNDS, of_user)
-    empty = shard_of(sharded.none(), order=order, laplace=laplace)
+    empty = shard_of(sharded.empty(), order=order, laplace=laplace)
     model = replace(plain, users=empty.users, y=empty.y, weight=empty.weight)
     return plain, sharded.hierarchy(model)
 
@@ -96,8 +96,8 @@ def test_some_users_and_some_comparisons_come_here(*, order: bool) -> None:
     plain, sharded = both(order=order, with_covariates=True)
     chosen = np.isin(np.arange(12), [1, 3, 4, 11])
     for mine, other in (
-        (sharded.of_users(chosen), plain.of_users(chosen)),
-        (sharded.of_users(~chosen), plain.of_users(~chosen)),
+        (sharded.select_users(chosen), plain.select_users(chosen)),
+        (sharded.select_users(~chosen), plain.select_users(~chosen)),
     ):
         assert type(mine) is Hierarchy
         for name in ("user", "left", "right", "starts", "a", "b"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpref.gp.crowd.reliability import _of_labels
+from skpref.gp.crowd.reliability import _tabulate_log_prob
 from skpref.gp.crowd.tabulated import Tabulated
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
 
@@ -20,7 +20,9 @@ def test_predictions_and_answers(likelihood: Likelihood) -> None:
     np.testing.assert_allclose(table(x), predict(x), rtol=0.0, atol=1e-10)
     y = rng.choice([0.0, 0.5, 1.0], 6)
     z = 2.5 * x
-    np.testing.assert_allclose(_of_labels(likelihood, y)(y, z), likelihood.log_prob(y, z), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        _tabulate_log_prob(likelihood, y)(y, z), likelihood.log_prob(y, z), rtol=1e-9, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("size", [1.0, 100.0])
@@ -39,4 +41,4 @@ def test_beyond_its_reach_the_function_is_called() -> None:
 
 def test_many_labels_need_no_tables() -> None:
     y, z = np.linspace(0.0, 1.0, 20), np.linspace(-3.0, 3.0, 20)
-    np.testing.assert_array_equal(_of_labels(PairwiseProbit(), y)(y, z), PairwiseProbit().log_prob(y, z))
+    np.testing.assert_array_equal(_tabulate_log_prob(PairwiseProbit(), y)(y, z), PairwiseProbit().log_prob(y, z))

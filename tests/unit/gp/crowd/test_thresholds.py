@@ -14,10 +14,10 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd import reliability, thresholds, update_hierarchy
 from skpref.gp.crowd.thresholds import (
     TieThresholds,
-    by_threshold,
     information,
     left_of_sides,
     predict_answers,
+    threshold_derivatives,
 )
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
 from skpref.metrics import answers_log_loss
@@ -54,10 +54,10 @@ def fitted():
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_derivatives_are_those_of_finite_differences(likelihood):
     y, mu, v, b = answers()
-    at, step = by_threshold(likelihood, y, mu, v, b), 1e-5
-    more, less = (by_threshold(likelihood, y, mu, v, b + sign * step) for sign in (1.0, -1.0))
+    at, step = threshold_derivatives(likelihood, y, mu, v, b), 1e-5
+    more, less = (threshold_derivatives(likelihood, y, mu, v, b + sign * step) for sign in (1.0, -1.0))
     assert_allclose(at.slope, (more.value - less.value) / (2.0 * step), rtol=1e-5, atol=1e-6)
-    more, less = (by_threshold(likelihood, y, mu + sign * step, v, b) for sign in (1.0, -1.0))
+    more, less = (threshold_derivatives(likelihood, y, mu + sign * step, v, b) for sign in (1.0, -1.0))
     assert_allclose(at.first, (more.value - less.value) / (2.0 * step), rtol=1e-5, atol=1e-6)
     assert_allclose(at.second, (more.first - less.first) / (2.0 * step), rtol=1e-5, atol=1e-5)
 
@@ -66,10 +66,10 @@ def test_derivatives_are_those_of_finite_differences(likelihood):
 def test_information_is_the_expected_square_of_the_slope(likelihood):
     _, mu, v, b = answers()
     p = np.column_stack(
-        [np.exp(by_threshold(likelihood, np.full(mu.size, y), mu, v, b).value) for y in (1.0, 0.5, 0.0)]
+        [np.exp(threshold_derivatives(likelihood, np.full(mu.size, y), mu, v, b).value) for y in (1.0, 0.5, 0.0)]
     )
     assert_allclose(p.sum(axis=1), 1.0)
-    slopes = [b * by_threshold(likelihood, np.full(mu.size, y), mu, v, b).slope for y in (1.0, 0.5, 0.0)]
+    slopes = [b * threshold_derivatives(likelihood, np.full(mu.size, y), mu, v, b).slope for y in (1.0, 0.5, 0.0)]
     assert_allclose(information(likelihood, mu, v, b), (p * np.column_stack(slopes) ** 2).sum(axis=1), rtol=1e-8)
 
 
@@ -83,13 +83,15 @@ def test_equal_thresholds_are_the_shared_likelihood(likelihood):
         assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
     for own, wanted in zip(rows.derivatives(y, mu), likelihood.derivatives(y, mu), strict=True):
         assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
-    predicted = predict_answers(likelihood, mu, v, shared.of(np.full(y.size, -1)))
+    predicted = predict_answers(likelihood, mu, v, shared.moments(np.full(y.size, -1)))
     assert_allclose(predicted, likelihood.predict_answers(mu, v), atol=1e-9)
     assert_allclose(left_of_sides(predicted), likelihood.predict(mu, v), atol=1e-9)
 
 
 def test_a_tie_of_items_far_apart_keeps_its_digits():
-    far = by_threshold(PairwiseLogitTies(), np.full(2, 0.5), np.array([-60.0, 60.0]), np.zeros(2), np.full(2, 0.5))
+    far = threshold_derivatives(
+        PairwiseLogitTies(), np.full(2, 0.5), np.array([-60.0, 60.0]), np.zeros(2), np.full(2, 0.5)
+    )
     assert_allclose(far.value, PairwiseLogitTies(0.5).log_prob([0.5, 0.5], [-60.0, 60.0]), rtol=1e-9)
     assert_allclose(far.first, [1.0, -1.0])
     assert left_of_sides(np.array([[0.0, 1.0, 0.0]])).tolist() == [0.5]
@@ -208,7 +210,7 @@ def test_reliability_uses_the_threshold_of_each_user():
     z = np.vstack([z, -z])
     for likelihood in LIKELIHOODS:
         own = TieThresholds(np.log([0.2, 1.3]), np.zeros(2), 0.0, 0.5)
-        of_user = reliability._of_users(likelihood, y, own)
+        of_user = reliability._user_log_probs(likelihood, y, own)
         for u, b in enumerate((0.2, 1.3)):
             wanted = replace(likelihood, threshold=b).log_prob(np.broadcast_to(y, z.shape), z)
             assert_allclose(of_user(u)(y, z), wanted, rtol=1e-8, atol=1e-9)

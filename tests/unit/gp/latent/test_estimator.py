@@ -185,7 +185,7 @@ def test_the_gradient_of_a_round_is_the_slope(seed: int) -> None:
     Y = X[:20] - X[:20].mean(axis=0)
     hyper = LatentHyper(rng.normal(size=(5, 2)), rng.normal(size=2), 0.3, 1.2)
     inputs = Inputs(rng.normal(size=(20, 2)), np.exp(rng.normal(-2.0, 1.0, (20, 2))))
-    search, variables = _Search(Y, (inputs, hyper), None), _Variables.around(inputs, hyper, Y.size)
+    search, variables = _Search(Y, (inputs, hyper), None), _Variables.from_start(inputs, hyper, Y.size)
     theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
     for unpacked, wanted in zip(variables.unpacked(theta)[0], inputs, strict=True):
         assert_allclose(unpacked, wanted, rtol=1e-12)
@@ -202,7 +202,7 @@ def test_the_gradient_of_a_round_is_the_slope(seed: int) -> None:
 
 def test_a_warp_takes_rows_and_inducing_inputs_along_together() -> None:
     inputs = Inputs(np.array([[0.0], [1.0], [2.0]]), np.full((3, 1), 0.1))
-    variables = _Variables.around(inputs, LatentHyper(inputs.mu.copy(), np.zeros(1), 0.0, 0.0), 3)
+    variables = _Variables.from_start(inputs, LatentHyper(inputs.mu.copy(), np.zeros(1), 0.0, 0.0), 3)
     theta = np.zeros(variables.cuts[-1] + 3)
     theta[variables.cuts[-1] :] = [0.5, -0.3, 0.2]
     moved, hyper = variables.unpacked(theta)
@@ -349,8 +349,8 @@ def test_steps_follow_the_unit_of_each_coordinate() -> None:
     rng, c = np.random.default_rng(0), np.array([0.5, 0.1])
     mu, s, Z = rng.normal(size=(6, 2)), rng.uniform(0.1, 1.0, (6, 2)), rng.normal(size=(3, 2))
     log_w = np.array([0.1, 0.7])  # length-scales below 1, the standard deviation of the prior
-    first = _Variables.around(Inputs(mu, s), LatentHyper(Z, log_w, 0.3, 1.0), 30)
-    other = _Variables.around(Inputs(c * mu, c**2 * s), LatentHyper(c * Z, log_w - 2.0 * np.log(c), 0.3, 1.0), 30)
+    first = _Variables.from_start(Inputs(mu, s), LatentHyper(Z, log_w, 0.3, 1.0), 30)
+    other = _Variables.from_start(Inputs(c * mu, c**2 * s), LatentHyper(c * Z, log_w - 2.0 * np.log(c), 0.3, 1.0), 30)
     ratio = np.split(other.unit / first.unit, first.cuts)
     for part in (0, 2, 6):  # means, inducing inputs, warps
         assert_allclose(ratio[part].reshape(-1, 2), np.broadcast_to(c, (ratio[part].size // 2, 2)))

@@ -57,7 +57,7 @@ def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
 @pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
 def test_the_start_is_what_was_given(kernel: Any, group: Any) -> None:
     hyper = space(kernel, group)
-    there, likelihood = hyper.at(hyper.start)
+    there, likelihood = hyper.evaluate(hyper.start)
     assert_allclose(there.theta, kernel.theta)
     assert_allclose(likelihood.theta, LIKELIHOOD.theta)
     assert hyper.bounds.shape == (hyper.start.size, 2)
@@ -72,7 +72,7 @@ def test_tied_parameters_move_together_and_keep_all_bounds() -> None:
     kernel = RBF([1.0, 2.0], [(0.1, 10.0), (1.0, 4.0)])
     hyper = space(kernel, [0, 0])
     assert hyper.n_kernel == 1
-    there, _ = hyper.at(hyper.start + np.append(0.3, np.zeros(4)))
+    there, _ = hyper.evaluate(hyper.start + np.append(0.3, np.zeros(4)))
     assert_allclose(there.theta - kernel.theta, 0.3)
     assert_allclose(hyper.bounds[0], np.log([0.5, 2.0]))  # those of the second
 
@@ -81,7 +81,7 @@ def test_without_a_kernel_there_are_noise_and_thresholds() -> None:
     hyper = space(None)
     assert hyper.n_kernel == 0
     assert hyper.start.shape == (4,)
-    assert hyper.at(hyper.start)[0] is None
+    assert hyper.evaluate(hyper.start)[0] is None
 
 
 @given(seed=st.integers(0, 2**32 - 1))

@@ -22,12 +22,12 @@ SIDES = tuple(NOTHING)
 
 
 def test_no_parameters_name_no_columns():
-    assert PairColumns.of(NOTHING, None, None) is None
-    assert PairColumns.of(NOTHING, [], None) is None
+    assert PairColumns.from_parameters(NOTHING, None, None) is None
+    assert PairColumns.from_parameters(NOTHING, [], None) is None
 
 
 def test_the_first_two_columns_are_ids():
-    rows = PairColumns.of(NOTHING, [2, (3, 2)], None).read([["a", "b", 1, 5], ["b", "c", 2, 2]])
+    rows = PairColumns.from_parameters(NOTHING, [2, (3, 2)], None).read([["a", "b", 1, 5], ["b", "c", 2, 2]])
     assert rows.left.tolist() == ["a", "b"]
     assert rows.right.tolist() == ["b", "c"]
     assert rows.covariates.tolist() == [[1.0, 4.0], [2.0, 0.0]]
@@ -35,21 +35,21 @@ def test_the_first_two_columns_are_ids():
 
 
 def test_names_of_differences():
-    columns = PairColumns.of({"left": "a", "right": "b"}, ["home", ("p", "q")], None)
+    columns = PairColumns.from_parameters({"left": "a", "right": "b"}, ["home", ("p", "q")], None)
     assert columns.names == ["home", "p - q"]
-    assert columns.by_name
-    assert not PairColumns.of({"left": "a", "right": "b"}, [("p", 3)], None).by_name
+    assert columns.are_named
+    assert not PairColumns.from_parameters({"left": "a", "right": "b"}, [("p", 3)], None).are_named
 
 
 def test_a_dict_names_effects():
-    columns = PairColumns.of(NOTHING, {"length": (3, 2), 7: 2}, None)
+    columns = PairColumns.from_parameters(NOTHING, {"length": (3, 2), 7: 2}, None)
     assert columns.names == ["length", "7"]
     assert columns.read([["a", "b", 1, 5]]).covariates.tolist() == [[4.0, 1.0]]
 
 
 def test_empty_rows_are_refused():
     with pytest.raises(DataError, match="0 sample"):
-        PairColumns.of(NOTHING, [2], None).read(np.empty((0, 3)))
+        PairColumns.from_parameters(NOTHING, [2], None).read(np.empty((0, 3)))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_columns_of_one_name_are_named(estimator: Any) -> None:
     ("size", "allowed"), [(1e150, True), (1.01e150, False), (1.0 / 1e150, True), (0.99e-150, False), (0.0, True)]
 )
 def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
-    columns, rows = PairColumns.of(NOTHING, [2], None), [["a", "b", size], ["b", "c", -size]]
+    columns, rows = PairColumns.from_parameters(NOTHING, [2], None), [["a", "b", size], ["b", "c", -size]]
     if allowed:
         assert columns.read(rows).covariates.ravel().tolist() == [size, -size]
         return
@@ -151,30 +151,30 @@ def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
 )
 def test_one_named_column_is_enough(named: dict[str, object], wanted: tuple[object, ...]) -> None:
     ids = {side: named.get(side) for side in NOTHING}
-    columns = PairColumns.of(ids, named.get("covariates"), named.get("weight"))
+    columns = PairColumns.from_parameters(ids, named.get("covariates"), named.get("weight"))
     assert columns is not None
     ids = {side: getattr(columns.roles, side) for side in columns.sides}
     assert (ids, columns.roles.covariates, columns.roles.weight) == wanted
-    assert not columns.by_name
+    assert not columns.are_named
 
 
 @pytest.mark.parametrize(("position", "text"), [(4, "no column 4 in X, which has 4"), (-1, "no column -1 in X")])
 def test_positions_end_with_the_columns(position: int, text: str) -> None:
     rows = [["a", "b", 1, 5]]
-    assert PairColumns.of(NOTHING, [3], None).read(rows).covariates.tolist() == [[5.0]]
+    assert PairColumns.from_parameters(NOTHING, [3], None).read(rows).covariates.tolist() == [[5.0]]
     with pytest.raises(DataError, match=rf"{text}.*positions start at 0"):
-        PairColumns.of(NOTHING, [position], None).read(rows)
+        PairColumns.from_parameters(NOTHING, [position], None).read(rows)
 
 
 def test_missing_cells_are_refused_where_they_are_read() -> None:
     rows = np.ma.masked_equal([[0, 1, 5, 8], [1, 2, 6, 7]], 8)
-    assert PairColumns.of(NOTHING, [2], None).read(rows).covariates.tolist() == [[5.0], [6.0]]
+    assert PairColumns.from_parameters(NOTHING, [2], None).read(rows).covariates.tolist() == [[5.0], [6.0]]
     with pytest.raises(DataError, match=r"X, row 0, column 3: a number is missing \(a covariate\)"):
-        PairColumns.of(NOTHING, [3], None).read(rows)
+        PairColumns.from_parameters(NOTHING, [3], None).read(rows)
 
 
 def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
-    columns = PairColumns.of({"left": "a", "right": "b"}, ["home"], "worth")
+    columns = PairColumns.from_parameters({"left": "a", "right": "b"}, ["home"], "worth")
     rows = columns.read_ids(pd.DataFrame({"b": ["x"], "a": ["y"]}), SIDES)
     assert (rows.left.tolist(), rows.right.tolist()) == (["y"], ["x"])
     other = columns.read_ids(pd.DataFrame({"d": ["x"], "c": ["y"]}), SIDES)  # by position
@@ -185,7 +185,7 @@ def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
 
 
 def test_covariates_that_vary_only_in_rows_without_weight_are_constant() -> None:
-    columns, weight = PairColumns.of(NOTHING, {"home": 2, "away": 3}, None), np.array([1.0, 2.0, 0.0])
+    columns, weight = PairColumns.from_parameters(NOTHING, {"home": 2, "away": 3}, None), np.array([1.0, 2.0, 0.0])
     comparisons = Comparisons([0, 1, 2], [1, 2, 0], [1.0, 0.0, 1.0], weight, 3, covariates=[[2, 0], [2, 1], [3, 0]])
     with pytest.warns(DataWarning, match="covariate 'home' is 2 in every comparison") as record:
         columns.check_varying(comparisons)
@@ -204,7 +204,7 @@ def test_frames_of_three_dimensions_hold_no_pairs() -> None:
     assert not has_columns([["a", "b"], ["a", "b", 1]], 2)
     assert not has_columns(["ab", "cd"], 2)
     with pytest.raises(DataError, match="Found array with dim 3"):
-        PairColumns.of(NOTHING, [2], None).read(np.zeros((2, 3, 3)))
+        PairColumns.from_parameters(NOTHING, [2], None).read(np.zeros((2, 3, 3)))
 
 
 @pytest.mark.parametrize(
@@ -223,15 +223,15 @@ def test_ids_alone_need_no_names_after_a_fit_of_named_columns(model: Any) -> Non
 
 def test_ids_that_no_parameter_names_are_the_first_columns_even_where_names_are_integers():
     frame = pd.DataFrame([["a", "b", 2.0], ["b", "c", 3.0]], columns=[1, 0, 2])
-    rows = PairColumns.of(NOTHING, None, 2).read(frame)
+    rows = PairColumns.from_parameters(NOTHING, None, 2).read(frame)
     assert (rows.left.tolist(), rows.right.tolist()) == (["a", "b"], ["b", "c"])
-    rows = PairColumns.of({"left": 0, "right": 1}, None, 2).read(frame)
+    rows = PairColumns.from_parameters({"left": 0, "right": 1}, None, 2).read(frame)
     assert (rows.left.tolist(), rows.right.tolist()) == (["b", "c"], ["a", "b"])
 
 
 @pytest.mark.parametrize("names", [["judge", "a"], ["a", "date"], ["b", "judge"]])
 def test_frames_with_some_of_the_named_ids_are_not_read_by_position(names):
-    columns = PairColumns.of({"user": "judge", "left": "a", "right": "b"}, None, "votes")
+    columns = PairColumns.from_parameters({"user": "judge", "left": "a", "right": "b"}, None, "votes")
     with pytest.raises(DataError, match="there is no column"):
         columns.read_ids(pd.DataFrame([["x", "y"]], columns=names), SIDES)
     assert columns.read_ids(pd.DataFrame([["x", "y"]]), SIDES).left.tolist() == ["x"]
@@ -248,16 +248,16 @@ def test_frames_with_some_of_the_named_ids_are_not_read_by_position(names):
 )
 def test_columns_of_ids_are_no_numbers(covariates, weight, named):
     rows = np.arange(8).reshape(2, 4)
-    columns = PairColumns.of({"user": None, **NOTHING}, covariates, weight)
+    columns = PairColumns.from_parameters({"user": None, **NOTHING}, covariates, weight)
     with pytest.raises(DataError, match=f"{named} of X holds the ids of (user|left|right); name a column of numbers"):
         columns.read(rows)
 
 
 def test_sparse_rows_and_names_of_one_text_are_refused():
     with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
-        PairColumns.of(NOTHING, [2], None).read(csr_array(np.eye(3)))
+        PairColumns.from_parameters(NOTHING, [2], None).read(csr_array(np.eye(3)))
     with pytest.raises(DataError, match=r"covariates has two equal names: .*1, '1'.*; use different names"):
-        PairColumns.of(NOTHING, {1: "home", "1": "away"}, None)
+        PairColumns.from_parameters(NOTHING, {1: "home", "1": "away"}, None)
 
 
 @pytest.mark.parametrize("names", [["left", "right", "user", "x"], ["user", "loser", "winner", "x"]])
@@ -267,6 +267,6 @@ def test_ids_read_by_place_are_refused_where_their_names_say_another_order(names
     frame["x"] = np.linspace(0.0, 1.0, 30)
     roles = ("user", "left", "right")
     with pytest.raises(DataError, match=r"would be read as the (user|left) ids: the order of columns is user, left"):
-        PairColumns.of(dict.fromkeys(roles), ["x"], None).read(frame)
+        PairColumns.from_parameters(dict.fromkeys(roles), ["x"], None).read(frame)
     by_name = dict(zip(roles, names, strict=False))  # the user knows better than the names
-    assert PairColumns.of(by_name, ["x"], None).read(frame).user.tolist() == frame[names[0]].tolist()
+    assert PairColumns.from_parameters(by_name, ["x"], None).read(frame).user.tolist() == frame[names[0]].tolist()

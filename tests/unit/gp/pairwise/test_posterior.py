@@ -147,10 +147,10 @@ def test_centred_utilities_are_measured_from_the_average_of_the_seen(n_inducing,
 def test_white_noise_of_an_item_is_in_its_average_residual():
     rng = np.random.default_rng(0)
     X, kernel = rng.normal(size=(6, 2)), RBF(1.0) + WhiteKernel(0.5)
-    basis = InducingBasis.at(kernel, rng.normal(size=(2, 2)))
+    basis = InducingBasis.from_points(kernel, rng.normal(size=(2, 2)))
     phi = np.linalg.solve(basis.chol, RBF(1.0)(basis.points, X)).T
     R = kernel(X) - phi @ phi.T
-    average = pair_posterior.AverageResidual.of(basis, X[:4])
+    average = pair_posterior.AverageResidual.from_basis(basis, X[:4])
     assert_allclose(average.covariance(basis, X, phi, np.array([0, 1, 2, 3, -1, -1])), R[:, :4].mean(axis=1))
     assert_allclose(average.variance, R[:4, :4].mean())
 

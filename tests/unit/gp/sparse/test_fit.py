@@ -173,7 +173,7 @@ def test_points_are_moved_where_they_lose_something_or_when_asked_for(
 
 
 def test_the_loss_by_points_is_counted_by_row() -> None:
-    basis = InducingBasis.at(RBF(0.7), X[:6])
+    basis = InducingBasis.from_points(RBF(0.7), X[:6])
     moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
     lost = 0.5 * (60.0 - np.trace(basis.rows(X).T @ basis.rows(X))) / 0.1
     np.testing.assert_allclose(0.5 * (moments.prior - np.trace(moments.gram)) / 0.1, lost)
@@ -206,7 +206,7 @@ def test_an_earlier_fit_is_resumed_with_its_points_unless_they_are_too_few_or_gi
 
 def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt() -> None:
     start = SparseParameters(RBF(0.7), 0.1, X[:6])
-    basis = InducingBasis.at(start.kernel, start.points)
+    basis = InducingBasis.from_points(start.kernel, start.points)
     moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
 
     def refitted(**options: Any) -> fit.SparseFit:

@@ -135,7 +135,7 @@ def test_adam_does_not_depend_on_the_units_of_the_features():
 
 
 def test_rows_made_on_demand_are_the_same_term():
-    basis = InducingBasis.at(KERNEL, X[:7])
+    basis = InducingBasis.from_points(KERNEL, X[:7])
     on_demand, rows = InducingTerm(basis, X), row_term(basis, X, "f")
     v, g, w = RNG.standard_normal(7), RNG.standard_normal(200), RNG.uniform(0.1, 1.0, 200)
     scales = {"f": 2.5}
@@ -166,7 +166,7 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
     kernel, weight = ConstantKernel(1.2) * RBF([1.2, 3.0]), RNG.uniform(0.5, 1.5, 40)
 
     def fitted(theta, points):
-        basis = InducingBasis.at(kernel.clone_with_theta(theta), points)
+        basis = InducingBasis.from_points(kernel.clone_with_theta(theta), points)
         problem = svi.Problem({"f": row_term(basis, few, "f")}, likelihood, y[:40], weight, learns=False)
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         result = svi.fit(problem, start, svi.Schedule(500, 1e-13), np.random.default_rng(0))
@@ -337,7 +337,7 @@ def test_an_inference_starts_at_the_better_of_two_states(y):
     data = sparse_general.Observations(X, y.astype(float), np.ones(200))
     optimal_bound = sparse_general._OptimalBound(data, PairwiseProbit(), 200)
     for kernel in (KERNEL, ConstantKernel(8.0) * RBF([1.0, 9.0]), ConstantKernel(300.0) * RBF([1.5, 20.0])):
-        basis = InducingBasis.at(kernel, X[:12])
+        basis = InducingBasis.from_points(kernel, X[:12])
         problem = svi.Problem({"f": row_term(basis, X, "f")}, PairwiseProbit(), data.y, data.weight)
         start, before = optimal_bound._start(problem), optimal_bound.state
         prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
@@ -469,7 +469,7 @@ def test_adam_climbs_the_bound_of_a_batch_in_kernel_noise_and_points(monkeypatch
     sparse_config = SparseConfig("adam", 6, "random", learn, noise=noise, max_iter=9, tol=1e-4)
     config = sparse_general.GeneralConfig(sparse_config, "svi", svi.Schedule(), 0.1, classifier_priors)
     data, start = sparse_general.Observations(X[:60], Y[:60], np.linspace(0.5, 2.0, 60)), Gaussian(4.0)
-    basis, index = InducingBasis.at(KERNEL, X[:6]), np.arange(5, 45)
+    basis, index = InducingBasis.from_points(KERNEL, X[:6]), np.arange(5, 45)
     problem = svi.Problem({"f": InducingTerm(basis, data.X)}, start, data.y, data.weight)
     state = sparse_general._initial_state(problem)
     moved = state.blocks["f"].with_mean(0.3 * np.arange(6.0))
@@ -488,7 +488,7 @@ def test_adam_climbs_the_bound_of_a_batch_in_kernel_noise_and_points(monkeypatch
     after = tuner(problem, batch, index, state, svi.evaluate(batch, state))
 
     def bound(theta, log_noise, points):
-        there = InducingBasis.at(KERNEL.clone_with_theta(theta), points)
+        there = InducingBasis.from_points(KERNEL.clone_with_theta(theta), points)
         likelihood = Gaussian(4.0 * np.exp(-log_noise))
         other = svi.Problem({"f": InducingTerm(there, data.X)}, likelihood, data.y, data.weight)
         return svi.evaluate(other.batch(index), state).bound / data.weight.sum()

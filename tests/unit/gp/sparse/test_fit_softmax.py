@@ -221,7 +221,7 @@ def test_the_search_learns_from_other_rows_than_it_predicts(n, n_folds, monkeypa
         searched.append(folds)
         return 0.1 * np.arange(3), [3.0, 1.0, 2.0][len(searched) - 1]
 
-    monkeypatch.setattr(sparse_softmax, "_by_indicators", by_indicators)
+    monkeypatch.setattr(sparse_softmax, "_learn_from_indicators", by_indicators)
     monkeypatch.setattr(sparse_softmax, "_descend", descend)
     found = sparse_softmax._search(data, start, (), search_config(n_inducing=1000), np.random.default_rng(0), None)
     assert_allclose(found.theta, start.theta + 0.5 * np.array([0.0, 1.0, 1.0]) + 0.1 * np.arange(3))
@@ -257,8 +257,8 @@ def search_config(**options) -> SparseConfig:
 def test_a_regression_on_the_indicators_tells_features_apart_and_keeps_the_variance():
     data = ClassCounts(X[:60], (Y[:60, None] == NAMES).astype(float))
     start = ConstantKernel(9.0) * RBF([3.0, 3.0])
-    learnt = sparse_softmax._by_indicators(data, start, (), search_config())
-    halfway = sparse_softmax._towards(start, learnt, 0.5)
+    learnt = sparse_softmax._learn_from_indicators(data, start, (), search_config())
+    halfway = sparse_softmax._interpolate(start, learnt, 0.5)
     scales = learnt.k2.length_scale
     assert scales[1] > 5.0 * scales[0]
     assert_allclose(halfway.k2.length_scale, np.sqrt(3.0 * scales))
@@ -270,7 +270,7 @@ def test_the_indicators_of_a_row_count_as_one_label_beside_the_priors(monkeypatc
     monkeypatch.setattr(SparseSearch, "ascend", lambda self, objective, **_: searches.append((self, objective)))
     data = ClassCounts(X[:40], (Y[:40, None] == NAMES).astype(float))
     priors = length_scale_priors(feature_scales(data.X), 3, first=1)
-    sparse_softmax._by_indicators(data, ConstantKernel(2.0) * RBF([1.0, 2.0]), priors, search_config())
+    sparse_softmax._learn_from_indicators(data, ConstantKernel(2.0) * RBF([1.0, 2.0]), priors, search_config())
     ((search, objective),) = searches
     at, h = search.parameters, 1e-5
     values, alone = objective(at)[0], evidence_objective(data.indicators())(at)[0]

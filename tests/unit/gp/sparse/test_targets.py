@@ -41,7 +41,7 @@ def test_the_unit_is_the_weighted_deviation(unit: float) -> None:
 def test_equal_targets_have_the_unit_1_or_what_exceeds_rounding(y: list[float], deviation: float) -> None:
     assert target_scale(made(y)) == pytest.approx((y[0], deviation))
     largest = max(y)  # in files there is no other, and it may be 0
-    assert module.TargetScale.of(y[0], 0.0, largest).deviation == pytest.approx(deviation)
+    assert module.TargetScale.from_moments(y[0], 0.0, largest).deviation == pytest.approx(deviation)
 
 
 def test_targets_far_from_the_first_ones_are_refused() -> None:
