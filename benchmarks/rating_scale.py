@@ -67,7 +67,7 @@ def fit(where: str, folder: str, n_factors: int) -> dict[str, Any]:
     pairs = np.argwhere(np.ones((8, 8)))
     GibbsM3F(**settings).fit(pairs, pairs.sum(axis=1))
     seconds: list[float] = []
-    base.on_iteration = lambda *_, **__: lambda _: seconds.append(time.process_time())
+    base.iteration_callback = lambda *_, **__: lambda _: seconds.append(time.process_time())
     before, start, wall, workers = peak(), time.process_time(), time.perf_counter(), {}
     if where == "memory":
         import pyarrow.parquet as pq

@@ -132,7 +132,7 @@ def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     seconds: list[float] = []
     model: Any = (CrowdGPPL if n_users else GPPLClassifier)(max_iter=passes, tol=0.0, random_state=0)
-    base.on_iteration = lambda _: lambda _: seconds.append(time.process_time())
+    base.iteration_callback = lambda _: lambda _: seconds.append(time.process_time())
     start = time.process_time()
     if where == "memory":
         import pyarrow.parquet as pq
@@ -156,7 +156,7 @@ def fit_machine(where: str, folder: str, passes: int) -> dict[str, Any]:
     from sklearn.compose import make_column_transformer
 
     seconds: list[float] = []
-    machine_base.on_iteration = lambda _: lambda _: seconds.append(time.process_time())
+    machine_base.iteration_callback = lambda _: lambda _: seconds.append(time.process_time())
     model = VariationalFM(n_epochs=passes, tol=0.0, random_state=0)
     start = time.process_time()
     if where == "memory":
@@ -236,7 +236,7 @@ def compare_workers(options: argparse.Namespace, folder: Path) -> None:
         workers = [second for client in clients for second in client.run(time.process_time).values()]
         marks.append((time.process_time(), np.array(workers or [0.0])))
 
-    base.on_iteration = lambda _: mark
+    base.iteration_callback = lambda _: mark
     frame = dask.dataframe.read_parquet(folder).repartition(npartitions=8)
     local = frame.compute()
     plain = GPPLClassifier(max_iter=options.passes, tol=0.0).fit(local[["left", "right"]], local["y"])

@@ -84,7 +84,7 @@ def test_an_interrupted_fit_ends_with_the_bits_of_one_that_was_not(options, diag
     assert path.exists()
     seen = []
     resumed.set_params(verbose=0)
-    monkeypatch.setattr("skpref.gp.pairwise.base.on_iteration", lambda _: seen.append)
+    monkeypatch.setattr("skpref.gp.pairwise.base.iteration_callback", lambda _: seen.append)
     resumed.fit(X, y)
     assert not path.exists()
     assert next(event.step for event in seen) == saved[-1] + 1  # the passes before were not repeated
@@ -199,7 +199,7 @@ def killed(event):
     if event.step == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
-base.on_iteration = lambda _: killed
+base.iteration_callback = lambda _: killed
 rows = np.load(sys.argv[1])
 model = GPPLClassifier(checkpoint=Checkpoint(sys.argv[2], 0.0), random_state=0, tol=1e-6)
 model.fit(rows[:, :2], rows[:, 2])
@@ -213,7 +213,7 @@ def test_a_killed_process_leaves_a_checkpoint(monkeypatch, tmp_path):
     script = [sys.executable, "-c", KILLED, str(tmp_path / "rows.npy"), str(tmp_path / "run")]
     assert subprocess.run(script, check=False).returncode == -signal.SIGKILL
     steps = []
-    monkeypatch.setattr("skpref.gp.pairwise.base.on_iteration", lambda _: lambda event: steps.append(event.step))
+    monkeypatch.setattr("skpref.gp.pairwise.base.iteration_callback", lambda _: lambda event: steps.append(event.step))
     model = GPPLClassifier(checkpoint=tmp_path / "run", random_state=0, tol=1e-6).fit(X, y)
     assert steps[0] == 3  # the passes that were saved are not repeated
     same_bits(model, GPPLClassifier(random_state=0, tol=1e-6).fit(X, y))
