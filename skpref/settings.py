@@ -406,5 +406,10 @@ def checkpoint_of(estimator: Any) -> RunCheckpoint | None:
             f"checkpoint needs random_state to be an integer, so that a resumed fit makes the same choices; got "
             f"random_state={estimator.random_state!r}. Set random_state=0"
         )
+    return run_checkpoint(value, str(int(estimator.random_state)))
+
+
+def run_checkpoint(value: str | os.PathLike[str] | Checkpoint, key: str) -> RunCheckpoint:
+    """Return where a run with a key saves what it has, and how often."""
     given = value if isinstance(value, Checkpoint) else Checkpoint(value)
-    return RunCheckpoint(Path(given.path), str(int(estimator.random_state)), float(given.seconds))
+    return RunCheckpoint(Path(given.path), key, float(given.seconds))

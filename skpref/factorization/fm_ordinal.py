@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
@@ -23,8 +22,11 @@ from skpref.factorization.machine.heads import LevelHead
 from skpref.factorization.policy import POLICY
 from skpref.inference.gibbs import effective_sample_size, split_rhat
 from skpref.metrics import ordinal_mae
+from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
@@ -113,12 +115,10 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     burn_in : int, default=40
         Number of first sweeps, which are not used; at most `n_sweeps` - 2. At most 200 of the other sweeps are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
-    checkpoint : str or path-like, default=None
+    checkpoint : str, path-like or Checkpoint, default=None
         File to which the chain of "gibbs" is saved. If the file exists and belongs to the same data and parameters,
         with an integer `random_state`, `fit` resumes from it, with the same result as without the interruption. A file
         that is damaged or belongs to another fit raises `CheckpointError`. A finished fit deletes the file.
-    checkpoint_seconds : float, default=30.0
-        Time between two saves, in seconds.
 
     Attributes
     ----------
@@ -192,8 +192,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     inference: Literal["auto", "variational", "gibbs"] = "auto"
     n_sweeps: int = 150
     burn_in: int = 40
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_seconds: float = 30.0
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None
     n_samples: ClassVar[int] = 0  # type: ignore[misc]  # no parameter here: the bound is in closed form
     kl_weights: ClassVar[Literal["unbiased"]] = "unbiased"  # type: ignore[misc]
 
@@ -203,8 +202,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         "inference": [StrOptions({"auto", "variational", "gibbs"})],
         "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
-        "checkpoint": [str, os.PathLike, None],
-        "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
+        **CHECKPOINT_CONSTRAINTS,
     }
 
     @property
@@ -262,7 +260,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
             self.n_sweeps,
             self.burn_in,
             learn_priors=bool(self.learn_priors),
-            checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, self.posterior_, (X, level), settings),
+            checkpoint=checkpoint_of(self.checkpoint, self.posterior_, (X, level), settings),
             on_iteration=reports,
             fitted=lambda posterior: self._snapshot(replace(self.fitted_, posterior=posterior)),
         )

@@ -92,13 +92,11 @@ class GibbsM3F(MaxMarginFactorization):
         If True, `fit` continues the chains of the last fit, if users, items, levels and the shape of the model are the
         same. Averages and samples continue, too, if ratings and parameters are the same; otherwise they start again
         after `burn_in` sweeps.
-    checkpoint : str or path-like, default=None
+    checkpoint : str, path-like or Checkpoint, default=None
         File to which `fit` saves its chains. If the file exists and belongs to the same data and parameters, `fit`
         resumes from it, with the same result as without the interruption. A file that is damaged or belongs to another
         fit raises `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A
         finished fit deletes the file.
-    checkpoint_seconds : float, default=30.0
-        Time between two saves, in seconds.
     verbose : int, default=0
         If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None

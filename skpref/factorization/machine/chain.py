@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -20,16 +19,17 @@ from skpref.factorization.machine.model import Bias, Prior
 from skpref.factorization.machine.moves import ChainProblem, draw_thresholds_and_scales
 from skpref.factorization.machine.posterior import FMDraws, FMPosterior
 from skpref.factorization.policy import POLICY
-from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Chain, Info, Plan, run, split_rhat, warning_limit
+from skpref.settings import run_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skpref.inference.checkpoint import Checkpoint
     from skpref._events import OnIteration
     from skpref._typing import Array, Features, IntArray
     from skpref.factorization.machine.model import Machine
-    from skpref.inference.gibbs import State, Step
+        from skpref.inference.gibbs import State, Step
     from skpref.likelihoods import OrdinalProbit
 
 _TINY = np.finfo(np.float64).tiny
@@ -145,14 +145,14 @@ def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
 
 
 def checkpoint_of(
-    path: Any, seconds: float, posterior: FMPosterior, data: tuple[Features, IntArray], settings: tuple[Any, ...]
+    value: Any, posterior: FMPosterior, data: tuple[Features, IntArray], settings: tuple[Any, ...]
 ) -> Checkpoint | None:
     """Return where a chain is saved, with a digest of its rows, where it starts, and further settings."""
-    if path is None:
+    if value is None:
         return None
     machine = posterior.last
     tables = machine.mean, machine.variance, machine.prior.nu, machine.prior.lam, machine.prior.group
-    return Checkpoint(Path(path), digest((settings, machine.likelihood, machine.bias), *data, *tables), float(seconds))
+    return run_checkpoint(value, digest((settings, machine.likelihood, machine.bias), *data, *tables))
 
 
 def check_resumed(start: Chain, chain: Chain) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
@@ -37,7 +36,6 @@ from skpref.factorization.max_margin.calibration import learn_calibration
 from skpref.factorization.max_margin.chains import (
     ChainModel,
     check_resumed,
-    checkpoint_of,
     complete_chains,
     distribution_key,
     drop_tables,
@@ -50,9 +48,11 @@ from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_mea
 from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, neutral_calibration
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
+from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint, run_checkpoint
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    import os
+        from contextlib import AbstractContextManager
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
@@ -83,8 +83,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "unknown": [StrOptions({"prior", "raise"})],
     "n_jobs": [Integral, None],
     "warm_start": ["boolean"],
-    "checkpoint": [str, os.PathLike, None],
-    "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
+    **CHECKPOINT_CONSTRAINTS,
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
 }
@@ -111,8 +110,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     unknown: Literal["prior", "raise"] = "prior"
     n_jobs: int | None = None
     warm_start: bool = False
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_seconds: float = 30.0
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None
     verbose: int = 0
     random_state: RandomState = None
 
@@ -465,7 +463,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self.n_samples,
             keep=self._chain_model.keep_sample,
             average=self._chain_model.average,
-            checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, run),
+            checkpoint=None if self.checkpoint is None else run_checkpoint(self.checkpoint, digest(run)),
             on_iteration=iteration_callback(self, step="sweep", objective="risk", sign=-1.0),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,11 +15,9 @@ from skpref.exceptions import DataError
 from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
 from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior
 from skpref.factorization.policy import POLICY
-from skpref.inference.checkpoint import Checkpoint
 from skpref.inference.gibbs import Average, Chain, Plan, State, Step, run
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
@@ -120,11 +117,6 @@ def distribution_key(
     else:
         code = ratings.fingerprint()
     return digest((scales, sizes), code)
-
-
-def checkpoint_of(path: str | os.PathLike[str] | None, seconds: float, run_settings: Any) -> Checkpoint | None:
-    """Return where a run saves its chains, with a digest of its settings."""
-    return None if path is None else Checkpoint(Path(path), digest(run_settings), float(seconds))
 
 
 def complete_chains(chains: list[Chain]) -> list[Chain]:

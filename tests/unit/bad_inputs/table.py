@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref import LBFGS, SVI, Adam, FactorPrior, Gamma, Inducing, VariationalFM
+from skpref import LBFGS, SVI, Adam, Checkpoint, FactorPrior, Gamma, Inducing, VariationalFM
 from skpref.data import from_matrix
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -63,7 +63,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("batch_size max_iter n_epochs n_chains n_components", [0]),
         ("n_sweeps pairs_per_item n_iter_no_change n_max_exact window", [0]),
         ("burn_in n_samples", [-1]),
-        ("tol checkpoint_seconds max_new", [-1.0]),
+        ("tol max_new", [-1.0]),
         ("scale_prior", [1.0, "fixed", *(Gamma(bad, 1.0) for bad in (0.0, -2.0, 1e-12, 1e300)), Gamma(1.0, np.nan)]),
         ("factor_prior", ["wide", FactorPrior(user_scale=Gamma(0.0, 1.0)), FactorPrior(item_kernel="matern")]),
         ("learning_rate noise C alpha", [-1.0]),
@@ -86,7 +86,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("covariates", ["home", 7]),
         ("users", ["ann"]),
         ("dtype", [7]),
-        ("checkpoint", [7]),
+        ("checkpoint", [7, Checkpoint("run", -1.0)]),
         ("n_jobs", ["two"]),
         ("threshold_means", ["low"]),
         ("random_state", ["a"]),

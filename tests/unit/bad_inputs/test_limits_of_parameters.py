@@ -29,7 +29,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
         ("GibbsM3F.n_factors GibbsM3F.n_samples GibbsIPM3F.n_samples", ([1, 2], [0, 1.5])),
         ("VariationalFMOrdinal.n_sweeps", ([2, 3], [1, 2.5])),
         ("n_samples", ([0, 1], [-1, 0.5])),
-        ("tol C checkpoint_seconds", ([0.0, 0.5], [-1e-9])),
+        ("tol C", ([0.0, 0.5], [-1e-9])),
         ("learning_rate noise", ([1e-9, 0.5], [0.0, -1.0])),
         ("validation_fraction", ([1e-9, 1.0 - 1e-9, None], [0.0, 1.0])),
         ("alpha", ([1e-9, 1e4], [0.0, 1.1e4])),

@@ -13,7 +13,7 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skpref import VariationalFMOrdinal, load, save
+from skpref import Checkpoint, VariationalFMOrdinal, load, save
 from skpref.exceptions import CheckpointError, DataError
 from skpref.factorization.machine import moves
 from skpref.factorization.machine.chain import check_resumed, start_state, warn_not_stationary
@@ -156,7 +156,7 @@ def test_a_chain_that_still_drifts_is_warned_of() -> None:
 
 
 def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) -> None:
-    model = clone(SHORT).set_params(checkpoint=tmp_path / "chain", checkpoint_seconds=0.0)
+    model = clone(SHORT).set_params(checkpoint=Checkpoint(tmp_path / "chain", 0.0))
     real, n_done = gibbs.advanced, []
 
     def fragile(*args):

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
+from skpref import Checkpoint
 from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
@@ -227,7 +228,7 @@ def test_a_warm_start_continues_the_chains():
 
 def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
     path = tmp_path / "chains"
-    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, n_chains=2)
+    model = clone(SMALL).set_params(checkpoint=Checkpoint(path, 0.0), n_chains=2)
     real, done = gibbs.advanced, []
 
     def fragile(*args):

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils._param_validation import InvalidParameterError
 
+from skpref import Checkpoint
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
@@ -390,7 +391,7 @@ def test_several_chains_are_averaged_in_their_predictions():
 
 def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
     path = tmp_path / "chains"
-    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, n_chains=2)
+    model = clone(SMALL).set_params(checkpoint=Checkpoint(path, 0.0), n_chains=2)
     real, done = gibbs.advanced, []
 
     def fragile(*args):

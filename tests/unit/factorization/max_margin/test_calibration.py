@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from skpref import GibbsIPM3F, GibbsM3F, load, save
+from skpref import Checkpoint, GibbsIPM3F, GibbsM3F, load, save
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import calibration
@@ -164,7 +164,7 @@ def test_the_calibration_is_saved_kept_by_fold_in_and_checked(tmp_path):
 
 def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypatch):
     path = tmp_path / "chain"
-    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, random_state=None)
+    model = clone(SMALL).set_params(checkpoint=Checkpoint(path, 0.0), random_state=None)
     real, done = gibbs.advanced, []
 
     def fragile(*args):

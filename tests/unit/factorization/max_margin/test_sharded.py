@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import skpref
-from skpref import GibbsM3F
+from skpref import Checkpoint, GibbsM3F
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin import sharded
 
@@ -140,7 +140,7 @@ def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
     def interrupt(_: Any) -> None:
         raise KeyboardInterrupt
 
-    options = FAST | {"checkpoint": tmp_path / "chains", "checkpoint_seconds": 0.0}
+    options = FAST | {"checkpoint": Checkpoint(tmp_path / "chains", 0.0)}
     model = GibbsM3F(**options)
     plan = model._plan
     model._plan = lambda *parts: plan(*parts).__class__(  # type: ignore[method-assign]
