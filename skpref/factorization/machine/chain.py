@@ -25,11 +25,11 @@ from skpref.settings import run_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skpref.inference.checkpoint import Checkpoint
     from skpref._events import OnIteration
     from skpref._typing import Array, Features, IntArray
     from skpref.factorization.machine.model import Machine
-        from skpref.inference.gibbs import State, Step
+    from skpref.inference.checkpoint import Checkpoint
+    from skpref.inference.gibbs import State, Step
     from skpref.likelihoods import OrdinalProbit
 
 _TINY = np.finfo(np.float64).tiny

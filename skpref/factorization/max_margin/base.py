@@ -52,7 +52,7 @@ from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint, run_checkpoint
 
 if TYPE_CHECKING:
     import os
-        from contextlib import AbstractContextManager
+    from contextlib import AbstractContextManager
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
