@@ -291,7 +291,7 @@ def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "compari
     """Return the columns of a table of ids, which has these and no others, whatever their names."""
     shape_of_ids = f"shape (n_{noun}s, {len(roles)}): {', '.join(roles)}"
     wanted = f"have the {shape_of_ids} ids"
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not issparse(X):  # one of SciPy's formats is a dict
         raise DataError(f"Expected 2D array, got a dict: {name} must {wanted}; make a data frame of it")
     columns = Columns.of(X, name, wanted=wanted)
     found, shape = columns.names, (columns.size, len(columns.names))

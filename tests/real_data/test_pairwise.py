@@ -11,6 +11,7 @@ import pytest
 
 from skpref import GPPLClassifier, Table
 from skpref.exceptions import DataWarning
+from skpref.kernels import ProductMatern, median_length_scales
 from skpref.metrics import cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def test_ukpconvarg_unseen_topic(shared: Path) -> None:
         table = Table(stored["X"].astype(np.float64))
     train = fold != 8
     pairs = np.column_stack([left, right]).astype(int)[train]
-    model = GPPLClassifier(table, likelihood="probit-ties", optimizer=None, random_state=0)
+    kernel = ProductMatern(100.0 * median_length_scales(table.features, np.random.default_rng(0)))
+    model = GPPLClassifier(table, kernel, likelihood="probit-ties", random_state=0)
     with pytest.warns(DataWarning, match="31 connected components"):
         model.fit(pairs, label[train])
     p = model.predict_preference(gold[:, 1:3].astype(int))

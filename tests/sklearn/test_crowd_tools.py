@@ -86,7 +86,7 @@ def test_grid_search() -> None:
     tables = {"items": [None, DATA.table], "users": [None, DATA.user_table]}
     search = GridSearchCV(quick(), tables, cv=2, error_score="raise").fit(X, Y)
     assert {id(params["items"]) for params in search.cv_results_["params"]} == {id(None), id(DATA.table)}
-    kernels = {"kernel": [RBF(1.0), Linear()], "user_kernel": [None, RBF(3.0)]}
+    kernels = {"kernel": [RBF(1.0), Linear()], "factor_prior__user_kernel": [None, RBF(3.0)]}
     search = GridSearchCV(quick(DATA.table, DATA.user_table), kernels, cv=2, error_score="raise").fit(X, Y)
     assert not hasattr(search.best_params_["kernel"], "posterior_")
 

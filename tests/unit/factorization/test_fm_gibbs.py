@@ -168,7 +168,7 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
     monkeypatch.setattr(gibbs, "advanced", fragile)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
-    assert model.checkpoint.exists()
+    assert model.checkpoint.path.exists()
     assert not hasattr(model, "posterior_")
     for changed in ({"n_sweeps": 21}, {"random_state": 1}, {"learn_priors": False}):
         with pytest.raises(CheckpointError, match="other data or parameters"):
@@ -178,7 +178,7 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
     n_before = len(n_done)
     assert np.array_equal(model.fit(X, Y).predict_proba(X), clone(SHORT).fit(X, Y).predict_proba(X))
     assert len(n_done) - n_before == 20 - 12 + 20
-    assert not model.checkpoint.exists()
+    assert not model.checkpoint.path.exists()
 
 
 @pytest.mark.parametrize(

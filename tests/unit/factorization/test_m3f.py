@@ -557,7 +557,7 @@ def test_the_first_part_of_a_stream_has_the_levels_of_the_model_or_of_the_call()
 
 def test_a_running_fit_shows_what_it_would_be_if_it_ended_now(monkeypatch):
     shown = []
-    monkeypatch.setattr(base, "on_iteration", lambda *_, **__: lambda event: shown.append(event.fitted()))
+    monkeypatch.setattr(base, "iteration_callback", lambda *_, **__: lambda event: shown.append(event.fitted()))
     model = clone(SMALL).fit(X, Y)
     assert shown[: SMALL.burn_in] == [None] * SMALL.burn_in
     assert len(shown) == SMALL.n_sweeps
