@@ -6,6 +6,7 @@ rows of any width as users who all rate one item: what stands behind the reading
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,8 @@ class RowsAsUsers:
         check_classification_targets(y)
         classes, code = np.unique(y, return_inverse=True)
         super().fit(X, code, sample_weight)
-        self.classes_ = classes
+        named = self.fitted_.vocabularies._replace(levels=classes)
+        self.fitted_ = replace(self.fitted_, vocabularies=named)
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
