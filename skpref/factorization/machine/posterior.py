@@ -150,7 +150,8 @@ class FMFitted:
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_types(self, posterior=FMPosterior, validation_losses=np.ndarray, converged=bool)
+        check_types(self, posterior=FMPosterior, converged=bool)
+        check_arrays(self, validation_losses="m")
         machine = self.posterior.machine
         group, n_groups = machine.prior.group, machine.prior.nu.shape[0]
         require(np.shape(self.groups) == (n_groups,), self, "groups", f"must be {n_groups} labels")

@@ -28,7 +28,7 @@ REPORTED = (
     "order_effect_ coef_ coef_std_ _warm_key _warm_start_key _distribution_key _segments _alive _cut_short user_kernel_"
 )
 COPIES = {"SVGPClassifier": {"kernel_", "posterior_"}, "BayesianGPLVM": {"inducing_points_"}}
-WORDS = {"estimator", "feature_names"}
+WORDS = {"estimator", "feature_names", "distribution_key", "warm_start_key"}
 TABLE = {
     "user": [f"u{user}" for user in at.USER],
     "left": [f"x{item}" for item in at.LEFT],
@@ -64,8 +64,8 @@ SMALL_CHAIN: dict[str, Any] = {"levels": [1, 2, 3, 4], "n_samples": 1, "n_sweeps
 OF_ITEMS = "_items components_ item_ids_ posterior_ _comparisons"
 OF_CROWD = OF_ITEMS + " _users user_ids_ item_factors_ user_factors_"
 OF_FEATURES = " kernel_ inducing_points_"
-OF_CHAINS = "_ratings posterior_ _chains _vocabularies classes_ user_factors_ item_factors_ thresholds_"
-OF_ROWS = "n_features_in_ posterior_"
+OF_CHAINS = "fitted_.posterior fitted_.chains fitted_.vocabularies fitted_.ratings"
+OF_ROWS, OF_MACHINE = "n_features_in_ posterior_", "n_features_in_ fitted_"
 SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
     "GPPLRegressor": (OF_ROWS + OF_FEATURES + " _state", lambda: at.regressor().fit(SMALL_X, at.SCORE[:20])),
     "GPPLClassifier": (OF_ITEMS + " _state", lambda: at.classifier().fit(SMALL_PAIRS, SMALL_ANSWERS)),
@@ -100,13 +100,13 @@ SMALLER: dict[str, tuple[str, Callable[[], Any]]] = {
         "n_features_in_ mapping_ mean_ embedding_ embedding_std_ _n_features_out",
         lambda: at.latent(inducing=4, n_components=2).fit(SMALL_X),
     ),
-    "VariationalFM": (OF_ROWS, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
+    "VariationalFM": (OF_MACHINE, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
     "VariationalFMClassifier": (
-        OF_ROWS,
+        OF_MACHINE,
         lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20]),
     ),
     "VariationalFMOrdinal": (
-        OF_ROWS + " classes_",
+        OF_MACHINE + " fitted_.classes",
         lambda: at.machine(at.VariationalFMOrdinal).fit(SMALL_X, at.CLASS[:20]),
     ),
     "GibbsM3F": (OF_CHAINS, lambda: at.gibbs(at.GibbsM3F, **SMALL_CHAIN, n_factors=1).fit(*SMALL_RATINGS)),
@@ -131,11 +131,15 @@ FREE = {
         "Places.item 0",
         "Places.group 0",
     ),
+    *("FMFitted.lower_bounds 0", "FMFitted.one_hot_groups 0", "FMFitted.validation_losses 0"),
 }
-ANY_TYPE = {"Factors.items", "Factors.thresholds", "Factors.users", "RatingVocabularies.levels"}
+ANY_TYPE = {
+    *("FMFitted.classes", "FMFitted.groups", "Factors.items", "Factors.thresholds", "Factors.users"),
+    "RatingVocabularies.levels",
+}
 POSITIVE = {
     *("Bias.variance", "Calibration.temperature", "Covariates.spread", "DenseBlock.precision", "ExactLatent.chol"),
-    *("FMPosterior.scale", "FactorPosterior.half", "FactorPosterior.inverse_scale", "Fixed.value"),
+    *("FMPosterior.scale", "FactorPosterior.half", "FactorPosterior.inverse_scale", "FixedScale.value"),
     *("GammaScale.rate", "GammaScale.rate0", "GammaScale.shape", "GammaScale.shape0", "IPM3FPosterior.alpha"),
     *("IPM3FPosterior.margin", "IPM3FPosterior.sigma", "InducingBasis.chol", "M3FPosterior.margin"),
     *("M3FPosterior.sigma", "Machine.variance", "OrdinalMember.weight", "PairPosterior.covariate_scale"),
@@ -274,10 +278,13 @@ def test_no_attribute_may_come_from_a_fit_to_other_data(name: str) -> None:
     models = fitted(name), fit()
     for model, other in (models, models[::-1]):
         for attribute in names.split():
-            damaged = copy(model)
-            setattr(damaged, attribute, getattr(other, attribute))
+            damaged, (name, _, part) = copy(model), attribute.partition(".")
+            value = getattr(other, name)
+            if part:  # of a fitted record
+                value = replace(getattr(model, name), **{part: getattr(value, part)})
+            setattr(damaged, name, value)
             with pytest.raises((SkprefError, ValueError)):
-                damaged._check_fitted()
+                value.validate() if part else damaged._check_fitted()
 
 
 def test_covariates_of_users_are_as_many_as_their_effects() -> None:
