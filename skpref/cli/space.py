@@ -68,7 +68,7 @@ def _distribution(name: str, own: Any, wanted: Any) -> Any:
 
 
 def _value(own: Any, value: Any) -> Any:
-    """Return a value; where one of several is None, which TOML does not have, true and false choose between them."""
-    if not isinstance(value, bool) or not isinstance(own, list) or None not in own or value in own:
+    """Return a value; false is None, which TOML does not have, and true the first other one, unless they are listed."""
+    if not isinstance(value, bool) or not isinstance(own, list) or value in own:
         return value
-    return next(listed for listed in own if (listed is None) != value)
+    return next((listed for listed in own if listed is not None), value) if value else None

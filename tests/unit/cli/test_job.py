@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref import Gamma, GPPLClassifier
+from skpref import GPPLClassifier
 from skpref.cli import main
 from skpref.cli.job import PARTS, Job, Search
 from skpref.cli.options import Tune
@@ -88,7 +88,12 @@ def test_the_first_trial_has_the_defaults_and_seeds_count(
     monkeypatch.setattr(Bar, "step", lambda _, *step: shown.append(step))
     monkeypatch.setattr(Bar, "close", lambda _: closed.append(1))
     one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
-    assert one.trials[0].settings == {"likelihood": "probit", "scale_prior": Gamma(1.0, 1.0), "order_effect": False}
+    assert one.trials[0].settings == {
+        "likelihood": "probit",
+        "scale_prior__shape": 1.0,
+        "scale_prior__rate": 1.0,
+        "order_effect": False,
+    }
     assert same(one, two)
     assert not same(one, other)
     assert {step[1:] for step in shown if step[0] == 0} == {(0, 1), (1.0, 2)}  # nothing yet; a fold of two

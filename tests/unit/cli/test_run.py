@@ -208,6 +208,7 @@ def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], di
         ({"scale_prior__shape": {"low": 4.0, "high": 4.0}}, {4.0}),
         ({"likelihood": "logit"}, {"logit"}),
         ({"optimizer": "l-bfgs-b"}, {"l-bfgs-b"}),
+        ({"optimizer": False}, {None}),
         ({"kernel": ["additive-matern-5/2", False]}, {"additive-matern-5/2", None}),
         ({"max_iter": {"low": 7, "high": 8}}, {7, 8}),  # any parameter
     ],

@@ -77,7 +77,7 @@ def test_settings_become_estimators(name: str) -> None:
 def test_every_choice_is_drawn_and_bounded() -> None:
     settings = drawn(TASKS["features"])
     assert {s["kernel"] for s in settings} > {None, "additive-matern-3/2"}
-    assert {s["optimizer"] for s in settings} == {None, "l-bfgs-b"}
+    assert {s["optimizer"] for s in settings} == {"auto", "l-bfgs-b"}
     assert {s["item_effects"] for s in settings} == {s["order_effect"] for s in settings} == {False, True}
     assert all(50 <= s["inducing"] <= 120 for s in settings)
     assert all(s["inducing"] == 30 for s in drawn(TASKS["few points"]))
