@@ -6,6 +6,7 @@ random numbers are named by that number), so an interrupted chain resumes to the
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,7 @@ class Chain:
         require(sound, self, "state", "must have a seed")
         lists = all(isinstance(values, list) for values in self.trace.values())
         require(lists and "risk" in self.trace, self, "trace", "must hold lists, the risk among them")
-        numbers = all(isinstance(value, float) for values in self.trace.values() for value in values)
+        numbers = all(isinstance(v, float) and math.isfinite(v) for values in self.trace.values() for v in values)
         lengths = {len(values) for values in self.trace.values()}
         sound = numbers and len(lengths) == 1 and 1 <= max(lengths) <= n_sweeps
         require(sound, self, "trace", f"must be a number for each of at most {n_sweeps} sweeps")

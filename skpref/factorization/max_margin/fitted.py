@@ -35,6 +35,7 @@ class M3FFitted:
         kept = RatingCounts if isinstance(self.ratings, RatingCounts) else Ratings
         check_types(self, posterior=M3FPosterior, vocabularies=RatingVocabularies, ratings=kept, chains=list)
         check_types(self, risk=float, distribution_key=str | None, warm_start_key=str)
+        require(np.isfinite(self.risk), self, "risk", "must be finite")
         users, items, levels = self.vocabularies
         sizes, average = (users.size, items.size, levels.size), self.posterior.average
         n_chains = average.users.shape[0]
