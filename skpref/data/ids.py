@@ -468,9 +468,13 @@ class Vocabulary(Frozen):
 
     def _lookup(self, ids: IdColumn) -> IntArray:
         """Return the row of every id, -1 where it is not in the vocabulary."""
-        if self._table is None or ids.dtype == object:
+        if object in (ids.dtype, self.ids.dtype) or not self.size:
             values = chain.from_iterable(ids[k : k + _BLOCK].tolist() for k in range(0, ids.size, _BLOCK))
             return np.fromiter(map(self._row_of.get, values, repeat(-1)), dtype=np.int64, count=ids.size)
+        if self._table is None:
+            known, row = self._sorted
+            place = np.minimum(np.searchsorted(known, ids), known.size - 1)
+            return np.where(known[place] == ids, row[place], -1)
         low, table = self._table
         rows = np.full(ids.size, -1, dtype=np.int64)
         inside = (ids >= low) & (ids <= low + (table.size - 1))
@@ -481,6 +485,12 @@ class Vocabulary(Frozen):
     def _row_of(self) -> dict[Hashable, int]:
         """Row of each id."""
         return {value: row for row, value in enumerate(self.ids.tolist())}
+
+    @cached_property
+    def _sorted(self) -> tuple[IdColumn, IntArray]:
+        """Integers in ascending order, and the row of each."""
+        row = np.argsort(self.ids)
+        return self.ids[row], row
 
     @cached_property
     def _table(self) -> tuple[int, IntArray] | None:
