@@ -41,7 +41,7 @@ def balance_factors(machine: Machine, sides: IntArray) -> Machine | None:
     with its factors; the best A makes the second moments of both sides' factors diagonal (by Hadamard's inequality)
     and equal.
     """
-    if machine.mean.shape[1] == 1:
+    if machine.mean.shape[1] == 1 or np.unique(sides).size < 2:
         return None
     mean, C, nu, group = machine.mean.copy(), machine.variance.copy(), machine.prior.nu.copy(), machine.prior.group
     members = [np.flatnonzero(sides == side) for side in (0, 1)]

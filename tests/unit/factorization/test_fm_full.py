@@ -196,6 +196,9 @@ def test_rotated_factors_give_the_same_moments(seed, d):
     machine, X, *_ = problem(seed, "pair", d)
     sides = bipartite_sides(design_of(X), machine.prior.group)
     rotated = balance_factors(machine, sides)
+    if np.unique(sides).size < 2:  # no rows with an entry on one side
+        assert rotated is None
+        return
     for a, b in zip(rotated.moments(compress(X)), machine.moments(compress(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     # Both sides have the same second moments about their means, diagonal, and weights that go with no factor.
