@@ -65,7 +65,8 @@ def main() -> None:
     crowd = skpref.CrowdGPPL(random_state=0)
     machine = skpref.VariationalFMOrdinal(n_factors=2, random_state=0)
     svgp = skpref.SVGPRegressor(inducing=10, random_state=0)
-    folder = Path(tempfile.mkdtemp())
+    temporary = tempfile.TemporaryDirectory()
+    folder = Path(temporary.name)
     rows = "\n".join(f"{a},{b},{a if won else b}" for (a, b), won in zip(pairs, y, strict=True))
     (folder / "battles.csv").write_text(f"left,right,winner\n{rows}\n", "utf-8")
     tune = ["tune", str(folder / "battles.csv"), "--trials", "2", "--no-mlflow", "--out", str(folder / "out")]
@@ -89,6 +90,7 @@ def main() -> None:
     for name, call in calls.items():
         n_files, n_pairs = way(call)
         print(f"{name:36}{n_files:4} files {n_pairs:4} pairs")
+    temporary.cleanup()
 
 
 if __name__ == "__main__":

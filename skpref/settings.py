@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 from skpref.inference.checkpoint import Checkpoint as RunCheckpoint
 from skpref.inference.scale import FixedScale, GammaScale
@@ -53,8 +54,8 @@ class HasSettings(BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to return the parameters of settings, too, such as `inference__batch_size`; those by default where
-            the setting is a word or None.
+            Whether to return the parameters of settings, too, such as `inference__batch_size`. A word, a number or None
+            has those of the settings that it stands for.
 
         Returns
         -------
@@ -62,8 +63,9 @@ class HasSettings(BaseEstimator):
             Values by name.
         """
         params: dict[str, Any] = super().get_params(deep)
-        for name, settings in self._settings_defaults.items() if deep else ():
-            if not isinstance(params[name], Settings):
+        for name, default in self._settings_defaults.items() if deep else ():
+            settings = default.from_value(params[name])
+            if settings is not None and settings is not params[name]:
                 params |= {f"{name}__{key}": value for key, value in settings.get_params().items()}
         return params
 
@@ -73,8 +75,9 @@ class HasSettings(BaseEstimator):
         Parameters
         ----------
         **params : dict
-            Values by name. Where a setting is a word or None, a parameter of it makes it settings: with
-            `inference__batch_size`, "auto" becomes an `SVI`.
+            Values by name. A parameter of settings changes a word, a number or None into the settings that it stands
+            for: with `inference__batch_size`, "auto" becomes an `SVI`; with `inducing__method`, 50 becomes
+            ``Inducing(50)``.
 
         Returns
         -------
@@ -84,25 +87,36 @@ class HasSettings(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no such parameter, or a setting becomes a word or None and gets parameters, too.
+            If there is no such parameter, or a value stands for no settings, such as ``inference="vb"``.
         """
-        for name, settings in self._settings_defaults.items():
-            own = {key: value for key, value in params.items() if key.startswith(f"{name}__")}
-            if not own or isinstance(params.get(name, getattr(self, name)), Settings):
+        for name, default in self._settings_defaults.items():
+            own = {key: params[key] for key in params if key.startswith(f"{name}__")}
+            value = params.get(name, getattr(self, name))
+            if not own or isinstance(value, Settings):
                 continue
-            if name not in params:
-                setattr(self, name, clone(settings))
-                continue
-            by_default = {f"{name}__{key}": value for key, value in settings.get_params().items()}
-            if own != {key: by_default.get(key) for key in own}:
-                kind = type(settings).__name__
-                raise DataError(f"{name}={params[name]!r} has no parameters; with {', '.join(own)}, pass {kind}(...)")
-            params = {key: value for key, value in params.items() if key not in own}
+            settings = default.from_value(value)
+            if settings is None:
+                kind = type(default).__name__
+                raise DataError(f"{name}={shorten(value)} has no parameters; to set {', '.join(own)}, pass {kind}(...)")
+            before = settings.get_params()
+            settings.set_params(**{key.removeprefix(f"{name}__"): each for key, each in own.items()})
+            params = {key: each for key, each in params.items() if key not in own}
+            # All of `get_params()` together make no settings of a word.
+            if name not in params or settings.get_params() != before:
+                params[name] = settings
         return super().set_params(**params)
 
 
 class Settings(HasSettings):
     """Base of parameters that have parameters, which searches name as in `inference__batch_size`."""
+
+    _words: ClassVar[tuple[str | None, ...]] = (None,)  # values of a parameter that stand for the settings by default
+
+    def from_value(self, value: Any) -> Settings | None:
+        """Return the settings that a value stands for, these by default; None if it stands for none."""
+        if isinstance(value, Settings):
+            return value
+        return clone(self) if isinstance(value, str | None) and value in self._words else None
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two settings are of one kind and have equal parameters."""
@@ -133,6 +147,7 @@ class SVI(Settings):
     500
     """
 
+    _words: ClassVar[tuple[str | None, ...]] = ("auto", "svi")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "delay": [Interval(Real, 0.0, None, closed="left")],
@@ -163,6 +178,7 @@ class Inducing(Settings):
     100
     """
 
+    _words: ClassVar[tuple[str | None, ...]] = ("auto",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "method": [_METHODS],
@@ -171,6 +187,10 @@ class Inducing(Settings):
     def __init__(self, n: int | str = "auto", method: str = "kmeans++") -> None:
         self.n = n
         self.method = method
+
+    def from_value(self, value: Any) -> Settings | None:
+        """Return the settings that a value stands for: a number is that of the points."""
+        return Inducing(int(value), self.method) if isinstance(value, Integral) else super().from_value(value)
 
 
 class Gamma(Settings):
@@ -285,6 +305,7 @@ class LBFGS(Settings):
     5
     """
 
+    _words: ClassVar[tuple[str | None, ...]] = ("auto", "l-bfgs-b")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_restarts": [Interval(Integral, 0, None, closed="left"), None]
     }
@@ -307,6 +328,7 @@ class Adam(Settings):
     >>> model = SVGPRegressor(inference=SVI(batch_size=200), optimizer=Adam(learning_rate=0.05))
     """
 
+    _words: ClassVar[tuple[str | None, ...]] = ("adam",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")]
     }

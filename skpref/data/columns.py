@@ -268,7 +268,9 @@ def as_text(cell: Any) -> str:
 def _columns_of_rows(rows: Any, name: str, wanted: str) -> tuple[list[Any], int]:
     """Return the columns of an array or of a list of rows, and the number of rows."""
     is_list = isinstance(rows, list | tuple)
-    if is_list and all(issubclass(kind, list | tuple | np.ndarray) for kind in set(map(type, rows))):
+    if is_list and any(isinstance(row, np.ndarray) for row in rows):
+        rows = [list(row) if isinstance(row, np.ndarray) and row.ndim else row for row in rows]
+    if is_list and all(issubclass(kind, list | tuple) for kind in set(map(type, rows))):
         widths = list(map(len, rows))
         odd = next((row for row, width in enumerate(widths) if width != widths[0]), None)
         if odd is not None:

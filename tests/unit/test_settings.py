@@ -73,10 +73,34 @@ def test_parameters_of_settings_are_parameters_of_the_estimator(cls: Any) -> Non
     again = clone(model)
     assert again.inference == model.inference
     assert again.inference is not model.inference
-    with pytest.raises(DataError, match=r"inference='vb' has no parameters; with inference__batch_size, pass SVI"):
-        model.set_params(inference="vb", inference__batch_size=3)
+    assert model.set_params(inference="svi", inference__delay=2.0).inference == SVI(delay=2.0)
     with pytest.raises(ValueError, match="Invalid parameter 'size'"):
         model.set_params(inference__size=3)
+
+
+def test_a_number_of_points_is_kept() -> None:
+    model = GPPLClassifier(inducing=50)
+    assert model.get_params()["inducing__n"] == 50
+    assert model.set_params(inducing__method="random").inducing == Inducing(50, "random")
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "message"),
+    [
+        (GPPLClassifier(inference="laplace"), {"inference__batch_size": 9}, r"inference='laplace' has no .*pass SVI"),
+        (GPPLClassifier(), {"inference": "vb", "inference__batch_size": 9}, r"inference='vb' has no .*pass SVI"),
+        (GPPLClassifier(inducing=X[:3]), {"inducing__n": 5}, r"(?s)inducing=array.* has no .*pass Inducing"),
+        (GPOrdinalRegressor(optimizer=None), {"optimizer__n_restarts": 1}, r"optimizer=None has no .*pass LBFGS"),
+        (SVGPRegressor(), {"optimizer__learning_rate": 0.1}, r"optimizer='l-bfgs-b' has no .*pass Adam"),
+    ],
+)
+def test_what_stands_for_no_settings_has_no_parameters(model: Any, params: dict[str, Any], message: str) -> None:
+    before = model.get_params(deep=False)
+    with pytest.raises(DataError, match=message):
+        model.set_params(**params)
+    assert {name: value is before[name] for name, value in model.get_params(deep=False).items()} == dict.fromkeys(
+        before, True
+    )
 
 
 def test_nested_settings_are_reached() -> None:

@@ -366,6 +366,12 @@ def test_row_28_pair_shape(X):
         read_pairs(X)
 
 
+@pytest.mark.parametrize("X", [[np.array(1), np.array(2)], [[1, 2], 3], ["ab", "cd"]])
+def test_rows_that_are_no_rows_are_refused(X):
+    with pytest.raises(DataError, match="Expected 2D array, got 1D array instead"):
+        read_pairs(X)
+
+
 def test_row_28_frame_of_three_columns():
     pd = pytest.importorskip("pandas")
     with pytest.raises(DataError, match=r"has shape \(1, 3\), expected shape \(n_comparisons, 2\)"):
