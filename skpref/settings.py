@@ -189,7 +189,7 @@ class Inducing(Settings):
         self.method = method
 
     def from_value(self, value: Any) -> Settings | None:
-        """Return the settings that a value stands for: a number is that of the points."""
+        """Return the settings that a value stands for; an integer is the number of points."""
         return Inducing(int(value), self.method) if isinstance(value, Integral) else super().from_value(value)
 
 

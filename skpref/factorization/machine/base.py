@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Sel
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -41,6 +41,7 @@ from skpref.factorization.machine.model import Prior, compress, start_for_square
 from skpref.factorization.machine.posterior import FMFitted, FMPosterior
 from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
 from skpref.factorization.policy import POLICY
+from skpref.settings import HasSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +126,7 @@ class _EarlyStopping:
 
 
 @dataclass(eq=False, repr=False)
-class FactorizationMachine(CallbackMixin, BaseEstimator):
+class FactorizationMachine(CallbackMixin, HasSettings):
     """The factorization machine; a subclass gives the head of its targets, and predictions of them."""
 
     n_factors: int = 5

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
@@ -48,7 +48,7 @@ from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_mea
 from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, neutral_calibration
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
-from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint, run_checkpoint
+from skpref.settings import CHECKPOINT_CONSTRAINTS, Checkpoint, HasSettings, run_checkpoint
 
 if TYPE_CHECKING:
     import os
@@ -90,7 +90,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 @dataclass(eq=False, repr=False)
-class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC):
+class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     """Base class: a subclass gives `_chain_model`, `_problem`, `_model_settings` and its posterior."""
 
     _: KW_ONLY
