@@ -64,7 +64,7 @@ class HasSettings(BaseEstimator):
         """
         params: dict[str, Any] = super().get_params(deep)
         for name, default in self._settings_defaults.items() if deep else ():
-            settings = default.from_value(params[name])
+            settings = default._from_value(params[name])
             if settings is not None and settings is not params[name]:
                 params |= {f"{name}__{key}": value for key, value in settings.get_params().items()}
         return params
@@ -94,7 +94,7 @@ class HasSettings(BaseEstimator):
             value = params.get(name, getattr(self, name))
             if not own or isinstance(value, Settings):
                 continue
-            settings = default.from_value(value)
+            settings = default._from_value(value)
             if settings is None:
                 kind = type(default).__name__
                 raise DataError(f"{name}={shorten(value)} has no parameters; to set {', '.join(own)}, pass {kind}(...)")
@@ -112,7 +112,7 @@ class Settings(HasSettings):
 
     _words: ClassVar[tuple[str | None, ...]] = (None,)  # values of a parameter that stand for the settings by default
 
-    def from_value(self, value: Any) -> Settings | None:
+    def _from_value(self, value: Any) -> Settings | None:
         """Return the settings that a value stands for, these by default; None if it stands for none."""
         if isinstance(value, Settings):
             return value
@@ -188,9 +188,9 @@ class Inducing(Settings):
         self.n = n
         self.method = method
 
-    def from_value(self, value: Any) -> Settings | None:
+    def _from_value(self, value: Any) -> Settings | None:
         """Return the settings that a value stands for; an integer is the number of points."""
-        return Inducing(int(value), self.method) if isinstance(value, Integral) else super().from_value(value)
+        return Inducing(int(value), self.method) if isinstance(value, Integral) else super()._from_value(value)
 
 
 class Gamma(Settings):
