@@ -105,7 +105,8 @@ _RECORDS = _named(
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
         "RatingVocabularies",
         "skpref.gp.crowd.fit_hierarchy": "Regularisation",
-        "skpref.gp.crowd.groups": "GroupPosterior Places",
+        "skpref.gp.crowd.groups": "GroupPosterior",
+        "skpref.gp.crowd.places": "Places",
         "skpref.gp.crowd.personal": "Covariates PersonalPosterior",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
         "skpref.gp.crowd.thresholds": "TieThresholds",

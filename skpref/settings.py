@@ -64,7 +64,7 @@ class HasSettings(BaseEstimator):
         """
         params: dict[str, Any] = super().get_params(deep)
         for name, default in self._settings_defaults.items() if deep else ():
-            settings = default._from_value(params[name])
+            settings = _read_settings(params[name], default)
             if settings is not None and settings is not params[name]:
                 params |= {f"{name}__{key}": value for key, value in settings.get_params().items()}
         return params
@@ -94,7 +94,7 @@ class HasSettings(BaseEstimator):
             value = params.get(name, getattr(self, name))
             if not own or isinstance(value, Settings):
                 continue
-            settings = default._from_value(value)
+            settings = _read_settings(value, default)
             if settings is None:
                 kind = type(default).__name__
                 raise DataError(f"{name}={shorten(value)} has no parameters; to set {', '.join(own)}, pass {kind}(...)")
@@ -111,12 +111,6 @@ class Settings(HasSettings):
     """Base of parameters that have parameters, which searches name as in `inference__batch_size`."""
 
     _words: ClassVar[tuple[str | None, ...]] = (None,)  # values of a parameter that stand for the settings by default
-
-    def _from_value(self, value: Any) -> Settings | None:
-        """Return the settings that a value stands for, these by default; None if it stands for none."""
-        if isinstance(value, Settings):
-            return value
-        return clone(self) if isinstance(value, str | None) and value in self._words else None
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two settings are of one kind and have equal parameters."""
@@ -187,10 +181,6 @@ class Inducing(Settings):
     def __init__(self, n: int | str = "auto", method: str = "kmeans++") -> None:
         self.n = n
         self.method = method
-
-    def _from_value(self, value: Any) -> Settings | None:
-        """Return the settings that a value stands for; an integer is the number of points."""
-        return Inducing(int(value), self.method) if isinstance(value, Integral) else super()._from_value(value)
 
 
 class Gamma(Settings):
@@ -435,3 +425,12 @@ def run_checkpoint(value: str | os.PathLike[str] | Checkpoint, key: str) -> RunC
     """Return where a run with a key saves what it has, and how often."""
     given = value if isinstance(value, Checkpoint) else Checkpoint(value)
     return RunCheckpoint(Path(given.path), key, float(given.seconds))
+
+
+def _read_settings(value: Any, default: Settings) -> Settings | None:
+    """Return the settings that a value stands for; None if it stands for none."""
+    if isinstance(value, Settings):
+        return value
+    if isinstance(default, Inducing) and isinstance(value, Integral):
+        return Inducing(int(value), default.method)
+    return clone(default) if isinstance(value, str | None) and value in default._words else None  # noqa: SLF001

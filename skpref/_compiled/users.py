@@ -2,7 +2,7 @@
 
 The coordinates of g are rows e_i - e_j of the items, or e_i where j = -1: the pairs that the user compared, or the
 items in them, whichever are fewer. P = A S A^T is gathered from the covariance S of items. A comparison sees
-z = sign (g_a - g_b), or sign g_a where b = -1, plus the last coordinate of its user where there is an order effect.
+z = sign (g_a - g_b), or sign g_a where b = -1, plus its row of `extra` times the last coordinates of its user.
 With D the precision and d the linear term of the sites, W = (I + D P)^-1 D.
 """
 
@@ -103,20 +103,25 @@ def _gram(F):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
+def _coefficients(p, n, places, at, by):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write which of its user's n coordinates a comparison sees, and how often each; return their number."""
+    _, a, b, sign, extra = places
+    at[0], by[0], size, n_extra = a[p], sign[p], 1, extra.shape[1]
+    if b[p] >= 0:
+        at[1], by[1], size = b[p], -sign[p], 2
+    for k in range(n_extra):
+        at[size + k], by[size + k] = n - n_extra + k, extra[p, k]
+    return size + n_extra
+
+
+@njit()
 def _user_sites(u, n, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return precision D and linear term d of a user's sites in its n coordinates."""
-    rows, a, b, sign, order = places
     D, d = np.zeros((n, n)), np.zeros(n)
-    at, by = np.empty(3, np.int64), np.empty(3)
+    rows, _, _, _, extra = places
+    at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
     for p in range(rows[u], rows[u + 1]):
-        size = 1
-        at[0], by[0] = a[p], sign[p]
-        if b[p] >= 0:
-            at[size], by[size] = b[p], -sign[p]
-            size += 1
-        if order:
-            at[size], by[size] = n - 1, 1.0
-            size += 1
+        size = _coefficients(p, n, places, at, by)
         for x in range(size):
             d[at[x]] += by[x] * nu[p]
             for y in range(size):
@@ -221,17 +226,14 @@ def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-
 
 
 @njit()
-def _comparison_moments(a, b, sign, order, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _comparison_moments(at, by, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return mean and variance of a comparison's z, from the moments of its user's coordinates."""
-    mean, variance, last = sign * value[a], covariance[a, a], value.shape[0] - 1
-    if b >= 0:
-        mean -= sign * value[b]
-        variance += covariance[b, b] - 2.0 * covariance[a, b]
-    if order:
-        mean += value[last]
-        variance += covariance[last, last] + 2.0 * sign * covariance[a, last]
-        if b >= 0:
-            variance -= 2.0 * sign * covariance[b, last]
+    mean, variance = 0.0, 0.0
+    for x in range(at.shape[0]):
+        mean += by[x] * value[at[x]]
+        variance += by[x] * by[x] * covariance[at[x], at[x]]
+        for y in range(x):
+            variance += 2.0 * by[x] * by[y] * covariance[at[x], at[y]]
     return mean, variance
 
 
@@ -251,8 +253,9 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
     The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
     """
     starts, first, second, by_pairs = coordinates
-    rows, a, b, sign, order = places
+    rows, a, _, sign, extra = places
     n_items = S.shape[0]
+    at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
     mean, variance = np.empty(tau.shape[0]), np.empty(tau.shape[0])
     G, alpha, information = np.zeros((n_items, n_items)), np.empty(first.shape[0]), 0.0
     for u in range(starts.shape[0] - 1):
@@ -286,7 +289,8 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
         else:
             covariance = P - PW @ P + TQ @ T.T
             for p in range(rows[u], rows[u + 1]):
-                mean[p], variance[p] = _comparison_moments(a[p], b[p], sign[p], order, value, covariance)
+                size = _coefficients(p, n, places, at, by)
+                mean[p], variance[p] = _comparison_moments(at[:size], by[:size], value, covariance)
     return mean, variance, G, alpha, information
 
 

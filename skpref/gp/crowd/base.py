@@ -176,15 +176,10 @@ class CrowdBase(ComparisonClassifier):
 
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
-        with_covariates = self._columns is not None and bool(self._columns.names)
         if self._columns is not None and self._columns.groups:
-            self._refuse_with_groups(with_covariates=with_covariates)
+            self._refuse_with_groups()
             return True
-        if self.inference in {"ep", "laplace"} and with_covariates:
-            raise DataError(
-                f"inference={self.inference!r} does not learn covariates; with covariates use inference='vb' or 'auto'"
-            )
-        if self.inference != "auto" or with_covariates:
+        if self.inference != "auto":
             return self.inference in {"ep", "laplace"}
         return n_items <= MAX_ITEMS and self._keeps_kernels() and self.n_factors > 0
 
@@ -192,11 +187,10 @@ class CrowdBase(ComparisonClassifier):
         """Tell whether no optimizer changes the hyperparameters of all kernels."""
         return self.optimizer in {"auto", None}
 
-    def _refuse_with_groups(self, *, with_covariates: bool) -> None:
+    def _refuse_with_groups(self) -> None:
         """Refuse parameters that models with groups do not have."""
         faults = {
             f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
-            "covariates": with_covariates,
             f"optimizer={self.optimizer!r}": not self._keeps_kernels(),
             "consensus=False": not self.consensus,
         }
@@ -204,7 +198,7 @@ class CrowdBase(ComparisonClassifier):
             if is_set:
                 raise DataError(
                     f"groups={self.groups!r} cannot be combined with {name}: groups need inference='ep' or 'laplace', "
-                    "consensus=True, no covariates and optimizer='auto'. Change the parameter, leave out groups, or "
+                    "consensus=True and optimizer='auto'. Change the parameter, leave out groups, or "
                     "fit one model to the rows of each group."
                 )
 
@@ -249,8 +243,7 @@ class CrowdBase(ComparisonClassifier):
             check_memory(features.shape[0], min(self._crowd_config().pair.n_inducing, features.shape[0]), whose="users")
             warn_constant(features, "the users who compared")
         kernels = self._given_kernels()
-        many = compared.n_items > MAX_ITEMS or compared.covariates is not None
-        many = many and self.inference == "auto" and self._keeps_kernels()
+        many = compared.n_items > MAX_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and small
@@ -343,7 +336,7 @@ class CrowdBase(ComparisonClassifier):
         group, kinds = self._comparisons.group, self._groups
         sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
         require(sound, self, "_groups", "must be ids of groups")
-        sizes = [] if posterior.groups is None else posterior.groups.places.n_levels.tolist()
+        sizes = posterior.places.n_levels.tolist()
         fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
         require(fits, self, "_groups", f"must be of {len(sizes)} kinds")
         require((group is None) == (posterior.groups is None), self, "_comparisons", "disagree on groups")
@@ -355,7 +348,7 @@ class CrowdBase(ComparisonClassifier):
             require(size <= n and int(column.max(initial=0)) < n, self, "_groups", "leaves out groups of comparisons")
             require(np.array_equal(ids, kind.vocabulary.ids), self, "group_ids_", "must be the ids of the groups")
         compared = comparisons_of_seen(self._comparisons, self._users, self._items)
-        used, places = group[self._comparisons.weight > 0.0], posterior.groups.places
+        used, places = group[self._comparisons.weight > 0.0], posterior.places
         complete = all(places.have(side, used) for side in (compared.left, compared.right))
         require(complete, self, "posterior_", "lacks items of some groups")
 

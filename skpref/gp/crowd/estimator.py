@@ -448,10 +448,11 @@ class CrowdGPPL(ShardedCrowd):
         self._refuse_other_covariates()
         pairs = self._items.pairs(rows.left, rows.right)
         users = self._users_of_rows(rows.user)
+        covariates = rows.covariates if order else None
         if self._groups and isinstance(self.posterior_, PersonalPosterior):
-            return self.posterior_.pairs_in_groups(users, *pairs, self._groups_of_rows(rows.groups), order=order)
-        effects: dict[str, Any] = {} if rows.covariates is None or not order else {"covariates": rows.covariates}
-        return self.posterior_.pairs(users, *pairs, order=order, **effects)
+            levels = self._groups_of_rows(rows.groups)
+            return self.posterior_.pairs_in_groups(users, *pairs, levels, covariates=covariates, order=order)
+        return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order)
 
     def _groups_of_rows(self, columns: tuple[IdColumn, ...]) -> IntArray:
         """Return the groups of rows, shape (n, n_kinds); -1 where one is unseen."""
@@ -502,8 +503,7 @@ class CrowdGPPL(ShardedCrowd):
                 raise DataError(f"X must be of one group in each column of groups={self.groups!r}; got several")
             fitted = fitted.select_groups(levels[0].tolist())
         posterior, one_user = self._select_user(user[:1], fitted)
-        effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
-        return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
+        return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), rows.covariates)
 
     @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
@@ -568,7 +568,7 @@ class CrowdGPPL(ShardedCrowd):
         posterior, users = self.posterior_, self._seen(self._users)
         if not isinstance(posterior, PersonalPosterior) or posterior.groups is None or seen.group is None:
             return posterior, (users, self._seen(self._items)), seen
-        places = posterior.groups.places
+        places = posterior.places
         left, right = (places.find(side, seen.group) for side in (seen.left, seen.right))
         n = places.compared.size
         seen = replace(seen, left=left, right=right, n_items=n, group=None)

@@ -22,12 +22,13 @@ from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
-from skpref.gp.crowd.groups import GroupPosterior, Places, prior_scales
+from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
-from skpref.gp.crowd.users import UserRows
+from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.default_kernels import kernel_parameters, linear_kernel
 from skpref.gp.pairwise.fit import (
     HYPER_PAIRS,
@@ -85,6 +86,7 @@ _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
 _SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
 _FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
+_EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 
@@ -192,9 +194,9 @@ def fit_crowd_hierarchy(
     x = None if covariates is None else covariates.rows(data.users)
     model = _hierarchy(c, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
-    scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
+    scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
     if c.group is not None:
-        scales |= prior_scales([name for name in scales if name != "order"], c.group.shape[1])
+        scales |= prior_scales([name for name in scales if name not in _EFFECTS], c.group.shape[1])
     likelihood = config.pair.likelihood
     if start is None:
         few = _some_users(model, MAX_CHOICE, rng)
@@ -240,7 +242,7 @@ def fit_crowd_hierarchy(
         )
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
-        _posterior(model, fit, data.items, basis, shape, covariates, n_learnt),
+        _posterior(model, fit, data.items, basis, shape, covariates, n_learnt, pair.covariate_scale),
         chosen,
         Kernels(items, factor_kernel, user_kernel),
         pair.points,
@@ -285,7 +287,6 @@ def _hierarchy(
 ) -> Hierarchy:
     """Return the hierarchy without a shape of the personal covariance."""
     assert c.user is not None  # noqa: S101 - type narrowing
-    order = config.pair.order
     columns: list[Array] = []
     names: list[str] = []
     if config.consensus:
@@ -295,36 +296,37 @@ def _hierarchy(
         if config.pair.offsets:
             columns.append(np.eye(c.n_items))
             names.append("offset")
-    places, n_places, left, right = None, c.n_items, c.left, c.right
-    if c.group is not None:
-        places = Places.from_comparisons(c, order=order)
-        names = [*prior_scales(names, c.group.shape[1]), *names]
-        left, right = (places.find(side, c.group) for side in (left, right))
+    places = Places.from_comparisons(c, order=config.pair.order)
+    n_places, n_kinds = places.compared.size, places.n_levels.size
+    if n_kinds:
+        names = [*prior_scales(names, n_kinds), *names]
         columns = [*places.columns(columns), *(rows[places.compared] for rows in columns)]
-        n_places = places.compared.size
         _check_size(n_places, sum(rows.shape[1] for rows in columns))
-    users = UserRows.from_comparisons(c.user, left, right, (c.n_users, n_places), order=order)
+    left, right = (places.find(side, c.group) for side in (c.left, c.right))
+    extra = effect_columns(c, pair.covariate_scale, order=places.order)
+    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, n_places))
     parts = [(name, rows.shape[1]) for name, rows in zip(names, columns, strict=True)]
-    rows = np.zeros((n_places + order, sum(size for _, size in parts) + order))
+    rows = np.zeros((places.item.size, sum(size for _, size in parts) + extra.shape[1]))
     if parts:
-        rows[:n_places, : rows.shape[1] - order] = np.hstack(columns)
-    if order:
-        rows[-1, -1] = 1.0
-        parts.append(("order", 1))
+        rows[:n_places, : rows.shape[1] - extra.shape[1]] = np.hstack(columns)
+    if extra.shape[1]:
+        rows[n_places:, -extra.shape[1] :] = np.eye(extra.shape[1])
+        sizes = ("covariate", extra.shape[1] - places.order), ("order", int(places.order))
+        parts += [(name, size) for name, size in sizes if size]
     return Hierarchy(
         users,
         c.y,
         c.weight,
         config.pair.inference == "laplace",
-        rows if places is None else sparse.csr_array(rows),
+        sparse.csr_array(rows) if n_kinds else rows,
         tuple(parts),
-        np.eye(c.n_items + order),
+        places,
+        np.eye(c.n_items + places.order),
         x,
         1.0,
         1.0,
         None,
         config.n_factors,
-        places=places,
         own_thresholds=config.own_thresholds,
     )
 
@@ -472,10 +474,7 @@ def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
 
 def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
     """Return the model of some comparisons, of the same users and items."""
-    users = model.users
-    sizes = model.n_users, users.n_items - users.order
-    kept = UserRows.from_comparisons(users.user[rows], users.left[rows], users.right[rows], sizes, order=users.order)
-    return replace(model, users=kept, y=model.y[rows], weight=model.weight[rows])
+    return replace(model, users=model.users.take(rows), y=model.y[rows], weight=model.weight[rows])
 
 
 def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
@@ -484,20 +483,19 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
     rows[at, test.left] += 1.0
     rows[at, test.right] -= 1.0
-    if test.order:
-        rows[:, -1] = 1.0
-    half, S = model.consensus @ fit.half.T, model.expand_to_places(state.S)
+    rows[:, model.places.beside] = test.extra
+    half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
     own, V = rows @ S, half @ half.T
     common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
     added = personal_moments(test.user, own, common, S, V, *blocks)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
-        mean += np.einsum("rn,rn->r", model.sum_by_item(rows), model.covariates[test.user] @ state.B.T)
+        mean += np.einsum("rn,rn->r", model.places.sum_by_item(rows), model.covariates[test.user] @ state.B.T)
     variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
     if model.covariates is not None:
         basis, rotation = state.effect_bases
         of_rotated = (model.covariates[test.user] @ rotation) ** 2
-        unexplained = model.sum_by_item(rows - added[2]) @ basis
+        unexplained = model.places.sum_by_item(rows - added[2]) @ basis
         variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
     answers: Any = state.likelihood
     if state.thresholds is not None:
@@ -569,14 +567,16 @@ def _posterior(
     shape: _Shape,
     covariates: Covariates | None,
     n_learnt: int,
+    covariate_scale: Array,
 ) -> PersonalPosterior:
-    state, order = fit.state, model.users.order
+    state, order = fit.state, model.places.order
     users, tau, nu, alpha = model.columns(fit)
     n_items = len(state.S) - order
     sizes = dict(model.parts)
     consensus_basis = basis if "f" in sizes else None
     n_points, has_offsets = sizes.get("f", 0), "offset" in sizes
-    size = sum(sizes.get(name, 0) for name in ("f", "offset", "order"))
+    parts = {"f", "offset"} | _EFFECTS
+    size = sum(sizes.get(name, 0) for name in parts)
     # The factor is lower triangular: the last rows and columns are that of the last variables alone.
     start = fit.mean.size - size
     mean, half = fit.mean[start:], np.ascontiguousarray(fit.half[start:, start:])
@@ -584,7 +584,7 @@ def _posterior(
     if consensus_basis is not None:
         average[:n_points] = consensus_basis.rows(X).mean(axis=0)
     average[n_points : n_points + n_items * has_offsets] = 1.0 / n_items
-    scales = {name: scale for name, scale in state.scales.items() if name in {"f", "offset", "order"}}
+    scales = {name: scale for name, scale in state.scales.items() if name in parts}
     consensus = PairPosterior(
         consensus_basis,
         mean,
@@ -597,18 +597,19 @@ def _posterior(
         float(average @ mean),
         half @ average,
         None if consensus_basis is None else AverageResidual.from_basis(consensus_basis, X),
+        covariate_scale,
     )
     groups = None
-    if model.places is not None:
-        parts = fit.mean[:start].copy(), np.ascontiguousarray(fit.half[:, :start]), average[: size - order]
-        groups = GroupPosterior(
-            model.places, *parts, {name: scale for name, scale in state.scales.items() if name not in scales}
-        )
+    if model.places.n_levels.size:
+        of_groups = {name: scale for name, scale in state.scales.items() if name not in scales}
+        half_of_groups, n_variables = np.ascontiguousarray(fit.half[:, :start]), n_points + n_items * has_offsets
+        groups = GroupPosterior(fit.mean[:start].copy(), half_of_groups, average[:n_variables], of_groups)
     extension = solve_lower(chol := cholesky(shape.matrix), shape.rows.T)
     extension = solve_lower_t(chol, extension).T
     p = state.B.shape[1]
     posterior = PersonalPosterior(
         consensus=consensus,
+        places=model.places,
         m=model.consensus @ fit.mean,
         half_rows=model.consensus @ fit.half.T,
         S=state.S,
@@ -616,6 +617,7 @@ def _posterior(
         user=users.user,
         left=users.left,
         right=users.right,
+        extra=users.extra,
         n_users=model.n_users,
         tau=tau,
         nu=nu,

@@ -21,7 +21,6 @@ from skpref._compiled.users import integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
-from skpref.gp.crowd.users import UserRows
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (
     Passes,
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
 
     from skpref._events import OnIteration
     from skpref._typing import Array, BoolArray
-    from skpref.gp.crowd.groups import Places
+    from skpref.gp.crowd.places import Places
+    from skpref.gp.crowd.users import UserRows
     from skpref.inference.checkpoint import Checkpoint
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
@@ -71,57 +71,48 @@ class Hierarchy:
     y: Array  # (P,)
     weight: Array  # (P,)
     laplace: bool  # sites by Laplace's approximation instead of expectation propagation
-    # (n, K): m = consensus @ v, v the inducing values, offsets and order effect of the consensus, after those of groups
+    # (L, K): m = consensus @ v, v the inducing values, offsets and effects of the consensus, after those of groups
     consensus: Array | sparse.csr_array
     parts: tuple[tuple[str, int], ...]  # names of the scales of v and how many variables each has
+    # Where users compare: `users`, `consensus` and `others` are about these, the users' b and B about the items.
+    places: Places
     shape: Array  # (n, n): covariance of the items that S shrinks to, unit scale
     covariates: Array | None  # (U, p): x, standardised
     floor: float  # scale of `shape` in the prior of S
     prior_weight: float  # users that this prior counts for
     penalty: float | None  # of tr(shape^-1 S): large values leave few directions; None means S = scale * shape
     max_rank: int  # directions in which S exceeds its floor
-    # What users outside of the model say of m, the precision (n, n) and the linear term (n,). With these S, B, the
+    # What users outside of the model say of m, the precision (L, L) and the linear term (L,). With these S, B, the
     # scales and the likelihood stay as they are.
     others: tuple[Array, Array] | None = None
-    # Where there are groups, the items in each: `users`, `consensus` and `others` are then about these places, in which
-    # the users' b and B are those of the items.
-    places: Places | None = None
     own_thresholds: bool = False  # whether each user has a threshold of ties
     learn_S: bool = True
 
     @property
     def own_left(self) -> bool:
         """Whether the variance of the left side is a parameter of its own, and not the variance of an extra item."""
-        return self.users.order and (self.penalty is None or not self.learn_S)
+        return self.places.order and (self.penalty is None or not self.learn_S)
 
     def item_scale(self, S: Array) -> float:
         """Return the average variance of the items in S, in units of `shape`; the left side is not an item."""
-        n = len(S) - self.users.order
+        n = len(S) - self.places.order
         return float(np.trace(S[:n, :n]) / np.trace(self.shape[:n, :n]))
 
     def isotropic(self, S: Array) -> Array:
         """Return S = scale * shape of the same size, with the same variance of the left side."""
         result = self.item_scale(S) * self.shape
-        if self.users.order:
+        if self.places.order:
             result[-1, -1] = S[-1, -1]
         return result
 
-    def expand_to_places(self, S: Array) -> Array:
-        """Return a covariance of the items at the places where users compare them."""
-        return S if self.places is None else self.places.spread(S)
-
-    def sum_by_item(self, rows: Array) -> Array:
-        """Return rows of numbers at the places, shape (P, n), summed over the places of each item."""
-        return rows if self.places is None else np.asarray(rows @ self.places.to_items.T)
+    def sum_moment(self, moment: Array) -> Array:
+        """Sum a matrix of the places, shape (L, L), over the places of each item."""
+        return self.places.sum_by_item(self.places.sum_by_item(moment).T)
 
     def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,)."""
-        users = self.users
-        rows, sizes = chosen[users.user], (int(chosen.sum()), users.n_items - users.order)
-        number = np.cumsum(chosen) - 1
-        kept = UserRows.from_comparisons(
-            number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order
-        )
+        rows = chosen[self.users.user]
+        kept = self.users.take(rows, chosen)
         x = None if self.covariates is None else self.covariates[chosen]
         return replace(self, users=kept, y=self.y[rows], weight=self.weight[rows], covariates=x)
 
@@ -143,18 +134,19 @@ class Hierarchy:
         """Return the terms of the sites in the consensus."""
         shift = prior_means(self, state.B)
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
-        G, h, log_det, constant = integrate_out(self.expand_to_places(state.S), *arguments)
+        G, h, log_det, constant = integrate_out(self.places.spread_covariance(state.S), *arguments)
         return Informed(G, h, log_det, constant, shift)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
-        mean, variance, moment, alpha, squared = marginals(self.expand_to_places(state.S), m, V, *arguments)
+        S = self.places.spread_covariance(state.S)
+        mean, variance, moment, alpha, squared = marginals(S, m, V, *arguments)
         tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
             of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
-            slope = self.sum_by_item(of_places.T).T
+            slope = self.places.sum_by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
 
     def site_sizes(self) -> dict[str, int]:
@@ -182,7 +174,8 @@ class Hierarchy:
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
         arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
-        return -float(integrate_out(self.expand_to_places(state.S), *arguments, prior_means(self, B))[3])
+        S = self.places.spread_covariance(state.S)
+        return -float(integrate_out(S, *arguments, prior_means(self, B))[3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +198,8 @@ class HierarchyState:
 class Informed(NamedTuple):
     """Terms of the sites in m, with all b integrated out."""
 
-    G: Array  # (n, n): precision
-    h: Array  # (n,): linear term
+    G: Array  # (L, L): precision
+    h: Array  # (L,): linear term
     log_det: float  # sum of log |I + D P|
     constant: float  # of the exponent, twice
     rest: Any  # what `Hierarchy.see` needs besides: prior means of the coordinates
@@ -215,7 +208,7 @@ class Informed(NamedTuple):
 class Seen(NamedTuple):
     """The users seen from a consensus."""
 
-    moment: Array  # (n, n): sum of A^T E[alpha alpha^T - W] A
+    moment: Array  # (L, L): sum of A^T E[alpha alpha^T - W] A
     squared: float  # sum of tr (P W)^2
     log_sites: float  # log normalisers of the old sites
     slope: Array | None  # (n, p): gradient of the evidence in B; None without covariates
@@ -318,14 +311,14 @@ def fit_hierarchy(
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
             passes.finish()
-            added = state.S @ model.sum_by_item(model.sum_by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
+            added = state.S @ model.sum_moment(seen.moment) @ state.S / max(model.n_users, 1)
             second_moment = state.S + 0.5 * (added + added.T)
             parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
             return HierarchyFit(*parts, bounds, evidence, converged)
         after = model.mixed(state, seen, damping)
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
-            if (model.learn_S and model.max_rank) or model.users.order:
+            if (model.learn_S and model.max_rank) or model.places.order:
                 limited = len(bounds) > _FULL_RANK
                 after = replace(
                     after, S=_next_S(model, state, consensus.information, seen, shape_chol, radius, limited=limited)
@@ -378,7 +371,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.map_to_coordinates(B if model.places is None else B[model.places.item])
+    rows = model.users.map_to_coordinates(model.places.spread(B))
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
@@ -395,7 +388,7 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     mean = half.T @ (half @ linear)
     rows = model.consensus @ half.T
     log_integral = 0.5 * (constant + linear @ mean - log_det_users - log_det(chol) + np.log(prior).sum())
-    information = model.sum_by_item(model.sum_by_item(G).T)
+    information = model.sum_moment(G)
     return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, information, float(log_integral))
 
 
@@ -465,7 +458,7 @@ def _next_S(
     limited: bool,
 ) -> Array:
     """Return S after a step; `limited`: with at most `max_rank` directions."""
-    S, moment = state.S, model.sum_by_item(model.sum_by_item(seen.moment).T)
+    S, moment = state.S, model.sum_moment(seen.moment)
     if seen.slope is not None:
         moment = moment + _moment_of_effects(model, state, information)
     if model.learn_S:
@@ -527,7 +520,7 @@ def _scored(
 
 def _limit_rank(model: Hierarchy, S: Array, shape_chol: Array) -> Array:
     """Return S with the floor in all but its `max_rank` strongest directions, in units of `shape`."""
-    n_free = model.max_rank + model.users.order
+    n_free = model.max_rank + model.places.order
     if model.penalty is None or n_free >= S.shape[0]:
         return S
     size, directions = np.linalg.eigh(solve_lower(shape_chol, solve_lower(shape_chol, S).T))

@@ -14,6 +14,7 @@ from skpref._checks import check_arrays, check_indices, check_positive, check_ty
 from skpref._compiled.users import personal_moments, user_block
 from skpref._math.linalg import cholesky
 from skpref.gp.crowd.groups import UNSEEN, GroupPosterior
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
@@ -66,13 +67,14 @@ class PersonalPosterior:
     """Posterior of u(x, user) = m(x) + x_user^T B(x) + b_user(x), with b_user ~ N(0, S) over the seen items.
 
     An order effect is one more item, the left side. Given m, users are independent, and that of one user follows from
-    the sites of its comparisons. Where there are groups, items are compared in places: m, half_rows, left and right
-    are about these, and `select_groups` has the utilities in a group instead of those of the consensus.
+    the sites of its comparisons. m, half_rows, left and right are about places: items in groups, covariates, the left
+    side. `select_groups` has the utilities in a group instead of those of the consensus.
     """
 
-    consensus: PairPosterior  # m and the shared order effect
-    m: Array  # (n,): posterior mean of the consensus at the seen items
-    half_rows: Array  # (n, K): its covariance is half_rows half_rows^T
+    consensus: PairPosterior  # m and the shared effects
+    places: Places
+    m: Array  # (L,): posterior mean of the consensus and of the effects at the places
+    half_rows: Array  # (L, K): its covariance is half_rows half_rows^T
     S: Array  # (n, n): covariance of b
     # (n, n): of b of new users, the mean of E[b b^T] over the users. S is what predicts the answers of users who gave
     # some best, so its penalty makes it smaller than what they show of their tastes.
@@ -80,6 +82,7 @@ class PersonalPosterior:
     user: IntArray  # (P,): of each comparison, sorted
     left: IntArray  # (P,)
     right: IntArray  # (P,)
+    extra: Array  # (P, E): what the effects multiply
     n_users: int
     tau: Array  # (P,): site precisions
     nu: Array  # (P,): site linear terms
@@ -105,17 +108,21 @@ class PersonalPosterior:
         check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
         check_types(self, n_users=int, own_share=float, rest_scale=float, effect_precision=float, n_learnt=int)
         groups, order = self.groups, self.consensus.has_order
-        check_types(self, groups=GroupPosterior | None)
+        check_types(self, groups=GroupPosterior | None, places=Places)
         K = self.consensus.mean.size + (0 if groups is None else groups.mean.size)
         sizes = check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p")
-        require(groups is not None or sizes["L"] == sizes["n"], self, "m", "must be of the items of S")
-        if groups is not None:
+        places, n_covariates = self.places, self.consensus.covariate_scale.size
+        check_indices(places, "item", places.item, -1, sizes["n"], sizes["L"])
+        sound = places.item.size == len(places.group) + n_covariates + order == sizes["L"] and places.order == order
+        require(sound, places, "item", "must be of the items, the covariates and the left side")
+        require(not order or places.item[-1] == sizes["n"] - 1, places, "item", "must end with the left side")
+        require((groups is None) == (not places.n_levels.size), self, "groups", "must be of the groups of the places")
+        if groups is None:
+            n = sizes["n"] - order
+            require(np.array_equal(places.compared, np.arange(n)), places, "item", f"must be the {n} items")
+        else:
             check_arrays(groups, sizes, half="K G")
-            groups.check_with(self.consensus)
-            places = groups.places
-            check_indices(places, "item", places.item, 0, sizes["n"], sizes["L"])
-            sound = places.item.size == len(places.group) + order and (not order or places.item[-1] == sizes["n"] - 1)
-            require(sound, places, "item", "must end with the left side where it has an effect")
+            groups.check_with(self.consensus, places.n_levels)
         require(0 <= self.n_learnt <= sizes["P"], self, "n_learnt", "must be a number of its comparisons")
         check_scales(self, "scales", self.scales)
         n_points = 0 if self.basis is None else self.basis.chol.shape[0]
@@ -129,7 +136,8 @@ class PersonalPosterior:
         check_positive(self, "tau", "effect_precision")
         check_positive(self, "own_share", "rest_scale", zero=True)
         for name in ("left", "right"):
-            check_indices(self, name, getattr(self, name), 0, sizes["L"] - order, sizes["P"])
+            check_indices(self, name, getattr(self, name), 0, len(places.group), sizes["P"])
+        check_arrays(self, {"P": sizes["P"], "E": n_covariates + order}, extra="P E")
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
@@ -144,8 +152,8 @@ class PersonalPosterior:
     @cached_property
     def users(self) -> UserRows:
         """The comparisons in each user's coordinates."""
-        sizes = self.n_users, self.m.size - self.consensus.has_order
-        return UserRows.from_comparisons(self.user, self.left, self.right, sizes, order=self.consensus.has_order)
+        sizes = self.n_users, len(self.places.group)
+        return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, sizes)
 
     @cached_property
     def V(self) -> Array:
@@ -155,7 +163,7 @@ class PersonalPosterior:
     @cached_property
     def S_places(self) -> Array:
         """Covariance of b there, shape (L, L)."""
-        return self.S if self.groups is None else self.groups.places.spread(self.S)
+        return self.places.spread_covariance(self.S)
 
     @cached_property
     def root(self) -> Array:
@@ -171,9 +179,9 @@ class PersonalPosterior:
         """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
         if self.groups is None:
             return self
-        n_levels = self.groups.places.n_levels.tolist()
+        n_levels = self.places.n_levels.tolist()
         answered = [level if level < n else UNSEEN for level, n in zip(levels, n_levels, strict=True)]
-        consensus = self.groups.consensus_of(self.consensus, answered)
+        consensus = self.groups.consensus_of(self.consensus, answered, n_levels)
         new = np.zeros((self.m.size, consensus.half.shape[0] - self.half_rows.shape[1]))
         view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
         vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, root_new=self.root_new)
@@ -184,7 +192,8 @@ class PersonalPosterior:
         """Return the posterior in which the items of each group are items of their own, without features."""
         if self.groups is None:
             return self
-        item, n = self.groups.places.item, len(self.groups.places.group)
+        n = len(self.places.group)
+        item, places = self.places.item[self.places.item >= 0], self.places.as_items()
         average = np.concatenate([np.full(n, 1.0 / n), np.zeros(self.m.size - n)])
         consensus = replace(
             self.consensus,
@@ -201,11 +210,12 @@ class PersonalPosterior:
         flat = replace(
             self,
             consensus=consensus,
-            S=self.S_places,
-            S_new=self.groups.places.spread(self.S_new),
+            places=places,
+            S=self.S[np.ix_(item, item)],
+            S_new=self.S_new[np.ix_(item, item)],
             basis=None,
-            shape_rows=np.zeros((0, self.m.size)),
-            extension=np.zeros((0, self.m.size)),
+            shape_rows=np.zeros((0, item.size)),
+            extension=np.zeros((0, item.size)),
             B=self.B[item],
             effect_rows=self.effect_rows[item],
             groups=None,
@@ -213,13 +223,9 @@ class PersonalPosterior:
         vars(flat).update(users=self.users, V=self.V, root=self.root[item], root_new=self.root_new[item])
         return flat
 
-    def _sum_by_item(self, rows: Array) -> Array:
-        """Return rows of numbers at the places, shape (P, L), summed over the places of each item."""
-        return rows if self.groups is None else np.asarray(rows @ self.groups.places.to_items.T)
-
     def _expand_to_places(self, rows: Array) -> Array:
         """Return rows of numbers of items at the places, shape (P, L)."""
-        return rows if self.groups is None else np.ascontiguousarray(rows[:, self.groups.places.item])
+        return rows if self.places.are_items else np.ascontiguousarray(self.places.spread(rows.T).T)
 
     @property
     def n_seen(self) -> int:
@@ -283,6 +289,14 @@ class PersonalPosterior:
         """Return users' coordinates and places, and the sites, as compiled loops take them."""
         return self.users.coordinates, self.users.places, self.tau, self.nu
 
+    def _effect_columns(self, n_pairs: int, covariates: Array | None, *, order: bool = True) -> Array:
+        """Return what the effects multiply, shape (P, E); covariates that are None are zero."""
+        columns = np.zeros((n_pairs, self.m.size - len(self.places.group)))
+        if covariates is not None:
+            columns[:, : covariates.shape[1]] = covariates / self.consensus.covariate_scale
+        columns[:, columns.shape[1] - self.consensus.has_order :] = float(order)
+        return columns
+
     def pairs(
         self,
         users_of_pairs: tuple[Items, IntArray],
@@ -290,10 +304,12 @@ class PersonalPosterior:
         left: IntArray,
         right: IntArray,
         *,
+        covariates: Array | None = None,
         order: bool = True,
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
-        mean, variance = self.consensus.pairs(items, left, right, order=order)
+        mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)
+        columns = self._effect_columns(left.size, covariates, order=order)
         users, index = users_of_pairs
         position = np.append(users.position, -1)[index]
         x = np.vstack([self._effects(users), np.zeros((1, self.B.shape[1]))])
@@ -313,7 +329,8 @@ class PersonalPosterior:
             weights, common = reach.weights[a] - reach.weights[b], common[a] - common[b]
             if sided:
                 weights[:, -1] += 1.0
-                common = common + self.V[-1]
+            if columns.shape[1]:
+                common += np.einsum("re,el->rl", columns[rows], self.V[self.places.beside])
             distinct = a != b
             who, effects = position[rows], x[index[rows]]
             own = np.empty_like(weights)
@@ -328,7 +345,7 @@ class PersonalPosterior:
             added = personal_moments(*at_places, *self._blocks(), self.alpha)
             mean[rows[old]] += added[0]
             # What the user's answers do not explain keeps the uncertainty of the effects.
-            unexplained = weights[old] - self._sum_by_item(added[2])
+            unexplained = weights[old] - self.places.sum_by_item(added[2])
             variance[rows[old]] += added[1] + self._effect_variance(unexplained, effects[old], users)
         return mean, np.maximum(variance, 0.0)
 
@@ -340,6 +357,7 @@ class PersonalPosterior:
         right: IntArray,
         levels: IntArray,
         *,
+        covariates: Array | None = None,
         order: bool = True,
     ) -> tuple[Array, Array]:
         """Return what `pairs` does for pairs that are compared in groups, shape (P, n_kinds)."""
@@ -348,8 +366,9 @@ class PersonalPosterior:
         cells, cell = np.unique(levels, axis=0, return_inverse=True)
         for k, of_cell in enumerate(cells.tolist()):
             rows = np.flatnonzero(cell.ravel() == k)
-            pairs = items, left[rows], right[rows]
-            mean[rows], variance[rows] = self.select_groups(of_cell).pairs((users, index[rows]), *pairs, order=order)
+            asked = (users, index[rows]), items, left[rows], right[rows]
+            of_rows = None if covariates is None else covariates[rows]
+            mean[rows], variance[rows] = self.select_groups(of_cell).pairs(*asked, covariates=of_rows, order=order)
         return mean, variance
 
     def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
@@ -357,17 +376,19 @@ class PersonalPosterior:
         start, stop = self.users.starts[position : position + 2]
         W = user_block(position, self.S_places, *self._blocks())[1]
         at_places = self.users.user_rows(position)
-        rows = self._sum_by_item(at_places)
+        rows = self.places.sum_by_item(at_places)
         return rows, rows.T @ self.alpha[start:stop], W, at_places @ self.half_rows
 
-    def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
-        """Return the posterior covariance of the projections z of pairs for one user, order effects included."""
-        covariance = self.consensus.pair_covariance(items, left, right)
+    def pair_covariance(
+        self, user: Items, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None
+    ) -> Array:
+        """Return the posterior covariance of the projections z of pairs for one user, all effects included."""
+        covariance = self.consensus.pair_covariance(items, left, right, covariates)
         reach = self._reach(items)
         weights, half = reach.weights[left] - reach.weights[right], reach.half[left] - reach.half[right]
         if self.consensus.has_order:
             weights[:, -1] += 1.0
-            half = half + self.half_rows[-1]
+        half = half + self._effect_columns(left.size, covariates) @ self.half_rows[self.places.beside]
         own = weights @ (self.S_new if user.position[0] < 0 else self.S)
         rest = np.where(np.eye(items.size, dtype=bool), reach.rest[:, None], 0.0)
         rest = rest[left] - rest[right]
@@ -417,7 +438,7 @@ class PersonalPosterior:
     def _scores(self) -> sparse.csr_array:
         """A_user^T alpha of each user, shape (U, n)."""
         scores = self.users.sum_by_user(self.alpha)
-        return scores if self.groups is None else scores @ self.groups.places.to_items.T
+        return scores if self.places.are_items else scores @ self.places.to_items.T
 
     def side_effects(self, users: Items) -> tuple[Array, Array]:
         """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
@@ -466,7 +487,7 @@ class PersonalPosterior:
                 yield of_new + effects @ weights.T
                 continue
             at_places = self.users.user_rows(position)
-            rows = self._sum_by_item(at_places)
+            rows = self.places.sum_by_item(at_places)
             P, W, D, d, _ = user_block(position, self.S_places, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T

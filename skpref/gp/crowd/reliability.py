@@ -9,7 +9,7 @@ that they count for the share of their information that is not about tastes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from skpref._compiled.users import user_block
 from skpref._math.linalg import cholesky, solve_lower
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.gp.crowd.users import UserRows
+from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -109,15 +109,15 @@ def _log_likelihoods(
 ) -> tuple[Array, BoolArray]:
     """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
     by_user = np.lexsort((comparisons.right, comparisons.left, np.asarray(comparisons.user)))
-    c = replace(
-        comparisons, **{name: getattr(comparisons, name)[by_user] for name in ("user", "left", "right", "y", "weight")}
-    )
-    order, n = posterior.consensus.has_order, posterior.n_seen
-    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, (posterior.n_users, n), order=order)
+    c = comparisons.take(by_user)
+    n, order = posterior.n_seen, posterior.consensus.has_order
+    extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, (posterior.n_users, n))
+    n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
-    tastes = unexplained @ posterior.S @ unexplained.T
+    tastes = unexplained @ posterior.S_places @ unexplained.T
     sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
     of_user, result = (
         _user_log_probs(likelihood, c.y, thresholds),
@@ -126,13 +126,14 @@ def _log_likelihoods(
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = users.user_rows(u)
-        P, W, D, d, _ = user_block(u, posterior.S, *sites)
-        mean, shift = A @ posterior.m, A @ posterior.B @ posterior.x[u]
+        P, W, D, d, _ = user_block(u, posterior.S_places, *sites)
+        mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
         d = d - D @ shift
         residual = d - D @ mean
-        side = (mean + shift + P @ (residual - W @ (P @ residual)))[-1] if order else 0.0
+        value = mean + shift + P @ (residual - W @ (P @ residual))
         draws = _draw_without_own_answers(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
-        known[u] = _is_known(draws, D)
+        of_items = slice(len(A) - n_extra)
+        known[u] = _is_known(draws[:, of_items], D[of_items, of_items])
         if not known[u]:
             continue
         own = slice(users.rows[u], users.rows[u + 1])
@@ -140,7 +141,7 @@ def _log_likelihoods(
         rows = np.zeros((at.size, len(A)))
         rows[at, users.a[own]] = users.sign[own]
         rows[at[paired], users.b[own][paired]] = -users.sign[own][paired]
-        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + side
+        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[len(A) - n_extra :]
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)

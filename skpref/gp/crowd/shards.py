@@ -14,7 +14,8 @@ import numpy as np
 
 from skpref.data import Comparisons
 from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
-from skpref.gp.crowd.users import UserRows
+from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.pairwise.sharded import ShardedComparisons
 from skpref.inference.shards import InMemory, Shards, summed
 
@@ -56,10 +57,11 @@ def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarc
     assert c.user is not None  # noqa: S101 - type narrowing
     by_user = np.lexsort((c.right, c.left, c.user))
     sizes = c.n_users, c.n_items
-    users = UserRows.from_comparisons(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
-    empty = np.empty((0, 0))
+    extra = effect_columns(c, _NOTHING, order=order)[by_user]
+    users = UserRows.from_comparisons(c.user[by_user], c.left[by_user], c.right[by_user], extra, sizes)
+    empty, places = np.empty((0, 0)), Places.from_items(c.n_items, 0, order=order)
     columns = c.y[by_user], c.weight[by_user]
-    return Hierarchy(users, *columns, laplace, empty, (), empty, None, 1.0, 1.0, None, 0)
+    return Hierarchy(users, *columns, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
 
 
 def _kept(x: Any) -> tuple[None, Any]:
@@ -119,7 +121,7 @@ def _rows_of_users(shard: Hierarchy, users: BoolArray) -> Comparisons:
 
 
 def _rows_taken(shard: Hierarchy, index: IntArray) -> Comparisons:
-    users, n_users, n_items = shard.users, shard.n_users, shard.users.n_items - shard.users.order
+    users, n_users, n_items = shard.users, shard.n_users, len(shard.places.group)
     columns = users.left[index], users.right[index], shard.y[index], shard.weight[index]
     return Comparisons(*columns, n_items, users.user[index], n_users)
 
@@ -187,8 +189,9 @@ class ShardedHierarchy(Hierarchy):
 
     def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,), in memory."""
-        c, order = self.answers.select_users(chosen), self.users.order
-        users = UserRows.from_comparisons(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
+        c = self.answers.select_users(chosen)
+        extra = effect_columns(c, _NOTHING, order=self.places.order)
+        users = UserRows.from_comparisons(c.user, c.left, c.right, extra, (self.n_users, c.n_items))
         values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
         return Hierarchy.select_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
 

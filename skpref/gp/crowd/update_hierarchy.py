@@ -62,7 +62,8 @@ def update_hierarchy(
         )
     # Users whose sites are zero say nothing.
     sites = np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), prior_means(model, state.B)
-    others = integrate_out(model.expand_to_places(state.S), model.users.coordinates, model.users.places, *sites)
+    S = model.places.spread_covariance(state.S)
+    others = integrate_out(S, model.users.coordinates, model.users.places, *sites)
     part = replace(model.select_users(changed), others=others[:2])
     thresholds = state.thresholds
     local = fit_hierarchy(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, BoolArray, IntArray
+    from skpref.data import Comparisons
 
 _USERS = 4096  # users whose sums are computed at a time
 
@@ -23,23 +24,23 @@ class UserRows:
     user: IntArray  # (P,)
     left: IntArray  # (P,)
     right: IntArray  # (P,)
-    n_items: int  # with an order effect, the left side counts as one more item
+    n_items: int  # each column of `extra` counts as one more item
     starts: IntArray  # (U + 1,): first coordinate of each user
     first: IntArray  # (C,): a coordinate is the row e_first - e_second of the items
     second: IntArray  # (C,): -1 where it is an item
     by_pairs: BoolArray  # (U,): whether the coordinates are pairs
     rows: IntArray  # (U + 1,): first comparison of each user
-    a: IntArray  # (P,): z = sign (g_a - g_b) (+ the user's last coordinate, with an order effect)
+    a: IntArray  # (P,): z = sign (g_a - g_b) + extra @ the user's last coordinates
     b: IntArray  # (P,): -1 where the coordinate is a pair
     sign: Array  # (P,)
-    order: bool  # whether there is an order effect
+    extra: Array  # (P, E): covariates, and ones where there is an order effect: its advantage is that of the left side
 
     @classmethod
     def from_comparisons(
-        cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool
+        cls, user: IntArray, left: IntArray, right: IntArray, extra: Array, sizes: tuple[int, int]
     ) -> UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
-        n_users, n_items = sizes
+        (n_users, n_items), n_extra = sizes, extra.shape[1]
         users = np.arange(n_users + 1)
         low, high = np.minimum(left, right), np.maximum(left, right)
         pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
@@ -49,9 +50,11 @@ class UserRows:
         first_pair = np.searchsorted(pairs, users * n_items * n_items)
         first_item = np.searchsorted(items, users * n_items)
         n_pairs, n_own_items = np.diff(first_pair), np.diff(first_item)
-        by_pairs = (n_pairs <= n_own_items) & (not order)
-        starts = np.concatenate([[0], np.cumsum(np.where(by_pairs, n_pairs, n_own_items + order))])
-        first, second = np.full(starts[-1], n_items), np.full(starts[-1], -1)
+        by_pairs = (n_pairs <= n_own_items) & (not n_extra)
+        starts = np.concatenate([[0], np.cumsum(np.where(by_pairs, n_pairs, n_own_items + n_extra))])
+        first, second = np.empty(starts[-1], dtype=np.int64), np.full(starts[-1], -1)
+        for k in range(n_extra):
+            first[starts[1:] - n_extra + k] = n_items + k
         # Where a user's pairs (or items) go: as many places on as the user's coordinates begin later.
         place_of_pair = np.arange(pairs.size) + np.repeat(starts[:-1] - first_pair[:-1], n_pairs)
         place_of_item = np.arange(items.size) + np.repeat(starts[:-1] - first_item[:-1], n_own_items)
@@ -67,7 +70,15 @@ class UserRows:
         b = np.where(pairwise, -1, at_right)
         sign = np.where(pairwise & (left > right), -1.0, 1.0)
         rows = np.searchsorted(user, users)
-        return cls(user, left, right, n_items + order, starts, first, second, by_pairs, rows, a, b, sign, order)
+        return cls(user, left, right, n_items + n_extra, starts, first, second, by_pairs, rows, a, b, sign, extra)
+
+    def take(self, rows: BoolArray, users: BoolArray | None = None) -> UserRows:
+        """Return some comparisons, of all users or of the chosen ones (U,), who are numbered anew."""
+        user, n_users = self.user[rows], self.starts.size - 1
+        if users is not None:
+            user, n_users = (np.cumsum(users) - 1)[user], int(users.sum())
+        sizes = n_users, self.n_items - self.extra.shape[1]
+        return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes)
 
     @classmethod
     def joined(cls, parts: Sequence[UserRows]) -> UserRows:
@@ -96,7 +107,7 @@ class UserRows:
             a=column("a"),
             b=column("b"),
             sign=column("sign"),
-            order=parts[0].order,
+            extra=column("extra"),
         )
 
     @property
@@ -105,9 +116,9 @@ class UserRows:
         return self.starts, self.first, self.second, self.by_pairs
 
     @property
-    def places(self) -> tuple[IntArray, IntArray, IntArray, Array, bool]:
+    def places(self) -> tuple[IntArray, IntArray, IntArray, Array, Array]:
         """The places of the comparisons among them."""
-        return self.rows, self.a, self.b, self.sign, self.order
+        return self.rows, self.a, self.b, self.sign, self.extra
 
     @property
     def owner(self) -> IntArray:
@@ -150,3 +161,9 @@ class UserRows:
             sums = sparse.csr_array((np.ones(n), np.arange(n), starts - starts[0]), shape=(starts.size - 1, n))
             parts.append(sums @ rows)
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
+
+
+def effect_columns(c: Comparisons, scale: Array, *, order: bool) -> Array:
+    """Return what effects multiply: covariates in units of `scale`, and ones for the left side, shape (P, E)."""
+    covariates = np.zeros((c.y.size, 0)) if c.covariates is None else c.covariates / scale
+    return np.hstack([covariates, np.ones((c.y.size, int(order)))])

@@ -31,7 +31,7 @@ def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
     covariance = np.linalg.inv(precision)
     mean = covariance @ rows.T @ nu
 
-    users = UserRows.from_comparisons(user, left, right, (n_users, 4), order=order)
+    users = UserRows.from_comparisons(user, left, right, np.ones((user.size, int(order))), (n_users, 4))
     assert users.by_pairs.any() != order
     arguments = users.coordinates, users.places, tau, nu, np.zeros(users.first.size)
     information, linear, _, _ = integrate_out(of_one, *arguments)

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 from skpref import Table
 from skpref.data.ids import Vocabulary
 from skpref.exceptions import SkprefError
-from skpref.gp.crowd.groups import Places
+from skpref.gp.crowd.places import Places
 from skpref.kernels.checks import check_parameters
 from tests.unit.bad_inputs import places as at
 

@@ -123,11 +123,6 @@ def test_later_comparisons(battles: Any) -> None:
         ({"covariates": ["away"]}, "there is no column 'away'"),
         ({"covariates": ["home", "home"]}, "covariates: 'home' and 'home' are the same column of X"),
         ({"covariates": [("home", "a", "b")]}, "covariates must be columns, or pairs of columns"),
-        (
-            {"covariates": ["home"], "inference": "ep"},
-            "inference='ep' does not learn covariates; with covariates use inference='vb'",
-        ),
-        ({"covariates": ["home"], "inference": "laplace"}, "inference='laplace' does not learn covariates"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(battles: Any, params: dict[str, Any], message: str) -> None:

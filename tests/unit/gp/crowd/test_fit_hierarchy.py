@@ -21,6 +21,7 @@ from skpref.gp.crowd.fit_hierarchy import Regularisation, _Shape
 from skpref.gp.crowd.hierarchy import start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.entities import Items
 from skpref.inference.basis import InducingBasis
@@ -143,7 +144,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     fit = fit_hierarchy.fit_hierarchy(part, first, max_iter=8, tol=0.0)
     shape = _Shape(model.shape, None, np.zeros((0, len(model.shape))), 1.0)
     covariates = Covariates(None, np.zeros(2), np.ones(2)) if with_covariates else None
-    posterior = fit_hierarchy._posterior(part, fit, None, None, shape, covariates, part.y.size)
+    posterior = fit_hierarchy._posterior(part, fit, None, None, shape, covariates, part.y.size, np.ones(0))
     posterior.validate()
     users = Items(model.covariates, np.arange(30))
     pairs = (users, held.users.user), Items(None, np.arange(5)), held.users.left, held.users.right
@@ -156,10 +157,13 @@ def ordered_model(*, order: bool) -> tuple[Any, Any]:
     """The crowd of 30 users, on request with an order effect."""
     model, start = crowd_model(penalty=None)
     users, n = model.users, 5 + order
-    users = UserRows.from_comparisons(users.user, users.left, users.right, (30, 5), order=order)
+    users = UserRows.from_comparisons(
+        users.user, users.left, users.right, np.ones((users.user.size, int(order))), (30, 5)
+    )
     parts = (("offset", 5), ("order", 1)) if order else (("offset", 5),)
     scales = dict(start.scales) | ({"order": GammaScale.prior(2.0, 3.0)} if order else {})
-    model = replace(model, users=users, shape=np.eye(n) + 0.3, consensus=np.eye(n), parts=parts)
+    places = Places.from_items(5, 0, order=order)
+    model = replace(model, users=users, places=places, shape=np.eye(n) + 0.3, consensus=np.eye(n), parts=parts)
     return model, start_state(model, scales, start.likelihood, 0.5)
 
 
@@ -275,7 +279,13 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     X = np.random.default_rng(0).standard_normal((5, 2))
     basis = InducingBasis.from_points(RBF(1.0), X[:3])
     c = SimpleNamespace(
-        group=None, user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
+        group=None,
+        covariates=None,
+        user=np.array([0, 0, 1]),
+        left=np.array([0, 1, 4]),
+        right=np.array([1, 2, 3]),
+        n_users=2,
+        n_items=5,
     )
     c.y, c.weight = np.array([1.0, 0.0, 1.0]), np.ones(3)
     phi = basis.rows(X)
@@ -286,7 +296,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
             own_thresholds=order,
             pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
         )
-        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X))
+        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X), covariate_scale=np.ones(0))
         model = fit_hierarchy._hierarchy(c, pair, basis, None, config)
         columns = [phi, np.eye(5)] if offsets else [phi]
         items = np.hstack(columns) if consensus else np.zeros((5, 0))

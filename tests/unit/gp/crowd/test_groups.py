@@ -17,7 +17,7 @@ from sklearn.base import clone
 from skpref import CrowdGPPL, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, update_hierarchy
-from skpref.gp.crowd.groups import Places
+from skpref.gp.crowd.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,16 +69,20 @@ def model(data: Any) -> CrowdGPPL:
     return crowd().fit(*data[:2])
 
 
-def dense_posterior(model: CrowdGPPL, levels: list[list[int]]) -> tuple[Array, Array, Any]:
+def dense_posterior(  # noqa: C901 - one loop for each kind of variable
+    model: CrowdGPPL, levels: list[list[int]]
+) -> tuple[Array, Array, Any]:
     """Return mean and covariance of all variables, by the textbook formula, and the function that makes their rows.
 
-    The variables are m, c of each column and group, and b of each user, with the left side as one more item.
+    The variables are m, c of each column and group, and b of each user, with the left side as one more item, and the
+    effects of covariates.
     """
     posterior, kinds = model.posterior_, len(levels)
-    places, users, order = posterior.groups.places, posterior.users, posterior.consensus.has_order
+    places, users, order = posterior.places, posterior.users, posterior.consensus.has_order
     n = len(posterior.S)
     starts = np.cumsum([n, *(n_levels * N_ITEMS for n_levels in places.n_levels.tolist())])
-    size = starts[-1] + n * posterior.n_users
+    scale = posterior.consensus.covariate_scale
+    size = starts[-1] + n * posterior.n_users + scale.size
     prior = np.zeros((size, size))
     prior[:n, :n] = np.eye(n) / posterior.scales["offset"].mean
     if order:
@@ -89,9 +93,13 @@ def dense_posterior(model: CrowdGPPL, levels: list[list[int]]) -> tuple[Array, A
     for u in range(posterior.n_users):
         block = slice(starts[-1] + u * n, starts[-1] + (u + 1) * n)
         prior[block, block] = posterior.S
+    for k in range(size - scale.size, size):
+        prior[k, k] = 1.0 / posterior.scales["covariate"].mean
 
-    def rows(user: Any, left: Any, right: Any, group: Any) -> Array:
+    def rows(user: Any, left: Any, right: Any, group: Any, covariates: Any = ()) -> Array:
         out = np.zeros((len(left), size))
+        if len(covariates):
+            out[:, size - scale.size :] = covariates / scale
         for r, (u, a, b, of_row) in enumerate(zip(user, left, right, group, strict=True)):
             for item, sign in ((a, 1.0), (b, -1.0), *(((n - 1, 1.0),) if order else ())):
                 out[r, item] += sign
@@ -102,36 +110,45 @@ def dense_posterior(model: CrowdGPPL, levels: list[list[int]]) -> tuple[Array, A
                         out[r, starts[kind] + level * N_ITEMS + item] += sign
         return out
 
-    A = rows(users.user, places.item[users.left], places.item[users.right], places.group[users.left])
+    covariates = users.extra[:, : scale.size] * scale
+    A = rows(users.user, places.item[users.left], places.item[users.right], places.group[users.left], covariates)
     covariance = np.linalg.inv(np.linalg.inv(prior) + A.T @ (posterior.tau[:, None] * A))
     return covariance @ A.T @ posterior.nu, covariance, rows
 
 
 @pytest.mark.parametrize("order", [False, True])
-def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(data: Any, *, order: bool) -> None:
+@pytest.mark.parametrize("names", [[], ["length", "age"]])
+def test_predictions_are_those_of_the_joint_normal_distribution_of_all_parts(
+    data: Any, names: list[str], *, order: bool
+) -> None:
     X, y, _ = data
-    X = X.assign(language=np.where(np.arange(len(X)) % 3 == 0, "de", "en"))
-    model = crowd(groups=["category", "language"], order_effect=order).fit(X, y)
-    groups, places = model.posterior_.groups, model.posterior_.groups.places
+    rng = np.random.default_rng(1)
+    X = X.assign(language=np.where(np.arange(len(X)) % 3 == 0, "de", "en"), age=rng.normal(size=len(X)))
+    X["length"] = 50.0 * (2 * y - 1) + 200.0 * rng.normal(size=len(X))
+    model = crowd(groups=["category", "language"], order_effect=order, covariates=names).fit(X, y)
+    if names:
+        assert 0.0005 < model.coef_[0] < 0.01
+    places = model.posterior_.places
     assert (places.n_levels == [3, 2]).all()
     model.posterior_.validate()
     if order:
         first = replace(places, item=np.concatenate([places.item[:-1], [0]]))
-        with pytest.raises(DataError, match="must end with the left side where it has an effect"):
-            replace(model.posterior_, groups=replace(groups, places=first)).validate()
+        with pytest.raises(DataError, match="must end with the left side"):
+            replace(model.posterior_, places=first).validate()
     mean, covariance, rows = dense_posterior(model, [[0, 1, 2], [0, 1]])
     T = X.iloc[:40]
     columns = zip(model.group_ids_, ("category", "language"), strict=True)
     numbers = [pd.Index(ids).get_indexer(T[name]) for ids, name in columns]
     sides = [pd.Index(model.item_ids_).get_indexer(T[side]) for side in ("a", "b")]
     user = pd.Index(model.user_ids_).get_indexer(T["judge"])
-    A = rows(user, *sides, np.column_stack(numbers))
+    A = rows(user, *sides, np.column_stack(numbers), T[names])
     z, variance = model._moments(T)
     assert_allclose(z, A @ mean, atol=1e-6)
     assert_allclose(variance, np.einsum("ij,jk,ik->i", A, covariance, A), atol=1e-6)
     one = pd.DataFrame({"judge": 0, "category": "code", "language": "en", "a": ["i0", "i2"], "b": ["i1", "i1"]})
+    one[["length", "age"]] = [[100.0, 0.3], [-50.0, 1.0]]
     sides = [pd.Index(model.item_ids_).get_indexer(one[side]) for side in ("a", "b")]
-    A = rows([0] * len(one), *sides, [[1, 1]] * len(one))
+    A = rows([0] * len(one), *sides, [[1, 1]] * len(one), one[names])
     assert_allclose(model.latent_covariance(one), A @ covariance @ A.T, atol=1e-6)
 
 
@@ -311,7 +328,6 @@ def test_reports_on_users_compare_within_groups(model: CrowdGPPL, data: Any) -> 
     ("options", "message"),
     [
         ({"inference": "vb"}, "groups=['category'] cannot be combined with inference='vb'"),
-        ({"covariates": ["age"]}, "cannot be combined with covariates"),
         ({"optimizer": "l-bfgs-b"}, "cannot be combined with optimizer='l-bfgs-b'"),
         ({"consensus": False}, "cannot be combined with consensus=False"),
         ({"groups": ["topic"]}, "there is no column 'topic'"),
@@ -376,7 +392,7 @@ def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
     posterior, held = model.posterior_, model._comparisons
-    groups, places = posterior.groups, posterior.groups.places
+    groups, places = posterior.groups, posterior.places
     for damage, message in [
         ({"_groups": ()}, "must be of 1 kinds"),
         ({"_groups": (1,)}, "must be ids of groups"),
@@ -384,7 +400,7 @@ def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
         ({"_comparisons": replace(held, group=None)}, "disagree on groups"),
         ({"_comparisons": replace(held, group=np.hstack([held.group, held.group]))}, "must have 1 columns of groups"),
         ({"_comparisons": replace(held, group=held.group + 1)}, "leaves out groups of comparisons"),
-        ({"posterior_": replace(posterior, groups=None)}, "must be of 0 kinds"),
+        ({"posterior_": replace(posterior, places=places.as_items())}, "must be of 0 kinds"),
     ]:
         copy = pickle.loads(pickle.dumps(model))
         copy._check_fitted()
@@ -395,11 +411,16 @@ def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
         (replace(groups, mean=groups.mean[1:]), "has shape|must have 6 variables"),
         (replace(groups, half=groups.half[1:]), "has shape"),
         (replace(groups, scales={}), "must hold the scales offset0"),
-        (replace(groups, places=replace(places, item=places.item + 1)), "holds an index outside"),
-        (replace(groups, places=replace(places, item=places.item[:-1], group=places.group[:-1])), "has"),
+        (None, "has shape"),
     ]:
         with pytest.raises(DataError, match=message):
-            _validate(part.places, part, replace(posterior, groups=part))
+            _validate(*(() if part is None else (part,)), replace(posterior, groups=part))
+    for part, message in [
+        (replace(places, item=places.item + 1), "holds an index outside"),
+        (replace(places, item=places.item[:-1], group=places.group[:-1]), "has"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            _validate(part, replace(posterior, places=part))
 
 
 def _validate(*records: Any) -> None:

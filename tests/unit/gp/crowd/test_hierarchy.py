@@ -17,6 +17,7 @@ from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import hierarchy
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale, GammaScale, moved_scale
@@ -134,9 +135,23 @@ def test_new_users_are_like_those_who_answered(layout: str) -> None:
 
 def test_evidence_is_near_the_exact_one() -> None:
     # One user and two items: p(y) is one integral over the difference, whose prior variance is 2 / s + 2 S.
-    users = UserRows.from_comparisons(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), (1, 2), order=False)
+    users = UserRows.from_comparisons(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), np.ones((2, 0)), (1, 2))
     y = np.array([1.0, 1.0])
-    model = Hierarchy(users, y, np.ones(2), False, np.eye(2), (("offset", 2),), np.eye(2), None, 1.0, 1.0, None, 2)
+    model = Hierarchy(
+        users,
+        y,
+        np.ones(2),
+        False,
+        np.eye(2),
+        (("offset", 2),),
+        Places.from_items(2, 0, order=False),
+        np.eye(2),
+        None,
+        1.0,
+        1.0,
+        None,
+        2,
+    )
     state = start_state(model, {"offset": FixedScale(2.0)}, PairwiseProbit(), 0.5)
     fit = fit_hierarchy(model, state, max_iter=2, tol=0.0)  # the sites move, S not yet
     z, w = np.polynomial.hermite_e.hermegauss(60)
@@ -244,10 +259,24 @@ def crowd_model(
     user, left = np.sort(rng.integers(0, 30, n)), rng.integers(0, 5, n)
     right = (left + rng.integers(1, 5, n)) % 5
     y = (rng.random(n) < ndtr(g[user, left] - g[user, right])).astype(float)
-    users = UserRows.from_comparisons(user, left, right, (30, 5), order=False)
+    users = UserRows.from_comparisons(user, left, right, np.ones((user.size, 0)), (30, 5))
     shape = np.eye(5) + 0.3
     parts = (("offset", 5),)
-    model = Hierarchy(users, y, np.ones(n), laplace, np.eye(5), parts, shape, x, 0.4, 3.0, penalty, max_rank)
+    model = Hierarchy(
+        users,
+        y,
+        np.ones(n),
+        laplace,
+        np.eye(5),
+        parts,
+        Places.from_items(5, 0, order=False),
+        shape,
+        x,
+        0.4,
+        3.0,
+        penalty,
+        max_rank,
+    )
     return model, start_state(model, {"offset": GammaScale.prior(2.0, 3.0)}, PairwiseProbit(), 0.5)
 
 
@@ -322,12 +351,28 @@ def test_the_variance_of_biases_ends_where_the_evidence_has_no_slope(*, learn_S:
     user, left = np.sort(rng.integers(0, 40, n)), rng.integers(0, 5, n)
     right = (left + rng.integers(1, 5, n)) % 5
     y = (rng.random(n) < ndtr(0.5 * (left - right) + b[user])).astype(float)
-    users, S = UserRows.from_comparisons(user, left, right, (40, 5), order=True), np.diag([0.3] * 5 + [0.01])
+    users, S = (
+        UserRows.from_comparisons(user, left, right, np.ones((user.size, 1)), (40, 5)),
+        np.diag([0.3] * 5 + [0.01]),
+    )
     S[0, -1] = S[-1, 0] = 0.0 if learn_S else 0.02
     parts, scales = (("offset", 5), ("order", 1)), {name: GammaScale.prior(2.0, 3.0) for name in ("offset", "order")}
     penalty = None if learn_S else 0.7  # S = scale * shape, or an S that stays
     model = Hierarchy(
-        users, y, np.ones(n), False, np.eye(6), parts, np.eye(6), None, 0.4, 3.0, penalty, 20, learn_S=learn_S
+        users,
+        y,
+        np.ones(n),
+        False,
+        np.eye(6),
+        parts,
+        Places.from_items(5, 0, order=True),
+        np.eye(6),
+        None,
+        0.4,
+        3.0,
+        penalty,
+        20,
+        learn_S=learn_S,
     )
     start = replace(start_state(model, scales, PairwiseProbit(), 0.3), S=S)
     fit = fit_hierarchy(model, start, max_iter=300, tol=1e-9)
@@ -463,7 +508,7 @@ def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool)
     model, start = crowd_model(penalty=penalty, laplace=laplace)
     users = model.users
     twice = UserRows.from_comparisons(
-        *(np.repeat(x, 2) for x in (users.user, users.left, users.right)), (30, 5), order=False
+        *(np.repeat(x, 2) for x in (users.user, users.left, users.right)), np.ones((1200, 0)), (30, 5)
     )
     weighted = replace(model, weight=np.full(600, 2.0))
     copies = replace(model, users=twice, y=np.repeat(model.y, 2), weight=np.ones(1200))
@@ -491,8 +536,8 @@ class Scripted:
     def see(self, *parts: Any) -> Any:
         return SimpleNamespace(log_sites=next(self.evidence), moment=np.eye(1), alpha=None, slope=None)
 
-    def sum_by_item(self, rows: Any) -> Any:
-        return rows
+    def sum_moment(self, moment: Any) -> Any:
+        return moment
 
     def mixed(self, state: Any, seen: Any, damping: float) -> Any:
         return state

@@ -16,7 +16,7 @@ def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
     user = np.sort(rng.integers(0, n_users, n))
     left = rng.integers(0, n_items, n)
     right = (left + rng.integers(1, n_items, n)) % n_items
-    users = UserRows.from_comparisons(user, left, right, (n_users, n_items), order=order)
+    users = UserRows.from_comparisons(user, left, right, np.ones((user.size, int(order))), (n_users, n_items))
     A = users.incidence(np.ones(users.first.size)).toarray()
     for p, u in enumerate(user):
         start, stop = users.starts[u : u + 2]
@@ -41,10 +41,14 @@ def test_users_in_parts_are_those_of_all_comparisons(*, order: bool) -> None:
     user = np.sort(np.concatenate([np.arange(9), rng.integers(0, 9, 60)]))
     left = rng.integers(0, 6, user.size)
     right = (left + rng.integers(1, 6, user.size)) % 6
-    whole, parts = UserRows.from_comparisons(user, left, right, (9, 6), order=order), []
+    whole, parts = UserRows.from_comparisons(user, left, right, np.ones((user.size, int(order))), (9, 6)), []
     for low, high in ((0, 2), (2, 3), (3, 9)):
         rows = (user >= low) & (user < high)
-        parts.append(UserRows.from_comparisons(user[rows] - low, left[rows], right[rows], (high - low, 6), order=order))
+        parts.append(
+            UserRows.from_comparisons(
+                user[rows] - low, left[rows], right[rows], np.ones((int(rows.sum()), int(order))), (high - low, 6)
+            )
+        )
     joined = UserRows.joined(parts)
     for name, values in vars(whole).items():
         np.testing.assert_array_equal(getattr(joined, name), values)
@@ -56,7 +60,7 @@ def test_sums_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch, n_users: 
     user = np.sort(rng.integers(0, max(n_users, 1), 60 if n_users else 0))
     left = rng.integers(0, 6, user.size)
     users = UserRows.from_comparisons(
-        user, left, (left + 1 + rng.integers(0, 5, user.size)) % 6, (n_users, 6), order=False
+        user, left, (left + 1 + rng.integers(0, 5, user.size)) % 6, np.ones((user.size, 0)), (n_users, 6)
     )
     weight = rng.normal(size=users.first.size)
     wanted = np.zeros((n_users, 6))

@@ -1,0 +1,149 @@
+"""Where users compare: the items, each in the groups of its comparisons, then the covariates and the left side.
+
+A place is a coordinate of what all users share, m. Those of an item and of the left side have a personal part, too, the
+same in all groups; effects of covariates are the same for all users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from skpref._checks import check_indices, require
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.data import Comparisons
+
+_SHARED = -1  # item of the place of a covariate
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The items in each combination of groups in which they were compared, and the effects beside them."""
+
+    # (L,): item of each place, then -1 for each covariate; with an order effect, the left side is the last of all, as
+    # it is the last of the items.
+    item: IntArray
+    group: IntArray  # (n_compared, q): the group of each kind in which it was compared
+    n_levels: IntArray  # (q,): numbers of groups
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        q = self.n_levels.size
+        check_indices(self, "n_levels", self.n_levels, 1, np.iinfo(np.int64).max)
+        check_indices(self, "item", self.item, _SHARED, np.iinfo(np.int64).max)
+        fits = isinstance(self.group, np.ndarray) and self.group.dtype == np.int64 and self.group.ndim == 2
+        fits = fits and self.group.shape[1] == q and self.group.shape[0] <= self.item.size
+        require(fits, self, "group", f"must have {q} columns and a row for each item")
+        inside = bool((self.group >= 0).all() and (self.group < self.n_levels).all())
+        require(inside, self, "group", "holds an unknown group")
+        beside = self.item[len(self.group) : self.item.size - self.order]
+        sound = bool((self.compared >= 0).all() and (beside == _SHARED).all())
+        require(sound, self, "item", "must be the compared items, the covariates and the left side, in this order")
+
+    @classmethod
+    def from_comparisons(cls, c: Comparisons, *, order: bool) -> Places:
+        """Return the places of comparisons, the left side among them with an order effect."""
+        if c.group is None:
+            return cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
+        n_levels = c.group.max(axis=0, initial=0) + 1
+        sizes = (*n_levels.tolist(), c.n_items)
+        codes = [np.ravel_multi_index((*c.group.T, side), sizes) for side in (c.left, c.right)]
+        return cls.from_codes(np.unique(np.concatenate(codes)), n_levels, c, order=order)
+
+    @classmethod
+    def from_codes(cls, codes: IntArray, n_levels: IntArray, c: Comparisons, *, order: bool) -> Places:
+        """Return the places of items in groups by number, ascending, of comparisons like these."""
+        *group, item = np.unravel_index(codes, (*n_levels.tolist(), c.n_items))
+        beside = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
+        items = np.concatenate([item, beside.item[c.n_items :]])
+        return cls(items.astype(np.int64), np.column_stack(group).astype(np.int64), n_levels)
+
+    @classmethod
+    def from_items(cls, n_items: int, n_covariates: int, *, order: bool) -> Places:
+        """Return the places of items without groups."""
+        item = np.concatenate([np.arange(n_items), np.full(n_covariates, _SHARED), np.full(int(order), n_items)])
+        return cls(item, np.zeros((n_items, 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+    @property
+    def order(self) -> bool:
+        """Whether the left side is the last of the places."""
+        return self.item.size > len(self.group) and bool(self.item[-1] >= 0)
+
+    @property
+    def beside(self) -> slice:
+        """The places of covariates and of the left side."""
+        return slice(len(self.group), self.item.size)
+
+    @property
+    def compared(self) -> IntArray:
+        """Items of the places, without the left side."""
+        return self.item[: len(self.group)]
+
+    def find(self, item: IntArray, group: IntArray | None) -> IntArray:
+        """Return the places of items that were compared in these groups, shape (P,)."""
+        if group is None:
+            return item
+        sizes = (*self.n_levels.tolist(), int(self.item.max(initial=0)) + 1)
+        codes = [(*self.group.T, self.compared), (*group.T, item)]
+        places, wanted = (np.ravel_multi_index(code, sizes) for code in codes)
+        return np.searchsorted(places, wanted)
+
+    def have(self, item: IntArray, group: IntArray) -> bool:
+        """Tell whether items were compared in these groups."""
+        if bool((group >= self.n_levels).any()) or int(item.max(initial=0)) > int(self.item.max(initial=0)):
+            return False
+        at = np.minimum(self.find(item, group), len(self.group) - 1)
+        return np.array_equal(self.compared[at], item) and np.array_equal(self.group[at], group)
+
+    def columns(self, of_items: list[Array]) -> list[Array]:
+        """Return the columns that map parts of groups to values at the places, given the columns of the items."""
+        n, columns = len(self.group), []
+        for level, n_levels in zip(self.group.T, self.n_levels.tolist(), strict=True):
+            for rows in of_items:
+                block = np.zeros((n, n_levels, rows.shape[1]))
+                block[np.arange(n), level] = rows[self.compared]
+                columns.append(block.reshape(n, -1))
+        return columns
+
+    @cached_property
+    def are_items(self) -> bool:
+        """Whether each place is one item."""
+        return np.array_equal(self.item, np.arange(self.item.size))
+
+    def spread(self, rows: Array) -> Array:
+        """Return rows of numbers of the items at the places, zero at covariates, shape (L, ...)."""
+        if self.are_items:
+            return rows
+        out = rows[self.item]
+        out[self.item < 0] = 0.0
+        return np.asarray(out)
+
+    def spread_covariance(self, S: Array) -> Array:
+        """Return a covariance of items at the places, shape (L, L)."""
+        return S if self.are_items else self.spread(np.ascontiguousarray(self.spread(S).T))
+
+    def sum_by_item(self, rows: Array) -> Array:
+        """Return rows of numbers at the places, shape (P, L), summed over the places of each item."""
+        return rows if self.are_items else np.asarray(rows @ self.to_items.T)
+
+    @cached_property
+    def to_items(self) -> sparse.csr_array:
+        """The matrix that sums over the places of each item, shape (n_items, L)."""
+        at = np.flatnonzero(self.item >= 0)
+        shape = int(self.item.max()) + 1, self.item.size
+        return sparse.csr_array((np.ones(at.size), (self.item[at], at)), shape=shape)
+
+    def as_items(self) -> Places:
+        """Return the places in which each item in each group is an item of its own."""
+        n, n_order = len(self.group), int(self.order)
+        return Places.from_items(n, self.item.size - n - n_order, order=self.order)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without cached values."""
+        return {"item": self.item, "group": self.group, "n_levels": self.n_levels}
