@@ -89,6 +89,7 @@ class ShardSummary(NamedTuple):
     classes: NDArray[Any] | None  # the two sides as the labels write them; None without rows
     users: IdColumn | None = None  # distinct ids of the users
     pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
+    groups: Sequence[IdColumn] = ()  # distinct ids of the groups of each kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,10 @@ def read_shard(
         user = columns.ids(roles.user, "user")
         users = Vocabulary.from_columns(user)
         user_rows = users.encode(user, kind="user")
+    covariates = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
+    groups = [columns.ids(name, "group") for name in roles.groups]
+    kinds = [Vocabulary.from_columns(ids) for ids in groups]
+    levels = [kind.encode(ids, kind="group") for kind, ids in zip(kinds, groups, strict=True)]
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
         vocabulary.encode(left),
@@ -136,6 +141,8 @@ def read_shard(
         names=vocabulary.ids,
         user=user_rows,
         n_users=0 if users is None else users.size,
+        covariates=np.column_stack(covariates) if covariates else None,
+        group=np.column_stack(levels) if levels else None,
     )
     labels = rows.y[rows.weight > 0.0]
     merged, used = rows.merged(keep_order=options.keep_order, keep_ties=options.keep_ties).compact()
@@ -149,6 +156,7 @@ def read_shard(
         classes_of(y) if left.size else None,
         None if users is None else users.ids,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
+        [kind.ids for kind in kinds],
     )
     return summary, merged
 

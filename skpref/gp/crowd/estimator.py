@@ -85,8 +85,7 @@ class CrowdGPPL(ShardedCrowd):
         Whether to learn an advantage of the left side: one that all users share, and the deviation of each user
         (the position bias of a judge).
     covariates : list of str, int or pair, or dict of them by name, default=None
-        Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`. The posterior is then the
-        factorised one, ``inference="vb"``.
+        Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`.
     groups : list of str or int, or dict of them by name, default=None
         Columns of X with groups of comparisons, such as ``["category"]``. They are for few groups with many answers
         each, and at most 2,000 different pairs of an item and a group. Utilities are then u = m + sum_j c_j + b_user,
@@ -123,10 +122,9 @@ class CrowdGPPL(ShardedCrowd):
           users.
         - "linearised": the approximation of [SG20].
         - "auto": "ep" for up to 500 compared items, because it is most accurate and best calibrated. For more items,
-          with `covariates`, with ``optimizer="l-bfgs-b"``, or with weights above 1e9: "vb", or "svi" if comparisons
-          times factors exceed 8 million. For more than 500 items or with `covariates`, and without "l-bfgs-b", held-out
-          comparisons choose between the given priors of the factors and broader ones (rates times 10 for items, times
-          100 for users).
+          with ``optimizer="l-bfgs-b"``, or with weights above 1e9: "vb", or "svi" if comparisons times factors exceed 8
+          million. For more than 500 items and without "l-bfgs-b", held-out comparisons choose between the given priors
+          of the factors and broader ones (rates times 10 for items, times 100 for users).
     inducing : int, Inducing or array-like of shape (M, n_features), default=300
         Largest number M of inducing points of the items, and of the users, which are spread out; `Inducing` chooses
         those of the items otherwise. Or the points of the items themselves.

@@ -28,7 +28,7 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
-from skpref.gp.crowd.users import UserRows, effect_columns
+from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters, linear_kernel
 from skpref.gp.pairwise.fit import (
     HYPER_PAIRS,
@@ -188,11 +188,12 @@ def fit_crowd_hierarchy(
             f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
             "inference='vb'."
         )
-    c = c.take(np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), c.user)))
+    c = c.take(order_by_user(c))
+    places = Places.from_comparisons(c, order=config.pair.order) if data.shards is None else data.shards.places
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.rows(data.users)
-    model = _hierarchy(c, pair, basis, x, config)
+    model = _hierarchy(c, places, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
     if c.group is not None:
@@ -269,7 +270,7 @@ def _consensus_basis(
     data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchyWarmStart | None
 ) -> tuple[PairModel, Kernel | None, InducingBasis | None]:
     """Return the model of the consensus alone, its kernel and its basis."""
-    pair_data = PairData(data.items, data.comparisons)
+    pair_data = PairData(data.items, data.comparisons, data.shards)
     if data.shards is not None and data.items is not None:
         few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= HYPER_PAIRS else 0)
         pair_data = PairData(data.items, data.shards.take(few), data.shards)
@@ -283,7 +284,12 @@ def _consensus_basis(
 
 
 def _hierarchy(
-    c: Comparisons, pair: PairModel, basis: InducingBasis | None, x: Array | None, config: CrowdConfig
+    c: Comparisons,
+    places: Places,
+    pair: PairModel,
+    basis: InducingBasis | None,
+    x: Array | None,
+    config: CrowdConfig,
 ) -> Hierarchy:
     """Return the hierarchy without a shape of the personal covariance."""
     assert c.user is not None  # noqa: S101 - type narrowing
@@ -296,7 +302,6 @@ def _hierarchy(
         if config.pair.offsets:
             columns.append(np.eye(c.n_items))
             names.append("offset")
-    places = Places.from_comparisons(c, order=config.pair.order)
     n_places, n_kinds = places.compared.size, places.n_levels.size
     if n_kinds:
         names = [*prior_scales(names, n_kinds), *names]
@@ -483,7 +488,7 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
     rows[at, test.left] += 1.0
     rows[at, test.right] -= 1.0
-    rows[:, model.places.beside] = test.extra
+    rows[:, model.places.effects] = test.extra
     half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
     own, V = rows @ S, half @ half.T
     common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)

@@ -142,12 +142,12 @@ class Hierarchy:
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
         S = self.places.spread_covariance(state.S)
         mean, variance, moment, alpha, squared = marginals(S, m, V, *arguments)
-        tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
+        tau, nu, log_sites, likelihood, measured = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
             of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
             slope = self.places.sum_by_item(of_places.T).T
-        return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
+        return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, measured)
 
     def site_sizes(self) -> dict[str, int]:
         """Return the sizes of the arrays of `sites_of`."""
@@ -164,7 +164,7 @@ class Hierarchy:
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state with its sites moved towards the new ones."""
         tau, nu = ((1.0 - damping) * old + damping * new for old, new in ((state.tau, seen.tau), (state.nu, seen.nu)))
-        return replace(state, tau=tau, nu=nu, likelihood=seen.likelihood, thresholds=seen.thresholds)
+        return replace(state, tau=tau, nu=nu, likelihood=seen.likelihood)
 
     def covariate_moment(self) -> Array:
         """Return the sum of x x^T over the users, shape (p, p)."""
@@ -216,7 +216,7 @@ class Seen(NamedTuple):
     tau: Any  # new sites
     nu: Any
     alpha: Any
-    thresholds: TieThresholds | None = None
+    of_thresholds: tuple[Array, Array] | None = None  # slope and information of the log thresholds of the users
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +297,10 @@ def fit_hierarchy(
         informed = model.integrate_out(state)
         consensus = _consensus(model, state, informed)
         seen = model.see(state, informed, consensus.m, consensus.V)
-        evidence = seen.log_sites + consensus.log_integral
+        thresholds = state.thresholds
+        if thresholds is not None and seen.of_thresholds is not None:
+            thresholds = thresholds.updated(*seen.of_thresholds, learn_prior=model.others is None)
+        evidence = seen.log_sites + consensus.log_integral + (0.0 if thresholds is None else thresholds.log_evidence)
         bounds.append(evidence - _penalty(model, state, shape_chol))
         change = bounds[-1] - bounds[-2] if len(bounds) > 1 else np.inf
         size = max(abs(evidence), _LEAST_SIZE)
@@ -316,6 +319,10 @@ def fit_hierarchy(
             parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
             return HierarchyFit(*parts, bounds, evidence, converged)
         after = model.mixed(state, seen, damping)
+        if thresholds is not None:
+            likelihood: Any = after.likelihood
+            likelihood = replace(likelihood, threshold=float(np.exp(thresholds.centre)))
+            after = replace(after, thresholds=thresholds, likelihood=likelihood)
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
             if (model.learn_S and model.max_rank) or model.places.order:
@@ -394,8 +401,8 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
 
 def _sites(
     model: Hierarchy, state: HierarchyState, mean: Array, variance: Array
-) -> tuple[Array, Array, float, Likelihood, TieThresholds | None]:
-    """Return new sites, the log normalisers of the old ones, and the likelihood with all its learnt parameters."""
+) -> tuple[Array, Array, float, Likelihood, tuple[Array, Array] | None]:
+    """Return new sites, the log normalisers of the old ones, the learnt likelihood, and what thresholds follow from."""
     w, y, likelihood, thresholds = model.weight, model.y, state.likelihood, state.thresholds
     # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
     share = 1.0 / np.maximum(w, 1.0)
@@ -403,12 +410,10 @@ def _sites(
     v = variance / retained
     mu = (mean - variance * share * state.nu) / retained
     answers: Likelihood | AnswersOfUsers = likelihood
-    of_thresholds = 0.0
+    measured = None
     if thresholds is not None and isinstance(likelihood, PairwiseTies):
-        rows = y, mu, v, w
-        thresholds = thresholds.learnt(likelihood, model.users.user, rows, learn_prior=model.others is None)
-        likelihood = replace(likelihood, threshold=float(np.exp(thresholds.centre)))
-        answers, of_thresholds = thresholds.answers(likelihood, model.users.user), thresholds.log_evidence
+        measured = thresholds.measured(likelihood, model.users.user, (y, mu, v, w))
+        answers = thresholds.answers(likelihood, model.users.user)
     elif likelihood.has_parameters and model.others is None:
         likelihood = likelihood.learnt(y, mean, variance, w)
         answers = likelihood
@@ -416,11 +421,11 @@ def _sites(
         value, first, second = answers.derivatives(y, mean)
         tau = w * np.maximum(-second, _LEAST_SITE)
         normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
-        return tau, w * first + tau * mean, float(normaliser.sum()) + of_thresholds, likelihood, thresholds
+        return tau, w * first + tau * mean, float(normaliser.sum()), likelihood, measured
     log_z, first, second = answers.tilted(y, mu, v)
     tau, nu = matching_sites(first, second, mu, np.maximum(1.0 + second * v, _LEAST_SITE))
     log_sites = float(w @ (log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)))
-    return w * np.maximum(tau, _LEAST_SITE), w * nu, log_sites + of_thresholds, likelihood, thresholds
+    return w * np.maximum(tau, _LEAST_SITE), w * nu, log_sites, likelihood, measured
 
 
 def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:

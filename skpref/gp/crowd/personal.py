@@ -330,7 +330,7 @@ class PersonalPosterior:
             if sided:
                 weights[:, -1] += 1.0
             if columns.shape[1]:
-                common += np.einsum("re,el->rl", columns[rows], self.V[self.places.beside])
+                common += np.einsum("re,el->rl", columns[rows], self.V[self.places.effects])
             distinct = a != b
             who, effects = position[rows], x[index[rows]]
             own = np.empty_like(weights)
@@ -388,7 +388,7 @@ class PersonalPosterior:
         weights, half = reach.weights[left] - reach.weights[right], reach.half[left] - reach.half[right]
         if self.consensus.has_order:
             weights[:, -1] += 1.0
-        half = half + self._effect_columns(left.size, covariates) @ self.half_rows[self.places.beside]
+        half = half + self._effect_columns(left.size, covariates) @ self.half_rows[self.places.effects]
         own = weights @ (self.S_new if user.position[0] < 0 else self.S)
         rest = np.where(np.eye(items.size, dtype=bool), reach.rest[:, None], 0.0)
         rest = rest[left] - rest[right]

@@ -42,8 +42,8 @@ class Places:
         require(fits, self, "group", f"must have {q} columns and a row for each item")
         inside = bool((self.group >= 0).all() and (self.group < self.n_levels).all())
         require(inside, self, "group", "holds an unknown group")
-        beside = self.item[len(self.group) : self.item.size - self.order]
-        sound = bool((self.compared >= 0).all() and (beside == _SHARED).all())
+        covariates = self.item[len(self.group) : self.item.size - self.order]
+        sound = bool((self.compared >= 0).all() and (covariates == _SHARED).all())
         require(sound, self, "item", "must be the compared items, the covariates and the left side, in this order")
 
     @classmethod
@@ -60,8 +60,8 @@ class Places:
     def from_codes(cls, codes: IntArray, n_levels: IntArray, c: Comparisons, *, order: bool) -> Places:
         """Return the places of items in groups by number, ascending, of comparisons like these."""
         *group, item = np.unravel_index(codes, (*n_levels.tolist(), c.n_items))
-        beside = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
-        items = np.concatenate([item, beside.item[c.n_items :]])
+        alone = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
+        items = np.concatenate([item, alone.item[c.n_items :]])
         return cls(items.astype(np.int64), np.column_stack(group).astype(np.int64), n_levels)
 
     @classmethod
@@ -76,7 +76,7 @@ class Places:
         return self.item.size > len(self.group) and bool(self.item[-1] >= 0)
 
     @property
-    def beside(self) -> slice:
+    def effects(self) -> slice:
         """The places of covariates and of the left side."""
         return slice(len(self.group), self.item.size)
 

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from skpref._compiled.users import user_block
 from skpref._math.linalg import cholesky, solve_lower
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.gp.crowd.users import UserRows, effect_columns
+from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _log_likelihoods(
     thresholds: TieThresholds | None,
 ) -> tuple[Array, BoolArray]:
     """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
-    by_user = np.lexsort((comparisons.right, comparisons.left, np.asarray(comparisons.user)))
-    c = comparisons.take(by_user)
+    c = comparisons.take(order_by_user(comparisons))
     n, order = posterior.n_seen, posterior.consensus.has_order
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
     users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, (posterior.n_users, n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,14 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_ITEMS, MAX_WEIGHT
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.model import CrowdData
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shards import ShardedAnswers, shard_of
+from skpref.gp.crowd.users import order_by_user
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
+from skpref.gp.pairwise.fit import root_mean_square
 from skpref.gp.pairwise.sharded import ReadsSources, numbered
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.hierarchy import Hierarchy
     from skpref.inference.shards import Shards
 
-_Columns = tuple["IntArray", "IntArray", "IntArray", "Array", "Array"]  # user, left, right, y, weight
+# Left, right, y, weight, user, covariates and groups; these two are None where there are none.
+_Columns = tuple["IntArray", "IntArray", "Array", "Array", "IntArray", Any, Any]
 
 
 class ShardedCrowd(ReadsSources, CrowdLeaderboards):
@@ -39,16 +44,14 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         auto = self.inference == "auto"
         reasons = {
             f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
-            f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
-            f"groups={self.groups!r}": bool(self.groups),
-            f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
+            f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters
+            and not isinstance(as_likelihood(self.likelihood), PairwiseTies),
             f"optimizer={self.optimizer!r}": auto and not self._keeps_kernels(),
             f"n_factors={self.n_factors} with inference='auto'": auto and not self.n_factors,
         }
         refuse_parameters(
             reasons,
-            'by inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of its '
-            'own ("probit" or "logit")',
+            'by inference="ep" or "laplace", and by the likelihoods that have a name',
         )
 
     def _shard_options(self) -> ShardOptions:
@@ -59,6 +62,7 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         """Fit to comparisons in shards, given their summaries and handles on the rows as read."""
         items, item_numbers, weight, component = numbered(self, summaries)
         users, user_numbers, counts = _numbered_users(self, summaries)
+        kinds, levels = _numbered_groups(self, summaries)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         n_shards = sum(summary.n_pairs > 0 for summary in summaries)
         n_read = sum(summary.n_pairs for summary in summaries)
@@ -68,23 +72,34 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
         if n_read > MAX_CHOICE:
             self._check_items(items.seen.size)
         bounds = _bounds(counts, n_shards)
-        parts = _parts_of_shards(shards, rows, (item_numbers, user_numbers), bounds)
-        answers, kept = self._joined(shards, parts, bounds, items.seen.size)
-        comparisons = _number_by_vocabulary(answers, bounds[:-1], users, items)
-        of_user = np.concatenate([part.of_user for part in answers])
-        sizes = np.array([part.of_user.sum() for part in answers], dtype=np.int64)
-        del answers, parts
-        sharded = ShardedAnswers(shards, kept, sizes, items.seen.size, weight, component, bounds, of_user)
-        self._groups = ()
+        parts = _parts_of_shards(shards, rows, (item_numbers, user_numbers, levels), bounds)
+        join = partial(_joined, order=self.order_effect)
+        of_shards, kept = shards.keep(join, np.diff(bounds).tolist(), [items.seen.size] * (bounds.size - 1), *parts)
+        sizes = np.array([part.n_pairs for part in of_shards], dtype=np.int64)
+        answers = _concatenated(of_shards, bounds)
+        del of_shards, parts
+        comparisons = _number_by_vocabulary(answers, users, items)
+        if self._columns is not None and comparisons.covariates is not None:
+            self._columns.check_sizes(comparisons.covariates)
+            self._columns.check_varying(comparisons)
+        self._groups = kinds
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         start = self._warm_start() if warm else None
-        if sharded.n_pairs <= MAX_CHOICE:
+        if answers.n_pairs <= MAX_CHOICE:
             self._learn(users, items, self._merge(comparisons), start)
-        else:
-            _check_weights(comparisons)
-            self.components_ = connected_components(sharded)
-            data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
-            self._infer_crowd(users, items, comparisons, data, start)
+            return
+        _check_weights(comparisons)
+        places = Places.from_comparisons(answers, order=self.order_effect)
+        scale = np.ones(0)
+        if answers.covariates is not None:
+            scale = root_mean_square(answers.covariates, answers.weight)
+        of_shard = partial(_hierarchy_of, laplace=self.inference == "laplace")
+        _, kept = shards.keep(of_shard, kept, shared=(places, scale))
+        columns = sizes, items.seen.size, weight, component, scale, bounds, answers, places
+        sharded = ShardedAnswers(shards, kept, *columns)
+        self.components_ = connected_components(sharded)
+        data = CrowdData(items.seen_features, users.seen_features, sharded.empty(), sharded)
+        self._infer_crowd(users, items, comparisons, data, start)
 
     def _check_items(self, n_items: int) -> None:
         """Refuse more items than have a full covariance."""
@@ -94,25 +109,6 @@ class ShardedCrowd(ReadsSources, CrowdLeaderboards):
                 "covariance is learnt. Set inference='ep' for up to 2,000, take a sample into memory, or leave out "
                 "items that are seldom compared"
             )
-
-    def _joined(
-        self, shards: Shards, parts: list[list[Any]], bounds: IntArray, n_items: int
-    ) -> tuple[list[_Answers], list[Any]]:
-        """Return the answers of each shard of users, and handles on the rows as the fit uses them."""
-        join = partial(_joined, order=self.order_effect, laplace=self.inference == "laplace")
-        sizes = np.diff(bounds).tolist()
-        return shards.keep(join, sizes, [n_items] * len(sizes), *parts)
-
-
-class _Answers(NamedTuple):
-    """The merged answers of a shard's users."""
-
-    user: IntArray  # (P,): numbers within the shard
-    left: IntArray
-    right: IntArray
-    y: Array
-    weight: Array
-    of_user: IntArray  # (n_users,): numbers of comparisons that passes see of each
 
 
 def _check_weights(comparisons: Comparisons) -> None:
@@ -126,12 +122,13 @@ def _check_weights(comparisons: Comparisons) -> None:
 
 
 def _parts_of_shards(
-    shards: Shards, rows: list[Any], numbers: tuple[list[IntArray], list[IntArray]], bounds: IntArray
+    shards: Shards, rows: list[Any], numbers: tuple[list[IntArray], list[IntArray], list[Any]], bounds: IntArray
 ) -> list[list[Any]]:
     """Return for each place that was read handles on its comparisons for each shard of users; None without any."""
-    items, users = numbers
+    items, users, levels = numbers
     targets = [np.unique(np.searchsorted(bounds, u[u >= 0], side="right") - 1) for u in users]
-    parts = shards.split(_split, [of_place.size for of_place in targets], rows, items, users, targets, shared=(bounds,))
+    sizes = [of_place.size for of_place in targets]
+    parts = shards.split(_split, sizes, rows, items, users, levels, targets, shared=(bounds,))
     rows.clear()
     columns: list[list[Any]] = [[None] * (bounds.size - 1) for _ in parts]
     for column, of_place, shard_numbers in zip(columns, parts, targets, strict=True):
@@ -140,12 +137,15 @@ def _parts_of_shards(
     return columns
 
 
-def _number_by_vocabulary(answers: list[_Answers], first: IntArray, users: Entities, items: Entities) -> Comparisons:
-    """Return the answers of all shards with users and items numbered by the vocabularies, as in memory."""
-    user, left, right, y, weight = (np.concatenate(column) for column in list(zip(*answers, strict=True))[:5])
-    user += np.repeat(first, [part.user.size for part in answers])
-    sizes = items.vocabulary.size, users.seen[user], users.vocabulary.size
-    return Comparisons(items.seen[left], items.seen[right], y, weight, *sizes)
+def _concatenated(parts: list[Comparisons], bounds: IntArray) -> Comparisons:
+    """Return the answers of all shards, whose users follow one another."""
+    names = ("left", "right", "y", "weight", "user", "covariates", "group")
+    columns: dict[str, Any] = {
+        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in names
+    }
+    columns["user"] += np.repeat(bounds[:-1], [part.n_pairs for part in parts])
+    return Comparisons(**columns, n_items=parts[0].n_items, n_users=int(bounds[-1]))
 
 
 def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], IntArray]:
@@ -164,6 +164,28 @@ def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[
     return users, [position[row] for row in rows], total[users.seen]
 
 
+def _number_by_vocabulary(answers: Comparisons, users: Entities, items: Entities) -> Comparisons:
+    """Return answers with users and items numbered by the vocabularies, as in memory."""
+    return replace(
+        answers,
+        left=items.seen[answers.left],
+        right=items.seen[answers.right],
+        user=users.seen[np.asarray(answers.user)],
+        n_items=items.vocabulary.size,
+        n_users=users.vocabulary.size,
+    )
+
+
+def _numbered_groups(
+    estimator: Any, summaries: Sequence[ShardSummary]
+) -> tuple[tuple[Entities, ...], list[list[IntArray]]]:
+    """Return the groups of each kind, and for each summary the numbers of its groups."""
+    columns = [list(ids) for ids in zip(*(summary.groups for summary in summaries), strict=True)]
+    kinds = tuple(Entities.read(None, *without_repeats(ids), estimator=estimator, kind="group") for ids in columns)
+    pairs = [zip(kinds, summary.groups, strict=True) for summary in summaries]
+    return kinds, [[kind.vocabulary.encode(ids, kind="group") for kind, ids in of_shard] for of_shard in pairs]
+
+
 def _bounds(counts: IntArray, n_shards: int) -> IntArray:
     """Return the first user of each shard, and the number of users: shards have about as many comparisons each."""
     ends = np.cumsum(counts)
@@ -172,9 +194,14 @@ def _bounds(counts: IntArray, n_shards: int) -> IntArray:
 
 
 def _split(
-    comparisons: Comparisons, items: IntArray, users: IntArray, targets: IntArray, bounds: IntArray
+    comparisons: Comparisons,
+    items: IntArray,
+    users: IntArray,
+    levels: list[IntArray],
+    targets: IntArray,
+    bounds: IntArray,
 ) -> list[_Columns]:
-    """Return the comparisons that were read for each shard of users, by the numbers of items and of its users."""
+    """Return the comparisons that were read for each shard of users, by the numbers of items, groups and its users."""
     c = comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
     user = users[c.user]
@@ -183,19 +210,28 @@ def _split(
     for number in targets.tolist():
         rows = shard == number
         left, right = items[c.left[rows]], items[c.right[rows]]
-        parts.append((user[rows] - bounds[number], left, right, c.y[rows], c.weight[rows]))
+        group = (
+            None
+            if c.group is None
+            else np.column_stack([level[of_rows] for level, of_rows in zip(levels, c.group[rows].T, strict=True)])
+        )
+        covariates = None if c.covariates is None else c.covariates[rows]
+        parts.append((left, right, c.y[rows], c.weight[rows], user[rows] - bounds[number], covariates, group))
     return parts
 
 
-def _joined(
-    n_users: int, n_items: int, *parts: _Columns | None, order: bool, laplace: bool
-) -> tuple[_Answers, Hierarchy]:
-    """Return the answers of a shard's users, and the rows that the passes use."""
-    user, left, right, y, weight = (
-        np.concatenate(column) for column in zip(*(part for part in parts if part is not None), strict=True)
-    )
-    comparisons = Comparisons(left, right, y, weight, n_items, user, n_users)
-    answers = comparisons.merged(keep_order=order, keep_ties=True)
-    shard = shard_of(answers, order=order, laplace=laplace)
-    user = np.asarray(answers.user).copy()
-    return _Answers(user, answers.left, answers.right, answers.y, answers.weight, np.diff(shard.users.rows)), shard
+def _joined(n_users: int, n_items: int, *parts: _Columns | None, order: bool) -> tuple[Comparisons, Comparisons]:
+    """Return the merged answers of a shard's users, sorted by user."""
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*(part for part in parts if part is not None), strict=True)
+    ]
+    left, right, y, weight, user, covariates, group = columns
+    read = Comparisons(left, right, y, weight, n_items, user, n_users, covariates, group)
+    merged = read.merged(keep_order=order, keep_ties=True)
+    answers = merged.take(order_by_user(merged))
+    return answers, answers
+
+
+def _hierarchy_of(answers: Comparisons, places: Places, scale: Array, *, laplace: bool) -> tuple[None, Hierarchy]:
+    return None, shard_of(answers, places, scale, laplace=laplace)

@@ -8,22 +8,24 @@ items.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref.data import Comparisons
 from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
-from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.users import UserRows, effect_columns
 from skpref.gp.pairwise.sharded import ShardedComparisons
 from skpref.inference.shards import InMemory, Shards, summed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from skpref._typing import Array, BoolArray, IntArray
+    from skpref.data import Comparisons
     from skpref.gp.crowd.hierarchy import HierarchyFit, HierarchyState
+    from skpref.gp.crowd.places import Places
+    from skpref.gp.crowd.thresholds import TieThresholds
 
 __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 
@@ -51,17 +53,15 @@ class _Moving(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------------------- a shard
-def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarchy:
-    """Return the users of a shard, numbered from 0, with their comparisons; nothing that all shards share."""
+def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace: bool) -> Hierarchy:
+    """Return the users of a shard, numbered from 0, with their comparisons, in the places of all shards."""
     c = comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
-    by_user = np.lexsort((c.right, c.left, c.user))
-    sizes = c.n_users, c.n_items
-    extra = effect_columns(c, _NOTHING, order=order)[by_user]
-    users = UserRows.from_comparisons(c.user[by_user], c.left[by_user], c.right[by_user], extra, sizes)
-    empty, places = np.empty((0, 0)), Places.from_items(c.n_items, 0, order=order)
-    columns = c.y[by_user], c.weight[by_user]
-    return Hierarchy(users, *columns, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
+    left, right = (places.find(side, c.group) for side in (c.left, c.right))
+    extra = effect_columns(c, scale, order=places.order)
+    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)))
+    empty = np.empty((0, 0))
+    return Hierarchy(users, c.y, c.weight, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
 
 
 def _kept(x: Any) -> tuple[None, Any]:
@@ -98,6 +98,7 @@ def _see(
     shard: Hierarchy,
     x: Array | None,
     sites: tuple[Array, Array, Array],
+    thresholds: TieThresholds | None,
     state: HierarchyState,
     m: Array,
     V: Array,
@@ -105,25 +106,17 @@ def _see(
     """Return the sums over a shard's users, given the consensus, and the new sites."""
     tau, nu, shift = sites
     informed = Informed(_NOTHING, _NOTHING, 0.0, 0.0, shift)
-    seen = replace(shard, covariates=x).see(replace(state, tau=tau, nu=nu), informed, m, V)
+    state = replace(state, tau=tau, nu=nu, thresholds=thresholds)
+    seen = replace(shard, covariates=x).see(state, informed, m, V)
     slope = 0.0 if seen.slope is None else seen.slope
-    return (seen.moment, seen.squared, seen.log_sites, slope), _Sites(tau, nu, seen.tau, seen.nu, seen.alpha)
+    sums = seen.moment, seen.squared, seen.log_sites, slope, seen.of_thresholds
+    return sums, _Sites(tau, nu, seen.tau, seen.nu, seen.alpha)
 
 
 def _curvature(
     shard: Hierarchy, x: Array | None, sites: _Sites, damping: float, state: HierarchyState, B: Array
 ) -> float:
     return replace(shard, covariates=x).effect_curvature(_damp_sites(shard, sites, damping, state), B)
-
-
-def _rows_of_users(shard: Hierarchy, users: BoolArray) -> Comparisons:
-    return _rows_taken(shard, np.flatnonzero(users[shard.users.user]))
-
-
-def _rows_taken(shard: Hierarchy, index: IntArray) -> Comparisons:
-    users, n_users, n_items = shard.users, shard.n_users, len(shard.places.group)
-    columns = users.left[index], users.right[index], shard.y[index], shard.weight[index]
-    return Comparisons(*columns, n_items, users.user[index], n_users)
 
 
 def _columns(shard: Hierarchy, sites: _Sites) -> tuple[UserRows, Array, Array, Array]:
@@ -136,39 +129,24 @@ class ShardedAnswers(ShardedComparisons):
     """Comparisons by users in shards of whole users, which come one shard after the other."""
 
     first_user: IntArray = field(default_factory=lambda: _NO_ROWS)  # (n_shards + 1,): of each shard
-    rows_of_user: IntArray = field(default_factory=lambda: _NO_ROWS)  # (n_users,): number of comparisons of each
+    answers: Any = None  # all `Comparisons`, which the model keeps, in the order of the shards
+    places: Any = None  # `Places`
 
-    @property
-    def n_users(self) -> int:
-        """Number of users."""
-        return int(self.rows_of_user.size)
+    def take(self, index: IntArray) -> Comparisons:
+        """Return some comparisons."""
+        c: Comparisons = self.answers.take(index)
+        return c
 
     def empty(self) -> Comparisons:
         """Return no comparisons of these items and users."""
-        return Comparisons(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING, self.n_items, _NO_ROWS, self.n_users)
-
-    def take(self, index: IntArray) -> Comparisons:
-        """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.split_by_shard(index)))
-
-    def select_users(self, chosen: BoolArray) -> Comparisons:
-        """Bring the comparisons of some users here, chosen (U,)."""
-        parts = np.split(chosen, self.first_user[1:-1])
-        return self._comparisons(self.shards.collect(_rows_of_users, self.rows, parts))
-
-    def _comparisons(self, of_shards: Iterator[Comparisons]) -> Comparisons:
-        parts = list(of_shards)
-        user = [np.asarray(part.user) + first for part, first in zip(parts, self.first_user, strict=False)]
-        left, right = (np.concatenate([getattr(part, side) for part in parts]) for side in ("left", "right"))
-        y, weight = np.concatenate([part.y for part in parts]), np.concatenate([part.weight for part in parts])
-        return Comparisons(left, right, y, weight, self.n_items, np.concatenate(user), self.n_users)
+        return self.take(_NO_ROWS)
 
     def hierarchy(self, model: Hierarchy) -> ShardedHierarchy:
         """Return the model of these comparisons, given a model without comparisons."""
         x: Sequence[Any] = [None] * len(self.rows)
         if model.covariates is not None:
             x = self.shards.keep(_kept, np.split(model.covariates, self.first_user[1:-1]))[1]
-        counts = np.concatenate([[0], np.cumsum(self.rows_of_user)])
+        counts = np.searchsorted(self.answers.user, np.arange(self.answers.n_users + 1))
         values = {item.name: getattr(model, item.name) for item in fields(model)}
         values["users"] = replace(model.users, rows=counts)
         return ShardedHierarchy(**values, shards=self.shards, answers=self, x=x)
@@ -189,11 +167,12 @@ class ShardedHierarchy(Hierarchy):
 
     def select_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,), in memory."""
-        c = self.answers.select_users(chosen)
-        extra = effect_columns(c, _NOTHING, order=self.places.order)
-        users = UserRows.from_comparisons(c.user, c.left, c.right, extra, (self.n_users, c.n_items))
+        answers = self.answers.answers
+        c = answers.take(np.flatnonzero(chosen[answers.user]))
+        here = shard_of(c, self.places, self.answers.covariate_scale, laplace=self.laplace)
         values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
-        return Hierarchy.select_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
+        values |= {"users": here.users, "y": here.y, "weight": here.weight}
+        return Hierarchy.select_users(Hierarchy(**values), chosen)
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return no sites yet: the shards make them."""
@@ -202,10 +181,8 @@ class ShardedHierarchy(Hierarchy):
     def _shared(self, state: HierarchyState) -> Any:
         """Return a handle on the parts of a state that the shards need."""
         empty = np.empty((0, 0))
-        needed = replace(
-            state, tau=None, nu=None, effects=empty, effect_variance=empty, effect_bases=(empty, empty), scales={}
-        )
-        return self.shards.share(needed)
+        needed = replace(state, tau=None, nu=None, thresholds=None, scales={})
+        return self.shards.share(replace(needed, effects=empty, effect_variance=empty, effect_bases=(empty, empty)))
 
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the sums over the users of all shards."""
@@ -218,10 +195,16 @@ class ShardedHierarchy(Hierarchy):
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return the sums over the users of all shards; the new sites stay there."""
         needed, before = informed.rest
-        sums, sites = self.shards.keep(_see, *self.rows, before, shared=(needed, m, self.shards.share(V)))
-        moment, squared, log_sites, slope = summed(sums)
+        users = [np.arange(*ends) for ends in pairwise(self.answers.first_user.tolist())]
+        thresholds = [None if state.thresholds is None else state.thresholds.take(of_shard) for of_shard in users]
+        sums, sites = self.shards.keep(_see, *self.rows, before, thresholds, shared=(needed, m, self.shards.share(V)))
+        moment, squared, log_sites, slope = summed(of_shard[:-1] for of_shard in sums)
         slope = None if self.covariates is None else slope
-        return Seen(moment, squared, log_sites, slope, state.likelihood, sites, None, sites)
+        of_thresholds: Any = None
+        if state.thresholds is not None:
+            measured = zip(*(of_shard[-1] for of_shard in sums), strict=True)
+            of_thresholds = tuple(np.concatenate(column) for column in measured)
+        return Seen(moment, squared, log_sites, slope, state.likelihood, sites, None, sites, of_thresholds)
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state whose sites the shards move when they are asked next."""

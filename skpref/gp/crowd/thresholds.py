@@ -83,23 +83,24 @@ class TieThresholds:
         mean, variance = np.append(self.mean, self.centre), np.append(self.variance, self.spread**2)
         return mean[users], variance[users]
 
-    def learnt(
-        self,
-        likelihood: PairwiseTies,
-        user: IntArray,
-        rows: tuple[Array, Array, Array, Array],
-        *,
-        learn_prior: bool = True,
-    ) -> TieThresholds:
-        """Return the thresholds after a step, given users, answers, cavities N(mu, v) and weights, (P,) each."""
+    def measured(
+        self, likelihood: PairwiseTies, user: IntArray, rows: tuple[Array, Array, Array, Array]
+    ) -> tuple[Array, Array]:
+        """Return the slope and the information of each user's answers in log b, (U,) each.
+
+        Given are users, answers, cavities N(mu, v) and weights, (P,) each.
+        """
         y, mu, v, weight = rows
         b = np.exp(self.mean[user])
         slope, known = threshold_derivatives(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
         slope, known = (_sum_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
-        return self.updated(slope, np.maximum(known, _LEAST), learn_prior=learn_prior)
+        return slope, np.maximum(known, _LEAST)
 
     def updated(self, slope: Array, known: Array, *, learn_prior: bool = True) -> TieThresholds:
-        """Return the posteriors, given the slope and the information of each user's answers in log b, (U,) each."""
+        """Return the posteriors, given the slope and the information of each user's answers in log b, (U,) each.
+
+        The log evidence is what is added to that of the answers at these thresholds, before the step.
+        """
         pull = known * self.mean + slope  # the information times the log threshold that the answers alone ask for
         spreads, prior = (_SPREADS, _PRIOR) if learn_prior else (np.array([self.spread]), np.ones(1))
         wider = 1.0 + spreads[:, None] ** 2 * known  # (G, U)
@@ -119,7 +120,7 @@ class TieThresholds:
         variance = p @ (variances + (means - mean) ** 2)
         spread = float(np.sqrt(p @ (spreads**2 + doubt + (centres - centre) ** 2)))
         mean = self.mean + np.clip(mean - self.mean, -_STEP, _STEP)
-        log_evidence += 0.5 * float(np.sum((pull - known * mean) ** 2 / known))
+        log_evidence += 0.5 * float(np.sum(slope**2 / known))
         return TieThresholds(mean, variance, centre, spread, log_evidence)
 
 

@@ -163,6 +163,11 @@ class UserRows:
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
 
+def order_by_user(c: Comparisons) -> IntArray:
+    """Return the order of comparisons by user, and then by group and pair."""
+    return np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), np.asarray(c.user)))
+
+
 def effect_columns(c: Comparisons, scale: Array, *, order: bool) -> Array:
     """Return what effects multiply: covariates in units of `scale`, and ones for the left side, shape (P, E)."""
     covariates = np.zeros((c.y.size, 0)) if c.covariates is None else c.covariates / scale

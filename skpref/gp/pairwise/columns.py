@@ -99,14 +99,14 @@ class PairColumns:
         terms = tuple(_named(columns, term) for term in self.roles.covariates)
         groups = tuple(_named(columns, column) for column in self.roles.groups)
         weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
-        self._check_distinct(ids, terms, groups, weight)
+        self.check_distinct(ids, terms, groups, weight)
         rows = read(columns, Roles(**ids, covariates=terms, weight=weight, groups=groups))
         if rows.covariates is not None:
-            self._check_sizes(rows.covariates)
+            self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
         return PairRows(rows.left, rows.right, rows.covariates, weights, rows.user, rows.groups)
 
-    def _check_distinct(self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any) -> None:
+    def check_distinct(self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any) -> None:
         """Refuse a column with two meanings, and covariates that are the same but for their sign."""
         places = ids | {f"groups={column!r}": column for column in groups}
         for (first, column), (second, other) in combinations(places.items(), 2):
@@ -129,7 +129,7 @@ class PairColumns:
                     where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
                     raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
 
-    def _check_sizes(self, covariates: Array) -> None:
+    def check_sizes(self, covariates: Array) -> None:
         """Refuse numbers whose effects leave float64."""
         for name, largest in zip(self.names, np.abs(covariates).max(axis=0, initial=0.0).tolist(), strict=True):
             if not largest <= _LARGEST or 0.0 < largest < 1.0 / _LARGEST:

@@ -146,6 +146,8 @@ class PairModel:
 
         Covariates are not centred: the two sides are to be exchangeable.
         """
+        if self.data.shards is not None:
+            return self.data.shards.covariate_scale
         c = self.data.comparisons
         return np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
 

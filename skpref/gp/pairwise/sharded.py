@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,7 @@ class ShardedComparisons:
     n_items: int
     weight_of_item: Array  # (n_items,): total weight of the comparisons of each item
     component: IntArray  # (n_items,): connected component of each item
+    covariate_scale: Array = field(default_factory=lambda: np.ones(0))  # (q,): units of their effects
 
     @property
     def n_pairs(self) -> int:
@@ -144,7 +146,11 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     """Return the columns of comparisons: parameters name them, or else they have their usual names or places."""
     sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
     refuse_two_weights(estimator.weight, True if source.are_apart[1] else source.weight)
+    columns = estimator._columns  # noqa: SLF001
+    terms, groups = ((), ()) if columns is None else (columns.roles.covariates, columns.groups)
     if source.names is None:
+        if terms or groups:
+            raise DataError("covariates and groups need names of columns, which an array of Dask lacks; pass a frame")
         if source.width != len(sides):
             raise DataError(f"Expected 2D array of {len(sides)} columns for X, got {source.width} columns instead")
         return Roles(**dict(zip(sides, range(len(sides)), strict=True)))
@@ -158,7 +164,12 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     y = source.y
     if y is None and not source.are_apart[0] and "y" in set(source.names) - set(ids.values()):
         y = "y"
-    return Roles(**ids, winner=y, weight=weight)
+    for parameter, listed in (("covariates", terms), ("groups", groups)):
+        for name in chain.from_iterable(term if isinstance(term, tuple) else (term,) for term in listed):
+            check_names(source.names, {parameter: name})
+    if columns is not None:
+        columns.check_distinct(ids, terms, groups, weight)
+    return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups)
 
 
 class ReadsSources:
@@ -188,10 +199,8 @@ class ReadsSources:
         names: list[str] | int = source.width
         if source.names is not None:
             names = source.names if self._columns is not None else [getattr(roles, side) for side in self._sides]
-        columns = [] if source.names is None else [roles.user, roles.left, roles.right]
-        read = source.rows([c for c in columns if c is not None], roles.winner, roles.weight).keep(
-            read_shard, roles, self._shard_options()
-        )
+        named = [] if source.names is None else replace(roles, winner=None, weight=None).columns()
+        read = source.rows(named, roles.winner, roles.weight).keep(read_shard, roles, self._shard_options())
         self._fit_shards(*read)
         set_features(self, names)
 

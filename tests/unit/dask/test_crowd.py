@@ -45,7 +45,7 @@ def rows(seed=0, n=200):
     z, own = np.linspace(-1, 1, 6), np.random.default_rng(9).normal(size=(12, 6))
     y = (z[left] - z[right] + own[user, left] - own[user, right] + rng.normal(size=n) > 0).astype(int)
     columns = {"user": USERS[user], "left": ITEMS[left], "right": ITEMS[right], "y": y}
-    return pandas.DataFrame(columns | {"times": rng.integers(0, 3, n)})
+    return pandas.DataFrame(columns | {"times": rng.integers(0, 3, n), "topic": rng.choice(["p", "q"], n)})
 
 
 def lazy(frame, n=4):
@@ -57,18 +57,28 @@ def lazy(frame, n=4):
 
 def fitted(frame, **options):
     collection = lazy(frame)
-    return CrowdGPPL(**OPTIONS | options).fit(collection[COLUMNS], collection["y"])
+    return CrowdGPPL(**OPTIONS | options).fit(collection[columns_of(options)], collection["y"])
+
+
+def columns_of(options):
+    return [*COLUMNS, *options.get("covariates", ()), *options.get("groups", ())]
 
 
 FEATURES = Table(np.random.default_rng(1).normal(size=(12, 2)), ids=USERS)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"order_effect": True, "users": FEATURES}], ids=["plain", "order effect and features"]
+    "options",
+    [
+        {},
+        {"order_effect": True, "users": FEATURES},
+        {"covariates": ["times"], "groups": ["topic"], "likelihood": "probit-ties", "order_effect": True},
+    ],
+    ids=["plain", "order effect and features", "all of a comparison"],
 )
 def test_the_result_is_that_of_a_fit_in_memory(client, options):
-    frame = rows()
-    here, there = CrowdGPPL(**OPTIONS | options).fit(frame[COLUMNS], frame.y), fitted(frame, **options)
+    frame, names = rows(), columns_of(options)
+    here, there = CrowdGPPL(**OPTIONS | options).fit(frame[names], frame.y), fitted(frame, **options)
     for users in (None, USERS):
         for a, b in zip(
             here.utility(users=users, return_std=True), there.utility(users=users, return_std=True), strict=True
@@ -77,9 +87,9 @@ def test_the_result_is_that_of_a_fit_in_memory(client, options):
     assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-9)
     for name in ("item_ids_", "user_ids_", "components_", "classes_", "feature_names_in_", "n_features_in_"):
         assert_array_equal(getattr(there, name), getattr(here, name))
-    asked = frame[COLUMNS]
+    asked = frame[names]
     for method in ("predict", "predict_proba", "decision_function", "predict_preference"):
-        answers = getattr(there, method)(lazy(frame)[COLUMNS])
+        answers = getattr(there, method)(lazy(frame)[names])
         assert isinstance(answers, array.Array)
         assert_allclose(answers.compute(), getattr(here, method)(asked), atol=1e-8)
         assert_allclose(getattr(there, method)(asked), getattr(here, method)(asked), atol=1e-8)

@@ -297,7 +297,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
             pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
         )
         pair: Any = SimpleNamespace(data=SimpleNamespace(X=X), covariate_scale=np.ones(0))
-        model = fit_hierarchy._hierarchy(c, pair, basis, None, config)
+        model = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, basis, None, config)
         columns = [phi, np.eye(5)] if offsets else [phi]
         items = np.hstack(columns) if consensus else np.zeros((5, 0))
         wanted = np.zeros((5 + order, items.shape[1] + order))
@@ -310,7 +310,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
         assert model.parts == tuple((name, sizes[name]) for name in [*names, *["order"] * order])
         assert (model.laplace, model.max_rank, model.shape.shape) == (True, 3, (5 + order, 5 + order))
         assert model.own_thresholds is order
-        no_basis = fit_hierarchy._hierarchy(c, pair, None, None, config)
+        no_basis = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, None, None, config)
         assert no_basis.consensus.shape[1] == 5 * (consensus and offsets) + order
 
 

@@ -377,13 +377,6 @@ def test_names_of_groups_are_checked(model: CrowdGPPL, data: Any) -> None:
         strict.predict(data[0].assign(category="poetry"))
 
 
-def test_groups_of_a_file_are_refused(data: Any, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    data[0].assign(y=data[1]).to_parquet(tmp_path / "answers.parquet")
-    with pytest.raises(DataError, match=r"groups=\['category'\] needs all rows in memory"):
-        crowd().fit(tmp_path / "answers.parquet")
-
-
 def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skpref.gp.crowd.fit_hierarchy._MOST_ITEMS", 20)
     with pytest.raises(DataError, match="18 items by group were compared, and utilities have 24 variables"):

@@ -559,7 +559,7 @@ def test_the_search_ends_after_two_small_changes_in_a_row(
     for name, value in (("_consensus", nothing), ("_penalty", 0.0)):
         monkeypatch.setattr(hierarchy, name, lambda *_, value=value: value)
     model: Any = Scripted(changes)
-    start: Any = SimpleNamespace(S=np.eye(1), scales={})
+    start: Any = SimpleNamespace(S=np.eye(1), scales={}, thresholds=None)
     fit = fit_hierarchy(model, start, max_iter=14, tol=100.0 / 450.0)  # changes of about one nat
     assert len(fit.bounds) == n_iter
     assert fit.converged is (n_iter < 14)

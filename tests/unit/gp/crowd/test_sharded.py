@@ -45,7 +45,8 @@ def frame(seed: int = 0, n: int = 300) -> Any:
     z, own = np.linspace(-1, 1, 6), np.random.default_rng(9).normal(size=(15, 6))
     y = (z[left] - z[right] + own[user, left] - own[user, right] + rng.normal(size=n) > 0).astype(int)
     columns = {"user": USERS[user], "left": ITEMS[left], "right": ITEMS[right], "y": y}
-    return pandas.DataFrame(columns | {"times": rng.choice([0.0, 1.0, 2.5], n)})
+    columns["times"] = rng.choice([0.0, 1.0, 2.5], n)
+    return pandas.DataFrame(columns | {"topic": rng.choice(["x", "y", "z"], n), "words": 40.0 * y + rng.normal(size=n)})
 
 
 @pytest.fixture
@@ -66,13 +67,15 @@ FEATURES = np.random.default_rng(1)
         {"order_effect": True, "inference": "laplace", "likelihood": "logit"},
         {"items": Table(FEATURES.normal(size=(6, 2)), ids=ITEMS)},
         {"users": Table(FEATURES.normal(size=(15, 2)), ids=USERS)},
+        {"covariates": ["words"], "groups": ["topic"], "order_effect": True, "likelihood": "logit-ties"},
     ],
-    ids=["plain", "weights", "order effect", "features of items", "features of users"],
+    ids=["plain", "weights", "order effect", "features of items", "features of users", "all of a comparison"],
 )
 def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options: dict[str, Any]) -> None:
     rows, path = stored
     weight = rows.times if "weight" in options else None
-    here = CrowdGPPL(random_state=0, **{**options, "weight": None}).fit(rows[COLUMNS], rows.y, weight)
+    names = [*COLUMNS, *options.get("covariates", ()), *options.get("groups", ())]
+    here = CrowdGPPL(random_state=0, **{**options, "weight": None}).fit(rows[names], rows.y, weight)
     there = CrowdGPPL(random_state=0, **options).fit(path)
     assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-10)
     for users in (None, USERS):
@@ -86,8 +89,11 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options:
     assert_array_equal(there.rank().n_comparisons, here.rank().n_comparisons)
     assert_array_equal(there.rank(user="user 03").n_comparisons, here.rank(user="user 03").n_comparisons)
     asked = rows.assign(user=rows.user.where(rows.user != "user 01", "nobody"))
-    columns = list(rows.columns) if "weight" in options else COLUMNS
-    assert_allclose(there.predict_proba(asked[columns]), here.predict_proba(asked[COLUMNS]), atol=1e-9)
+    columns = names if names == COLUMNS and "weight" not in options else list(rows.columns)
+    assert_allclose(there.predict_proba(asked[columns]), here.predict_proba(asked[names]), atol=1e-9)
+    assert_allclose(there.coef_, here.coef_, atol=1e-9)
+    if "groups" in options:
+        assert_array_equal(there.group_ids_[0], ["x", "y", "z"])
     report, wanted = (model.annotators(n_samples=20) for model in (there, here))
     assert_allclose(report["agreement"], wanted["agreement"], atol=1e-12)
 
@@ -173,8 +179,8 @@ def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch
     [
         ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
         ({"inference": "vb"}, "inference='vb' needs all rows in memory"),
-        ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
-        ({"covariates": ["times"]}, "covariates=.* needs all"),
+        ({"covariates": ["length"]}, "no column 'length' in X.*; name it by covariates="),
+        ({"groups": ["user"]}, "user and groups='user' are the same column of X"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
         ({"user": "judge"}, "no column 'judge' in X, which has the columns user, left, right, y, times"),

@@ -12,10 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.data import Comparisons
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shards import ShardedAnswers, ShardedHierarchy, shard_of
+from skpref.gp.crowd.users import order_by_user
 from skpref.inference.scale import GammaScale
 from skpref.inference.shards import InMemory, OnDisk
-from skpref.likelihoods import PairwiseProbit
+from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -24,52 +26,84 @@ BOUNDS = np.array([0, 3, 7, 12])  # first users of the shards
 N_ITEMS = 5
 
 
-def answers(*, order: bool = False, n: int = 240) -> Comparisons:
+def answers(*, order: bool = False, ties: bool = False, rows: bool = False, n: int = 240) -> Comparisons:
+    """Answers of 12 users; `rows` have covariates and groups."""
     rng = np.random.default_rng(0)
     left = rng.integers(0, N_ITEMS, n)
     right = (left + rng.integers(1, N_ITEMS, n)) % N_ITEMS
     user = np.concatenate([np.arange(12), rng.integers(0, 12, n - 12)])
     z = np.linspace(-1.0, 1.0, N_ITEMS)
-    y = (z[left] - z[right] + rng.normal(size=n) > 0.0).astype(float)
-    return Comparisons(left, right, y, np.ones(n), N_ITEMS, user, 12).merged(keep_order=order)
+    difference = z[left] - z[right] + rng.normal(size=n)
+    y = np.where(np.abs(difference) < 0.3, 0.5, difference > 0.0) if ties else (difference > 0.0).astype(float)
+    more = (rng.normal(size=(n, 2)), rng.integers(0, 2, (n, 1))) if rows else (None, None)
+    c = Comparisons(left, right, y, np.ones(n), N_ITEMS, user, 12, *more).merged(keep_order=order, keep_ties=ties)
+    return c.take(order_by_user(c))
 
 
 def both(
-    *, order: bool = False, laplace: bool = False, with_covariates: bool = False, on_disk: bool = False
+    *,
+    order: bool = False,
+    laplace: bool = False,
+    with_covariates: bool = False,
+    on_disk: bool = False,
+    ties: bool = False,
+    rows: bool = False,
 ) -> tuple[Hierarchy, ShardedHierarchy]:
     """The same model in memory and in three shards."""
-    c = answers(order=order)
-    plain = shard_of(c, order=order, laplace=laplace)
+    c = answers(order=order, ties=ties, rows=rows)
+    places, scale = Places.from_comparisons(c, order=order), np.ones(2) if rows else np.ones(0)
+    plain = shard_of(c, places, scale, laplace=laplace)
     n = N_ITEMS + order
-    parts = (("offset", n),)
+    parts = (("offset", places.item.size),)
     x = np.random.default_rng(1).normal(size=(12, 2)) if with_covariates else None
     plain = replace(
-        plain, consensus=np.eye(n), parts=parts, shape=np.eye(n), covariates=x, floor=0.3, penalty=0.5, max_rank=2
+        plain,
+        consensus=np.eye(places.item.size),
+        parts=parts,
+        shape=np.eye(n),
+        covariates=x,
+        floor=0.3,
+        penalty=0.5,
+        max_rank=2,
+        own_thresholds=ties,
     )
     shards = OnDisk() if on_disk else InMemory()
-    rows, sizes = [], []
+    kept, sizes = [], []
     user = np.asarray(c.user)
     for low, high in itertools.pairwise(BOUNDS):
         part = c.take((user >= low) & (user < high))
         part = replace(part, user=np.asarray(part.user) - low, n_users=int(high - low))
-        rows.append(shards.store(shard_of(part, order=order, laplace=laplace)))
+        kept.append(shards.store(shard_of(part, places, scale, laplace=laplace)))
         sizes.append(part.n_pairs)
-    of_user = np.diff(plain.users.rows)
     weight, component = np.ones(N_ITEMS), np.zeros(N_ITEMS, dtype=np.int64)
-    sharded = ShardedAnswers(shards, rows, np.array(sizes), N_ITEMS, weight, component, BOUNDS, of_user)
-    empty = shard_of(sharded.empty(), order=order, laplace=laplace)
+    columns = np.array(sizes), N_ITEMS, weight, component, scale, BOUNDS, c, places
+    sharded = ShardedAnswers(shards, kept, *columns)
+    empty = shard_of(sharded.empty(), places, scale, laplace=laplace)
     model = replace(plain, users=empty.users, y=empty.y, weight=empty.weight)
     return plain, sharded.hierarchy(model)
 
 
 def first_state(model: Hierarchy) -> HierarchyState:
-    return start_state(model, {"offset": GammaScale.prior(2.0, 2.0)}, PairwiseProbit(), 0.5)
+    return start_state(
+        model,
+        {"offset": GammaScale.prior(2.0, 2.0)},
+        PairwiseProbitTies(0.3) if model.own_thresholds else PairwiseProbit(),
+        0.5,
+    )
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"order": True, "laplace": True}, {"with_covariates": True}, {"on_disk": True, "with_covariates": True}],
-    ids=["plain", "order effect", "covariates", "disk"],
+    [
+        {},
+        {"order": True, "laplace": True},
+        {"with_covariates": True},
+        {"on_disk": True, "with_covariates": True},
+        {"ties": True},
+        {"rows": True},
+        {"rows": True, "order": True, "ties": True, "with_covariates": True, "on_disk": True},
+    ],
+    ids=["plain", "order effect", "users' features", "disk", "ties", "covariates and groups", "all"],
 )
 def test_a_fit_to_shards_is_that_in_memory(options: dict[str, bool]) -> None:
     plain, sharded = both(**options)
@@ -78,6 +112,9 @@ def test_a_fit_to_shards_is_that_in_memory(options: dict[str, bool]) -> None:
     assert_allclose(there.mean, here.mean, atol=1e-12)
     assert_allclose(there.state.S, here.state.S, atol=1e-12)
     assert_allclose(there.state.B, here.state.B, atol=1e-12)
+    if plain.own_thresholds:
+        assert_allclose(there.state.thresholds.mean, here.state.thresholds.mean, atol=1e-12)
+        assert np.ptp(here.state.thresholds.variance) > 0.0
     (users, *mine), (wanted, *others) = sharded.columns(there), plain.columns(here)
     for name, values in vars(wanted).items():
         assert_array_equal(getattr(users, name), values)
