@@ -8,7 +8,7 @@ shape, the rest by the likelihood of comparisons that were held out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
-from skpref.gp.crowd.personal import Covariates, PersonalPosterior
+from skpref.gp.crowd.personal import BesideS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.spread import fits_beside
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters, linear_kernel
@@ -241,9 +242,12 @@ def fit_crowd_hierarchy(
             f"The posterior left floating point after {len(fit.bounds)} iterations of "
             f"inference={config.pair.inference!r}. Use inference='vb', or smaller weights."
         )
+    fits = fits_beside(model, fit) if config.n_factors and n_learnt <= _MAX_AVERAGE else (fit,)
+    settings = data.items, basis, shape, covariates, n_learnt, pair.covariate_scale
+    posterior, *others = (_posterior(model, one, *settings) for one in fits)
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
-        _posterior(model, fit, data.items, basis, shape, covariates, n_learnt, pair.covariate_scale),
+        replace(posterior, beside=tuple(map(_parts_of_its_own, others))),
         chosen,
         Kernels(items, factor_kernel, user_kernel),
         pair.points,
@@ -548,6 +552,11 @@ def _covariates(
         unit = root_mean_square(rows - mean, np.ones(len(rows)))
         unit *= np.maximum(1.0, 0.5 * median_length_scales((rows - mean) / unit, rng))
     return Covariates(basis, mean, unit), Linear() if kernel is None else kernel
+
+
+def _parts_of_its_own(posterior: PersonalPosterior) -> BesideS:
+    """Return the parts of a posterior that depend on S."""
+    return BesideS(**{item.name: getattr(posterior, item.name) for item in fields(BesideS)})
 
 
 def _grown(S: Array, prior: Array, *, order: bool) -> Array:

@@ -33,7 +33,7 @@ from skpref.inference.scale import GammaScale, learnt_scale
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scipy import sparse
 
@@ -314,10 +314,7 @@ def fit_hierarchy(
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bounds[-1]):
             passes.finish()
-            added = state.S @ model.sum_moment(seen.moment) @ state.S / max(model.n_users, 1)
-            second_moment = state.S + 0.5 * (added + added.T)
-            parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
-            return HierarchyFit(*parts, bounds, evidence, converged)
+            return _fit_at(model, state, consensus, seen, bounds, converged=converged)
         after = model.mixed(state, seen, damping)
         if thresholds is not None:
             likelihood: Any = after.likelihood
@@ -334,6 +331,30 @@ def fit_hierarchy(
                 after = _effects(model, after, consensus.information, seen.slope, shape_chol)
         state = after
         passes.write(bounds, partial(_arrays_with_sites, model, state, radius, damping, n_still))
+
+
+def _fit_at(
+    model: Hierarchy,
+    state: HierarchyState,
+    consensus: _Consensus,
+    seen: Seen,
+    bounds: Sequence[float] = (),
+    *,
+    converged: bool = True,
+) -> HierarchyFit:
+    """Return the fit of a state, given its pass over the users."""
+    added = state.S @ model.sum_moment(seen.moment) @ state.S / max(model.n_users, 1)
+    second_moment = state.S + 0.5 * (added + added.T)
+    parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
+    return HierarchyFit(*parts, list(bounds), seen.log_sites + consensus.log_integral, converged)
+
+
+def end_of_fit(model: Hierarchy, state: HierarchyState) -> tuple[HierarchyFit, Array, float]:
+    """Return the fit at a state, the information about the users' tastes (n, n), and the sum of tr (P W)^2."""
+    informed = model.integrate_out(state)
+    consensus = _consensus(model, state, informed)
+    seen = model.see(state, informed, consensus.m, consensus.V)
+    return _fit_at(model, state, consensus, seen), consensus.information, seen.squared
 
 
 def _arrays_of(state: HierarchyState, radius: float, damping: float, n_still: float) -> dict[str, Array]:
@@ -489,6 +510,32 @@ def _step_of_left(S: Array, information: Array, moment: Array, n_users: int, rad
     return float(np.clip(step, -radius, radius))
 
 
+def log_curvature(
+    model: Hierarchy, S: Array, information: Array, squared: float, shape_chol: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return L, L^T shape^-1 L, floor * L^-1 shape L^-T and minus twice the second derivatives of the log evidence.
+
+    S = L L^T without the left side where its variance is a parameter of its own. In the coordinates of L, all users'
+    information is diagonal. The derivatives are in the symmetric matrix X of S = L exp(X) L^T, shape (n, n); or in the
+    logarithm of the scale, shape (), where S = scale * shape.
+    """
+    moved = slice(len(S) - model.own_left)
+    L = cholesky(S[moved, moved])
+    w, Q = np.linalg.eigh(L.T @ information[moved, moved] @ L / model.n_users)
+    L, w = L @ Q, np.clip(w, 0.0, 1.0)
+    # Users see different directions: what they know of S together is more than that of so many average users.
+    n_users = max(float(model.n_users), squared / max(float(w @ w), _LEAST_SITE))
+    to_floor = solve_lower(shape_chol[moved, moved], L)
+    E = to_floor.T @ to_floor
+    if model.penalty is None:
+        share = 1.0 / (1.0 + 1.0 / model.item_scale(S))
+        curvature = n_users * float(w @ w) + 2.0 * _SCALE_FALL * share * (1.0 - share)
+        return np.asarray(L), E, E, np.asarray(curvature + _LEAST_SITE)
+    T = np.asarray(model.floor * np.linalg.inv(E))
+    pull = 0.5 * (model.prior_weight * np.diag(T) + model.penalty * np.diag(E))
+    return np.asarray(L), E, T, n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE
+
+
 def _scored(
     model: Hierarchy,
     state: HierarchyState,
@@ -499,25 +546,16 @@ def _scored(
 ) -> Array:
     """Return S after a step of Fisher scoring in its matrix logarithm."""
     moved = slice(len(state.S) - model.own_left)
-    L = cholesky(state.S[moved, moved])
-    w, Q = np.linalg.eigh(L.T @ information[0][moved, moved] @ L / model.n_users)
-    L, w = L @ Q, np.clip(w, 0.0, 1.0)
-    gradient, n = L.T @ moment[moved, moved] @ L, len(w)
-    # Users see different directions: what they know of S together is more than that of so many average users.
-    n_users = max(float(model.n_users), information[1] / max(float(w @ w), _LEAST_SITE))
+    L, E, T, curvature = log_curvature(model, state.S, *information, shape_chol)
+    gradient = L.T @ moment[moved, moved] @ L
     if model.penalty is None:
         share = 1.0 / (1.0 + 1.0 / model.item_scale(state.S))  # scale / (1 + scale)
         slope = np.trace(gradient) + 2.0 * (_SCALE_RISE - _SCALE_FALL * share)
-        size = slope / (n_users * float(w @ w) + 2.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST_SITE)
         factor = np.ones(len(state.S))
-        factor[moved] = np.exp(0.5 * np.clip(size, -radius, radius))
+        factor[moved] = np.exp(0.5 * np.clip(slope / float(curvature), -radius, radius))
         return np.asarray(factor[:, None] * state.S * factor)
-    to_floor = solve_lower(shape_chol, L)
-    E = to_floor.T @ to_floor  # L^T shape^-1 L
-    T = model.floor * np.linalg.inv(E)  # floor * L^-1 shape L^-T
-    gradient = gradient - model.prior_weight * (np.eye(n) - T) - model.penalty * E
-    pull = 0.5 * (model.prior_weight * np.diag(T) + model.penalty * np.diag(E))
-    step = gradient / (n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE)
+    gradient = gradient - model.prior_weight * (np.eye(len(L)) - T) - model.penalty * E
+    step = gradient / curvature
     sizes, directions = np.linalg.eigh(0.5 * (step + step.T))
     root = L @ (directions * np.exp(0.5 * np.clip(sizes, -radius, radius)))
     return np.asarray(root @ root.T)

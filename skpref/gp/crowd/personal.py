@@ -16,6 +16,7 @@ from skpref._math.linalg import cholesky
 from skpref.gp.crowd.groups import UNSEEN, GroupPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
+from skpref.gp.crowd.spread import POINTS, WEIGHTS, mixed_variance
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
@@ -63,6 +64,22 @@ class Covariates:
 
 
 @dataclass(frozen=True, eq=False)
+class BesideS:
+    """The parts of a posterior that depend on S."""
+
+    S: Array
+    S_new: Array
+    consensus: PairPosterior
+    groups: GroupPosterior | None
+    m: Array
+    half_rows: Array
+    alpha: Array
+
+    def validate(self) -> None:
+        """Leave it to the posterior, which checks the whole."""
+
+
+@dataclass(frozen=True, eq=False)
 class PersonalPosterior:
     """Posterior of u(x, user) = m(x) + x_user^T B(x) + b_user(x), with b_user ~ N(0, S) over the seen items.
 
@@ -102,6 +119,7 @@ class PersonalPosterior:
     x: Array  # (U, p): covariates of the seen users
     scales: dict[str, Scale]  # of the consensus, and of the parts of groups
     groups: GroupPosterior | None = None
+    beside: tuple[BesideS, ...] = ()  # the posterior at a smaller and at a larger S; empty where S is known
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -144,6 +162,17 @@ class PersonalPosterior:
         for name, S in (("S", self.S), ("S_new", self.S_new)):
             positive = np.array_equal(S, S.T) and np.linalg.eigvalsh(S)[0] > 0.0
             require(positive, self, name, "must be a covariance")
+        require(len(self.beside) in {0, len(POINTS)}, self, "beside", f"must be {len(POINTS)} or none")
+        for part in self.mixture[1:]:
+            part.validate()
+
+    @cached_property
+    def mixture(self) -> tuple[PersonalPosterior, ...]:
+        """The posteriors at S and beside it, which are averaged; at S alone where S is known."""
+        parts = [replace(self, **vars(part), beside=()) for part in self.beside]
+        for part in parts:
+            vars(part)["users"] = self.users
+        return self, *parts
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without cached values."""
@@ -186,6 +215,7 @@ class PersonalPosterior:
         view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
         vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, root_new=self.root_new)
         vars(view).update(_scores=self._scores)
+        vars(view).update(mixture=(view, *(part.select_groups(levels) for part in self.mixture[1:])))
         return view
 
     def flattened(self) -> PersonalPosterior:
@@ -221,6 +251,7 @@ class PersonalPosterior:
             groups=None,
         )
         vars(flat).update(users=self.users, V=self.V, root=self.root[item], root_new=self.root_new[item])
+        vars(flat).update(mixture=(flat, *(part.flattened() for part in self.mixture[1:])))
         return flat
 
     def _expand_to_places(self, rows: Array) -> Array:
@@ -308,6 +339,27 @@ class PersonalPosterior:
         order: bool = True,
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
+        asked = users_of_pairs, items, left, right, covariates
+        return self._mixed([part.pairs_at_S(*asked, order=order) for part in self.mixture])
+
+    def _mixed(self, moments: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return the means at S, and the variances of the mixture over S."""
+        if len(moments) == 1:
+            return moments[0]
+        means, variances = (np.array(column) for column in zip(*moments, strict=True))
+        return means[0], mixed_variance(means, variances)
+
+    def pairs_at_S(
+        self,
+        users_of_pairs: tuple[Items, IntArray],
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        covariates: Array | None,
+        *,
+        order: bool = True,
+    ) -> tuple[Array, Array]:
+        """Return what `pairs` does at this S."""
         mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)
         columns = self._effect_columns(left.size, covariates, order=order)
         users, index = users_of_pairs
@@ -383,6 +435,19 @@ class PersonalPosterior:
         self, user: Items, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None
     ) -> Array:
         """Return the posterior covariance of the projections z of pairs for one user, all effects included."""
+        asked = items, left, right, covariates
+        covariances = np.array([part.pair_covariance_at_S(user, *asked) for part in self.mixture])
+        if len(covariances) == 1:
+            return np.asarray(covariances[0])
+        of_user = user, np.zeros(left.size, dtype=np.int64)
+        means = np.array([part.pairs_at_S(of_user, *asked)[0] for part in self.mixture])
+        rest = means - np.tensordot(WEIGHTS, means, 1)
+        return np.asarray(np.tensordot(WEIGHTS, covariances + rest[:, :, None] * rest[:, None, :], 1))
+
+    def pair_covariance_at_S(
+        self, user: Items, items: Items, left: IntArray, right: IntArray, covariates: Array | None
+    ) -> Array:
+        """Return what `pair_covariance` does at this S."""
         covariance = self.consensus.pair_covariance(items, left, right, covariates)
         reach = self._reach(items)
         weights, half = reach.weights[left] - reach.weights[right], reach.half[left] - reach.half[right]
@@ -405,6 +470,10 @@ class PersonalPosterior:
 
     def utility(self, users: Items, items: Items) -> tuple[Array, Array]:
         """Return posterior means and variances of personal utilities, shape (n_users, n)."""
+        return self._mixed([part.utility_at_S(users, items) for part in self.mixture])
+
+    def utility_at_S(self, users: Items, items: Items) -> tuple[Array, Array]:
+        """Return what `utility` does at this S."""
         t, t_variance = self.consensus.utility(items, centred=True)
         reach = self._reach(items, centred=True)
         own, x = reach.weights @ self.S, self._effects(users)
@@ -442,6 +511,10 @@ class PersonalPosterior:
 
     def side_effects(self, users: Items) -> tuple[Array, Array]:
         """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
+        return self._mixed([part.side_effects_at_S(users) for part in self.mixture])
+
+    def side_effects_at_S(self, users: Items) -> tuple[Array, Array]:
+        """Return what `side_effects` does at this S."""
         x, weights = self._effects(users), np.zeros((users.size, self.S.shape[0]))
         weights[:, -1] = 1.0
         mean = self.m[-1] + x @ self.B[-1]
@@ -464,6 +537,23 @@ class PersonalPosterior:
         By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Draws of the prior are
         shared by all users, so that only those of one user, with those of the consensus, are a joint sample.
         """
+        if not self.beside:
+            return self.draws_at_S(users, items, n_samples, rng)
+        numbers = [round(weight * n_samples) for weight in WEIGHTS[1:]]
+        numbers = [n_samples - sum(numbers), *numbers]
+        drawn = [part.draws_at_S(users, items, n, rng) for part, n in zip(self.mixture, numbers, strict=True)]
+        t, of_users = (list(column) for column in zip(*drawn, strict=True))
+        # Their means are those at S, as in `utility`.
+        means = np.array([part.consensus.utility(items, centred=True)[0] for part in self.mixture])
+        personal = means[:, None] + np.array([part.deviations(users, items) for part in self.mixture])
+        shift, shifts = (column[0] - np.tensordot(WEIGHTS, column, 1) for column in (means, personal))
+        personal_draws = zip(shifts, *of_users, strict=True)
+        return np.concatenate(t) + shift, (np.concatenate(parts) + own for own, *parts in personal_draws)
+
+    def draws_at_S(
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator
+    ) -> tuple[Array, Iterator[Array]]:
+        """Return what `draws` does at this S."""
         reach, (t, t_variance) = self._reach(items, centred=True), self.consensus.utility(items, centred=True)
         shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
         own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)

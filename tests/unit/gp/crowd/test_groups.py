@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from skpref import CrowdGPPL, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy, update_hierarchy
+from skpref.gp.crowd import fit_hierarchy, spread, update_hierarchy
 from skpref.gp.crowd.places import Places
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def few_candidates() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:1])
         patch.setattr(fit_hierarchy, "_HELD_OUT", 1)
+        patch.setattr(spread, "_LARGEST", 0.0)  # S is known, so that the posterior is a joint normal distribution
         yield
 
 

@@ -1,0 +1,122 @@
+"""What is not known of the covariance of tastes widens intervals and leaves means alone."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref import CrowdGPPL, load, save
+from skpref.exceptions import DataError
+from skpref.gp.crowd import spread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skpref._typing import Array
+
+N_ITEMS, N_USERS = 6, 15
+
+
+def draw(seed: int, taste: float = 0.7) -> tuple[Array, Array, Array]:
+    """Return rows, answers and the personal utilities of users who gave eight answers each."""
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=N_ITEMS) + taste * rng.normal(size=(N_USERS, N_ITEMS))
+    user = np.repeat(np.arange(N_USERS), 8)
+    left = rng.integers(0, N_ITEMS, user.size)
+    right = (left + rng.integers(1, N_ITEMS, user.size)) % N_ITEMS
+    y = (f[user, left] - f[user, right] + rng.normal(size=user.size) > 0.0).astype(float)
+    return np.column_stack([user, left, right]), y, f - f.mean(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def model() -> CrowdGPPL:
+    X, y, _ = draw(0)
+    return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def known() -> CrowdGPPL:
+    """The same model, as if S were known."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spread, "_LARGEST", 0.0)
+        X, y, _ = draw(0)
+        return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
+
+
+def test_means_stay_and_variances_grow(model: CrowdGPPL, known: CrowdGPPL) -> None:
+    X = draw(1)[0]
+    users = np.arange(N_USERS)
+    for part in (lambda m: m.latent_mean_and_variance(X), lambda m: m.utility(users=users, return_std=True)):
+        (mean, width), (wanted, narrow) = part(model), part(known)
+        assert_allclose(mean, wanted, atol=1e-9)
+        assert (width > narrow).all()
+    assert model.utility(return_std=True)[1].mean() > known.utility(return_std=True)[1].mean()
+    assert model.order_effect_[1] > known.order_effect_[1]
+    bias, wanted = (m.annotators(n_samples=50) for m in (model, known))
+    assert_allclose(bias["bias"], wanted["bias"], atol=1e-9)
+    assert (bias["bias_high"] > wanted["bias_high"]).all()
+
+
+def test_a_known_covariance_changes_nothing(known: CrowdGPPL) -> None:
+    alone = replace(known.posterior_, beside=())
+    items, users = known._seen(known._items), known._seen(known._users)
+    for a, b in zip(known.posterior_.utility(users, items), alone.utility(users, items), strict=True):
+        assert_allclose(a, b, atol=1e-9)
+
+
+def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
+    posterior, items, users = model.posterior_, model._seen(model._items), model._seen(model._users)
+    means, variances = (
+        np.array(x) for x in zip(*(p.utility_at_S(users, items) for p in posterior.mixture), strict=True)
+    )
+    weights = np.array(spread.WEIGHTS)[:, None, None]
+    average = (weights * means).sum(axis=0)
+    second = (weights * (variances + means**2)).sum(axis=0)
+    mean, variance = posterior.utility(users, items)
+    assert_array_equal(mean, means[0])
+    assert_allclose(variance, second - average**2, atol=1e-12)
+    # Draws have these moments, too.
+    draws = posterior.sample(users.take(np.arange(2)), items, 30_000, np.random.default_rng(0))
+    assert_allclose(draws.mean(axis=0), mean[:2], atol=0.05)
+    assert_allclose(draws.var(axis=0), variance[:2], rtol=0.06)
+    # And so do covariances of pairs.
+    X = np.column_stack([np.zeros(4, dtype=int), [0, 1, 2, 3], [1, 2, 3, 5]])
+    assert_allclose(np.diagonal(model.latent_covariance(X)), model.latent_mean_and_variance(X)[1], rtol=1e-9)
+
+
+def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdGPPL) -> None:
+    at_S, *others = (p.consensus for p in model.posterior_.mixture)
+    assert_allclose(np.triu(at_S.half, 1), 0.0)
+    smaller, larger = (p.half.T @ p.half for p in others)
+    assert np.trace(larger) > np.trace(smaller)
+    assert np.trace(at_S.half.T @ at_S.half) > (np.trace(larger) + 5.0 * np.trace(smaller)) / 6.0
+
+
+def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
+    hits, before = [], []
+    for seed in range(6):
+        X, y, f = draw(seed)
+        model = CrowdGPPL(random_state=0).fit(X, y)
+        items, users = model._seen(model._items), model._seen(model._users)
+        for posterior, counts in ((model.posterior_, hits), (replace(model.posterior_, beside=()), before)):
+            mean, variance = posterior.utility(users, items)
+            counts.append(np.abs(mean - f) < 1.645 * np.sqrt(variance))
+    assert np.mean(hits) > np.mean(before) + 0.02
+
+
+def test_files_keep_it_and_damage_is_refused(model: CrowdGPPL, tmp_path: Path) -> None:
+    X = draw(1)[0]
+    save(model, tmp_path / "model.skpref")
+    for copy in (load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
+        for a, b in zip(copy.latent_mean_and_variance(X), model.latent_mean_and_variance(X), strict=True):
+            assert_array_equal(a, b)
+    first, second = model.posterior_.beside
+    damages: list[Any] = [(first,), (first, replace(second, m=second.m[1:])), (first, replace(second, S=-second.S))]
+    for beside in damages:
+        with pytest.raises(DataError):
+            replace(model.posterior_, beside=beside).validate()
