@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skpref._events import Iteration, OnIteration
-    from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, track
+    from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, log_model, track
     from skpref.tracking.mlflow import Tracker
     from skpref.tracking.model import save_model, served_model
     from skpref.tracking.spool import sync
@@ -22,6 +22,7 @@ __all__ = [
     "TrackedRun",
     "Tracker",
     "autolog",
+    "log_model",
     "save_model",
     "served_model",
     "sync",
@@ -35,6 +36,7 @@ _HOMES = {
     "TrackedRun": "skpref.tracking.callback",
     "Tracker": "skpref.tracking.mlflow",
     "autolog": "skpref.tracking.callback",
+    "log_model": "skpref.tracking.callback",
     "save_model": "skpref.tracking.model",
     "served_model": "skpref.tracking.model",
     "sync": "skpref.tracking.spool",

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import functools
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from skpref._callbacks import set_everywhere
-from skpref.tracking.client import DEFAULT_ROOT
+from skpref.exceptions import DataError
+from skpref.tracking.client import DEFAULT_ROOT, LOCK, mlflow_call
 from skpref.tracking.mlflow import Tracker
-from skpref.tracking.recorder import Recorder, is_ours
+from skpref.tracking.recorder import Recorder, active_run, is_ours, send_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["MLflowCallback", "TrackedRun", "autolog", "track"]
+    from numpy.typing import ArrayLike
+
+__all__ = ["MLflowCallback", "TrackedRun", "autolog", "log_model", "track"]
 
 _SPOOL = DEFAULT_ROOT / "spool"
 _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)
@@ -33,8 +36,8 @@ class MLflowCallback(Recorder):
     Parameters
     ----------
     experiment : str, default=None
-        Name of the experiment; created if it does not exist. None: the environment variable MLFLOW_EXPERIMENT_NAME,
-        else "skpref"; inside `track`, that of the block.
+        Name of the experiment; created if it does not exist. None: inside `track`, that of the block; else what
+        ``mlflow.set_experiment`` set, else the environment variable MLFLOW_EXPERIMENT_NAME, else "skpref".
     tracking_uri : str, default=None
         MLflow store. None: inside `track`, that of the block; else what ``mlflow.set_tracking_uri`` set, else the
         environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` in the working folder.
@@ -172,8 +175,21 @@ def _tracker(
     current = _CURRENT.get()
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key
-    name = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
+    chosen = None if experiment or tracking_uri else _experiment_of_user()
+    name = experiment or chosen or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
     return Tracker(name, tracking_uri, spool), None
+
+
+def _experiment_of_user() -> str | None:
+    """Return the name of the experiment that the user chose in MLflow itself."""
+    number = os.environ.get("MLFLOW_EXPERIMENT_ID")  # `mlflow.set_experiment` sets it, too
+    with suppress(Exception):  # of a store that is gone
+        if number is not None:
+            import mlflow
+
+            with LOCK, mlflow_call():
+                return str(mlflow.get_experiment(number).name)
+    return None
 
 
 def autolog(
@@ -192,8 +208,8 @@ def autolog(
     Parameters
     ----------
     experiment : str, default=None
-        Name of the experiment; created if it does not exist. None: the environment variable MLFLOW_EXPERIMENT_NAME,
-        else "skpref".
+        Name of the experiment; created if it does not exist. None: what ``mlflow.set_experiment`` set, else the
+        environment variable MLFLOW_EXPERIMENT_NAME, else "skpref".
     tracking_uri : str, default=None
         MLflow store. None: what ``mlflow.set_tracking_uri`` set, else the environment variable MLFLOW_TRACKING_URI,
         else ``sqlite:///mlruns/mlflow.db`` in the working folder.
@@ -309,6 +325,57 @@ class TrackedRun:
         """
         self.tracker.log_figure(self.key, name, figure)
 
+    def log_model(
+        self, estimator: Any, example: ArrayLike | None = None, *, registered_model_name: str | None = None
+    ) -> None:
+        """Log a model that is fitted already.
+
+        Parameters
+        ----------
+        estimator : estimator
+            As in `save_model`.
+        example : {array-like, CSR, DataFrame} of shape (n, n_columns), default=None
+            A few rows of the X of `fit`, as in `save_model`.
+        registered_model_name : str, default=None
+            Name in the registry under which it becomes a new version. None: it is not registered.
+        """
+        send_model(self.tracker, self.key, estimator, example, registered_model_name)
+
+
+def log_model(estimator: Any, example: ArrayLike | None = None, *, registered_model_name: str | None = None) -> None:
+    """Log a model that is fitted already with the run around the call, of `track` or of ``mlflow.start_run``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        As in `save_model`.
+    example : {array-like, CSR, DataFrame} of shape (n, n_columns), default=None
+        A few rows of the X of `fit`, as in `save_model`.
+    registered_model_name : str, default=None
+        Name in the registry under which it becomes a new version. None: it is not registered.
+
+    Raises
+    ------
+    DataError
+        If there is no run, or the model cannot be saved.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.tracking import log_model, track
+    >>> model = GPPLClassifier().fit([["tea", "coffee"]], [1])
+    >>> with track("two drinks", "drinks"):  # doctest: +SKIP
+    ...     log_model(model, [["tea", "coffee"]])
+    """
+    run = _CURRENT.get()
+    if run is None:
+        tracker, _ = _tracker(None, None, _SPOOL)
+        key = active_run(tracker)
+        if key is None:
+            raise DataError("log_model needs a run: call it in a block of track(...) or of mlflow.start_run()")
+        run = TrackedRun(tracker, key)
+    run.log_model(estimator, example, registered_model_name=registered_model_name)
+
 
 @contextmanager
 def track(
@@ -329,8 +396,8 @@ def track(
     name : str
         Name of the run.
     experiment : str, default=None
-        Name of the experiment; created if it does not exist. None: that of the block around this one, else the
-        environment variable MLFLOW_EXPERIMENT_NAME, else "skpref".
+        Name of the experiment; created if it does not exist. None: that of the block around this one, else what
+        ``mlflow.set_experiment`` set, else the environment variable MLFLOW_EXPERIMENT_NAME, else "skpref".
     tracking_uri : str, default=None
         MLflow store. None: that of the block around this one, else what ``mlflow.set_tracking_uri`` set, else the
         environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` in the working folder.

@@ -269,7 +269,8 @@ def _uri_of_user() -> str | None:
         return None
     import mlflow
 
-    return mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() or mlflow.active_run() is not None else None
+    chosen = mlflow.is_tracking_uri_set() or mlflow.active_run() is not None or "MLFLOW_EXPERIMENT_ID" in os.environ
+    return mlflow.get_tracking_uri() if chosen else None
 
 
 def first_line(error: BaseException) -> str:

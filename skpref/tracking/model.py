@@ -9,26 +9,31 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import inspect
+import json
 import tempfile
-from numbers import Integral, Real
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from skpref._estimator import last_step
+from skpref._validation import as_frame, column_names
 from skpref._version import __version__
 from skpref.data.ids import shorten
 from skpref.data.labels import left_column
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.entities import read_table
+from skpref.gp.pairwise.columns import ReadsColumns
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
 
@@ -42,9 +47,7 @@ from skpref.tracking import served_model
 
 mlflow.models.set_model(served_model())
 '''
-_PAIRS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}  # columns of ids
-_RATINGS = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of pipelines that begin with `OneHotDesign`
-_WITH_USERS = {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # estimators whose rows begin with a user
+_RATINGS = {"GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # estimators with the columns user and item
 _MAX_FEATURES = 1000  # features of a row that is kept as an example
 _STD_METHODS = ("predict_latent", "predict_score", "latent_mean_and_variance")
 
@@ -57,10 +60,9 @@ def _first_step(estimator: Any) -> Any:
     return estimator.steps[0][1] if _is_pipeline(estimator) else estimator
 
 
-def last_step(estimator: Any) -> Any:
+def predicting_step(estimator: Any) -> Any:
     """Return the estimator that predicts, of a search or a Pipeline."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    return estimator.steps[-1][1] if _is_pipeline(estimator) else estimator
+    return last_step(getattr(estimator, "best_estimator_", estimator))
 
 
 # -------------------------------------------------------------------------------------------------------------- saving
@@ -91,6 +93,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
 
     - ``return_std`` : standard deviations, too; of a classifier, mean and standard deviation of its latent function.
     - ``return_proba`` : a column of probabilities for each class instead of the class; with ``return_std``, both.
+    - ``ties`` : columns of the probabilities of left, tie and right, with a likelihood in which a tie is an answer.
+    - ``rank`` : instead of predictions, the ranking of the items in the rows.
     - ``users`` : a list of users that the model knows, instead of the column ``user``; a column of predictions for
       each, with ``return_proba`` those of the left item or of the last class. Its type is that of the ids of the users:
       integers, or else text. An unknown user is an error; rows with a column ``user`` follow the estimator's rule.
@@ -111,11 +115,12 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
+    check_is_fitted(estimator)
     with tempfile.TemporaryDirectory() as temporary:
         file, code = Path(temporary) / "model.skpref", Path(temporary) / "serve.py"
         save(estimator, file)
         code.write_text(_CODE, "utf-8")
-        rows = None if example is None else example_rows(example)
+        rows = None if example is None else served_rows(estimator, example_rows(example))
         answer = None if rows is None else _Predictor(estimator).predict(rows, {})
         with LOCK, mlflow_call():
             import mlflow
@@ -130,70 +135,127 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
 
 
 def requirements() -> list[str]:
-    """Return the pinned requirements of a model."""
+    """Return the pinned requirements of a model; this package's is the place that it was installed from, if known."""
     names = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "skops")
     versions = {name: importlib.metadata.version(name) for name in ("mlflow-skinny", *names)}
-    versions = {"skpref": __version__, "mlflow": versions.pop("mlflow-skinny")} | versions  # one release has both
-    return [f"{name}=={version}" for name, version in versions.items()]
+    versions = {"mlflow": versions.pop("mlflow-skinny")} | versions  # one release has both
+    origin = json.loads(importlib.metadata.distribution("skpref").read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info")
+    place = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}" if commit else origin.get("url")
+    ours = f"skpref=={__version__}" if place is None else f"skpref@{place}"
+    return [ours, *(f"{name}=={version}" for name, version in versions.items())]
 
 
 # ----------------------------------------------------------------------------------------------------------- signature
-def _signature(estimator: Any, rows: Any, answer: Any) -> dict[str, Any]:
-    """Return the signature and the example of a model."""
-    from mlflow.models.signature import ModelSignature, infer_signature
-    from mlflow.types.schema import ColSpec, ParamSchema
+class _Inputs(NamedTuple):
+    """The columns of X by name, and which of them a model of ids reads."""
 
-    columns = _columns(estimator, rows)
-    table = rows if columns is None or hasattr(rows, "iloc") else _as_frame(rows, columns)
-    inferred = infer_signature(table, answer)
-    if table is not rows and table.columns[0] == "user":
-        # The parameter `users` may replace this column.
-        inferred.inputs.inputs[0] = ColSpec(inferred.inputs.inputs[0].type, "user", required=False)
-    signature = ModelSignature(inputs=inferred.inputs, outputs=inferred.outputs, params=ParamSchema(_params(estimator)))
-    return {"signature": signature} | ({"input_example": table} if table.shape[1] <= _MAX_FEATURES else {})
+    names: list[str]  # all columns, in order
+    ids: list[str]  # columns of ids, in the order of X without names
+    numbers: list[str]  # columns of covariates
+    groups: list[str]  # columns of groups
+    user: str | None  # column of the user, which the parameter `users` replaces
+    are_names_known: bool  # whether X had names
+
+    @property
+    def read(self) -> list[str]:
+        """Columns that a prediction reads."""
+        return [*self.ids, *self.numbers, *self.groups]
+
+
+def _inputs(estimator: Any) -> _Inputs | None:
+    """Return the columns of a model of ids; None where all columns are features."""
+    first = _first_step(estimator)
+    sides = ("user", "item") if type(first).__name__ in _RATINGS else getattr(first, "_sides", None)
+    if sides is None:
+        return None
+    columns = first._columns if isinstance(first, ReadsColumns) else None  # noqa: SLF001 - of this package
+    roles = None if columns is None else columns.roles
+    own = [getattr(roles, side, None) for side in sides]
+    places = [place if column is None else column for place, column in enumerate(own)]
+    known = getattr(first, "feature_names_in_", None)
+    names = list(map(str, range(first.n_features_in_))) if known is None else list(known)
+    if known is None:
+        for side, place in zip(sides, places, strict=True):
+            names[place] = side
+
+    def named(columns: Any) -> list[str]:
+        return [column if isinstance(column, str) else names[column] for column in columns]
+
+    ids = named(places)
+    user = ids[0] if sides[0] == "user" else None
+    if roles is None:
+        return _Inputs(names, ids, [], [], user, known is not None)
+    covariates = replace(roles, user=None, left=None, right=None, weight=None, groups=()).columns()
+    return _Inputs(names, ids, named(covariates), named(roles.groups), user, known is not None)
 
 
 def example_rows(X: Any) -> Any:
-    """Return the first two rows, shape (2, n_columns)."""
-    if hasattr(X, "iloc"):
-        return X.iloc[:2].copy()
+    """Return the first two rows: columns by name, or an array of shape (2, n_columns)."""
     if sparse.issparse(X):
         return sparse.csr_array(X)[:2].toarray()
+    frame = X if isinstance(X, Mapping) else as_frame(X)
+    if frame is not None:  # as lists, which have no types of pandas, polars or pyarrow
+        return {name: list(frame[name][:2]) for name in column_names(frame) or []}
     rows = np.asarray(X[:2])
     return rows.copy() if rows.dtype.kind in "fiub" else np.asarray(X[:2], dtype=object)
 
 
-def _columns(estimator: Any, rows: Any) -> tuple[str, ...] | None:
-    """Return the names of columns of ids, None where columns are features."""
-    name = type(_first_step(estimator)).__name__
-    if name in {"GibbsM3F", "GibbsIPM3F"} or (name == "OneHotDesign" and rows.shape[1] == 2):
-        return _RATINGS
-    return _PAIRS.get(name)
-
-
-def _as_frame(rows: Any, columns: tuple[str, ...]) -> Any:
-    """Return rows of ids as a data frame whose columns have the types of the ids."""
+def served_rows(estimator: Any, rows: Any) -> Any:
+    """Return any rows as a served model takes them: the columns that it reads by name, or an array of features."""
     import pandas as pd
 
-    table = pd.DataFrame(np.asarray(rows, dtype=object), columns=list(columns))
-    for name in columns:
-        if all(isinstance(value, Integral) for value in table[name]):
-            table[name] = table[name].astype("int64")
-        elif all(isinstance(value, Real) for value in table[name]):
-            table[name] = table[name].astype("float64")
-    return table
+    inputs = _inputs(estimator)
+    if isinstance(rows, Mapping):
+        rows = pd.DataFrame(rows)
+    if inputs is None:
+        integers = getattr(getattr(rows, "dtype", None), "kind", "") in {"i", "u"}
+        return rows.astype(np.float64) if integers else rows  # so that a request may have decimals
+    if not set(inputs.read) & set(getattr(rows, "columns", ())):  # the order counts
+        cells = np.asarray(rows, dtype=object)
+        kinds = (inputs.names, inputs.ids, inputs.ids[1:] if inputs.user else inputs.ids)
+        columns = next((names for names in kinds if len(names) == cells.shape[1]), None)
+        if columns is None:
+            raise DataError(f"rows have the columns {', '.join(inputs.read)}; got {cells.shape[1]} columns")
+        rows = pd.DataFrame(cells, columns=columns).infer_objects()
+    return rows[[name for name in inputs.read if name in rows.columns]]
+
+
+def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
+    """Return the signature and the example of a model."""
+    from mlflow.models.signature import ModelSignature, infer_signature
+    from mlflow.types import DataType
+    from mlflow.types.schema import AnyType, ColSpec, ParamSchema, Schema
+
+    signature, columns = infer_signature(table, answer), _inputs(estimator)
+    inputs = signature.inputs
+    if hasattr(table, "columns"):
+        ids, optional = ([], []) if columns is None else (columns.ids, [columns.user, *columns.numbers])
+        specs = []
+        for spec in inputs.inputs:
+            # MLflow cuts decimals of an integer, and refuses integers for a double.
+            is_number = spec.type in {DataType.long, DataType.integer} and spec.name not in ids
+            needed = spec.required and spec.name not in optional
+            specs.append(ColSpec(AnyType() if is_number else spec.type, spec.name, required=needed))
+        inputs = Schema(specs)
+    signature = ModelSignature(inputs=inputs, outputs=signature.outputs, params=ParamSchema(_params(estimator)))
+    return {"signature": signature} | ({"input_example": table} if table.shape[1] <= _MAX_FEATURES else {})
 
 
 def _params(estimator: Any) -> list[Any]:
     """Return MLflow's description of the parameters of a prediction."""
     from mlflow.types.schema import ParamSpec
 
-    last = last_step(estimator)
+    last = predicting_step(estimator)
     specs = []
     if _std_method(last) is not None:
         specs.append(ParamSpec("return_std", "boolean", default=False))
     if hasattr(last, "predict_proba"):
         specs.append(ParamSpec("return_proba", "boolean", default=False))
+    if _has_ties(last):
+        specs.append(ParamSpec("ties", "boolean", default=False))
+    if isinstance(last, ReadsColumns):
+        specs.append(ParamSpec("rank", "boolean", default=False))
     users = _users(estimator)
     if users is not None:
         kind = "long" if users.dtype == np.int64 else "string"
@@ -201,10 +263,15 @@ def _params(estimator: Any) -> list[Any]:
     return specs
 
 
+def _has_ties(last: Any) -> bool:
+    """Return whether a tie is an answer of its own."""
+    return bool(getattr(getattr(last, "likelihood_", None), "ties_are_answers", False))
+
+
 def _users(estimator: Any) -> Any:
     """Return the ids of the users that a model knows; None of a model that does not distinguish users."""
-    first = _first_step(estimator)
-    if type(first).__name__ not in _WITH_USERS:
+    first, inputs = _first_step(estimator), _inputs(estimator)
+    if inputs is None or inputs.user is None:
         return None
     table = first.users if isinstance(first, CrowdGPPL) else None
     return first.user_ids_ if table is None else read_table(table, "users").ids
@@ -223,18 +290,22 @@ class _Predictor:
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
-        self._last = last_step(estimator)
+        self._last = predicting_step(estimator)
 
     def predict(self, table: Any, params: Mapping[str, Any]) -> Any:
         """Return predictions for the rows of a request."""
-        users = params.get("users")
+        users, table = params.get("users"), served_rows(self._estimator, table)
+        if params.get("rank"):
+            return self._ranking(table)
         if users is None or not len(users):
             return self._predict_rows(self._rows(table), params)
         if params.get("return_std"):
             raise DataError("users and return_std cannot be asked for together")
         import pandas as pd
 
-        columns = {user: self._predict_rows(self._rows_of_user(table, user), params) for user in self._named(users)}
+        column = getattr(_inputs(self._estimator), "user", None)
+        rows = {user: self._rows(table.assign(**{str(column): user})) for user in self._named(users)}
+        columns = {user: self._predict_rows(part, params) for user, part in rows.items()}
         # Of a pair, the probability of the left item is enough.
         place = left_column(self._last.classes_) if isinstance(self._last, CrowdGPPL) else -1
         return pd.DataFrame(
@@ -256,16 +327,26 @@ class _Predictor:
         return [by_name[user] for user in users]
 
     def _rows(self, table: Any) -> Any:
-        names = getattr(self._estimator, "feature_names_in_", None)
-        return table[list(names)] if names is not None and hasattr(table, "iloc") else np.asarray(table)
+        """Return rows as the estimator takes them."""
+        inputs, names = _inputs(self._estimator), getattr(self._estimator, "feature_names_in_", None)
+        if inputs is None:
+            return table[list(names)] if names is not None and hasattr(table, "iloc") else np.asarray(table)
+        missing = [name for name in [*inputs.ids, *inputs.groups] if name not in table.columns]
+        if missing:
+            raise DataError(
+                f"column {missing[0]!r} is missing" + "; users may replace it" * (missing[0] == inputs.user)
+            )
+        # Rows without any covariate have ids alone; columns that are not read may be missing.
+        has_more = set(table.columns) - {*inputs.ids}
+        rows = table.reindex(columns=inputs.names if has_more else inputs.ids)
+        return rows if inputs.are_names_known else rows.to_numpy(dtype=object)
 
-    def _rows_of_user(self, table: Any, user: Any) -> Any:
-        """Return rows that begin with a user instead of the column of users, which may be missing."""
-        first = type(_first_step(self._estimator)).__name__
-        rows = np.asarray(table, dtype=object)
-        if rows.shape[1] == len(_PAIRS.get(first, _RATINGS)):
-            rows = rows[:, 1:]
-        return np.insert(rows, 0, user, axis=1)
+    def _ranking(self, table: Any) -> Any:
+        """Return the ranking of the items in the rows, the best first."""
+        if not isinstance(self._last, ReadsColumns):
+            raise DataError(f"{type(self._last).__name__} ranks no items; leave rank out")
+        items = [name for name in table.columns if name in (_inputs(self._estimator) or table).ids[-2:]]
+        return self._last.rank(np.unique(table[items].to_numpy(dtype=object))).to_frame()
 
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd
@@ -276,6 +357,10 @@ class _Predictor:
                 raise DataError(f"{type(self._last).__name__} has no probabilities; leave return_proba out")
             proba = np.asarray(self._estimator.predict_proba(rows))
             columns |= dict(zip(map(str, self._last.classes_), proba.T, strict=True))
+        if params.get("ties"):
+            if not _has_ties(self._last):
+                raise DataError("ties needs a likelihood in which a tie is an answer; leave ties out")
+            columns |= dict(zip(("left", "tie", "right"), self._last.predict_proba(rows, ties=True).T, strict=True))
         if columns:
             return pd.DataFrame(columns)
         predict = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.exceptions import SkprefError
 from skpref.tracking import run_metadata
 from skpref.tracking.client import first_line
-from skpref.tracking.model import example_rows, last_step, save_model
+from skpref.tracking.model import example_rows, predicting_step, save_model
 from skpref.tracking.outbox import unix_milliseconds
 
 if TYPE_CHECKING:
@@ -284,7 +283,7 @@ class Recorder:
             self.tracker.outbox.send("scores", key, points=points)
 
     def _log_plots(self, key: str, estimator: Any) -> None:
-        last = last_step(estimator)
+        last = predicting_step(estimator)
         names = {"GPPLClassifier": ["ranking.png"], "CrowdGPPL": ["ranking.png", "annotators.png"]}
         for name in names.get(type(last).__name__, []):
             from skpref import plots
@@ -318,7 +317,7 @@ class Recorder:
         return not prepares or (is_ours(estimator) and hasattr(estimator, "max_iter"))
 
     def _parent_of(self, context: Any) -> str | None:
-        return self._run_around(context) or self._parent or self._active_run()
+        return self._run_around(context) or self._parent or active_run(self.tracker)
 
     def _run_around(self, context: Any) -> str | None:
         """Return the run of the nearest task around a task that is one."""
@@ -327,29 +326,35 @@ class Recorder:
             task = task.parent
         return None if task is None else key_of(task)
 
-    def _active_run(self) -> str | None:
-        """Return the run in the same store that the user began by MLflow itself."""
-        if "mlflow" not in sys.modules:
-            return None
-        import mlflow
-
-        active = mlflow.active_run()
-        is_same_store = active is not None and mlflow.get_tracking_uri() == self.tracker.tracking_uri
-        return self.tracker.outbox.client.adopt(active if is_same_store else None)
-
 
 def log_model(
     tracker: Tracker, key: str, estimator: Any, example: Any, name: str, registered: str | None = None
 ) -> None:
     """Log a fitted estimator with a run as a model that MLflow can serve; where that fails, tag the run and warn."""
     try:
-        with tracker.outbox.folder() as folder:
-            save_model(copy.copy(estimator), folder / "model", example)
-            tracker.log_model(key, folder / "model", "model", registered)
-    except SkprefError as error:
+        send_model(tracker, key, estimator, example, registered)
+    except Exception as error:  # noqa: BLE001 - the fit has succeeded
         tracker.set_tags(key, {"model": f"not logged: {error}"})
         text = f"The model of {name} is not logged: {first_line(error)}."
         tracker.outbox.warn(text, text)
+
+
+def send_model(tracker: Tracker, key: str, estimator: Any, example: Any, registered: str | None) -> None:
+    """Log a fitted estimator with a run as a model that MLflow can serve."""
+    with tracker.outbox.folder() as folder:
+        save_model(copy.copy(estimator), folder / "model", example)
+        tracker.log_model(key, folder / "model", "model", registered)
+
+
+def active_run(tracker: Tracker) -> str | None:
+    """Return the key of the run in the same store that the user began by MLflow itself."""
+    if "mlflow" not in sys.modules:
+        return None
+    import mlflow
+
+    active = mlflow.active_run()
+    is_same_store = active is not None and mlflow.get_tracking_uri() == tracker.tracking_uri
+    return tracker.outbox.client.adopt(active if is_same_store else None)
 
 
 def key_of(context: Any) -> str:

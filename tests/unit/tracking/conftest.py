@@ -37,6 +37,7 @@ def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(_home)
     for name in (
         "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_ID",
         "MLFLOW_EXPERIMENT_NAME",
         "MLFLOW_HTTP_REQUEST_TIMEOUT",
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES",

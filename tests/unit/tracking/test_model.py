@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import pkgutil
 import threading
 import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+import skpref
 from skpref import (
     BayesianGPLVM,
     CrowdGPPL,
@@ -31,7 +35,7 @@ from skpref import (
     VariationalFMClassifier,
 )
 from skpref.exceptions import DataError, MissingExtraError, TrackingWarning
-from skpref.tracking import MLflowCallback, save_model
+from skpref.tracking import MLflowCallback, log_model, save_model, track
 from skpref.tracking.model import requirements
 
 if TYPE_CHECKING:
@@ -67,7 +71,22 @@ def test_every_file_is_data(tmp_path: Path) -> None:
     lines = (tmp_path / "model" / "requirements.txt").read_text("utf-8").split()
     assert lines == requirements()
     assert f"mlflow=={mlflow.__version__}" in lines
-    assert all("==" in line for line in lines)
+    assert all("==" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        (None, f"skpref=={skpref.__version__}"),
+        ('{"url": "file:///home/me/skpref.whl", "archive_info": {}}', "skpref@file:///home/me/skpref.whl"),
+        ('{"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_id": "c1"}}', "skpref@git+https://a/b@c1"),
+    ],
+)
+def test_the_package_is_required_from_where_it_came(
+    monkeypatch: pytest.MonkeyPatch, origin: str | None, line: str
+) -> None:
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: SimpleNamespace(read_text=lambda _: origin))
+    assert requirements()[0] == line
 
 
 @pytest.mark.parametrize(
@@ -210,7 +229,7 @@ def test_a_model_that_transforms(tmp_path: Path) -> None:
 def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
     served = round_trip(GPPLClassifier().fit(PAIRS, FIRST_WINS), PAIRS, tmp_path)
     names = [param.name for param in served.metadata.signature.params.params]
-    assert names == ["return_std", "return_proba"]
+    assert names == ["return_std", "return_proba", "rank"]
     inner = served.unwrap_python_model().predictor
     with pytest.raises(ValueError, match="does not distinguish users"):
         inner.predict(served.input_example, {"users": ["ann"]})
@@ -222,6 +241,141 @@ def test_an_unknown_id_is_named(tmp_path: Path) -> None:
     served = round_trip(with_features(), PAIRS, tmp_path)
     with pytest.raises(mlflow.MlflowException, match="unknown item 'milk'"):
         served.predict(served.input_example.assign(left="milk"))
+
+
+# -------------------------------------------------------------------------------------------------------------- frames
+FRAME = {
+    "day": list(range(20)),
+    "judge": ["ann", "bob"] * 10,
+    "a": ["tea", "tea", "coffee", "milk"] * 5,
+    "b": ["coffee", "milk", "milk", "water"] * 5,
+    "words_a": [number % 7 for number in range(20)],
+    "words_b": [number % 5 for number in range(20)],
+    "winner": ["a"] * 20,
+}
+WON = np.arange(20) % 3 > 0
+KINDS = ["pandas", "categories", "arrow", "polars", "pyarrow", "objects"]
+
+
+def framed(kind: str, *columns: str) -> Any:
+    """A frame of any library; `day` and `winner` are read by no model."""
+    part = {name: FRAME[name] for name in columns or FRAME}
+    frame = pytest.importorskip("pandas").DataFrame(part)
+    if kind == "categories":
+        return frame.astype({name: "category" for name in ("judge", "a", "b") if name in part})
+    if kind == "arrow":
+        return frame.convert_dtypes(dtype_backend="pyarrow")
+    if kind == "objects":
+        return frame.astype(object)
+    library = {"polars": "polars.DataFrame", "pyarrow": "pyarrow.table"}.get(kind)
+    return frame if library is None else pytest.importorskip(kind) and pkgutil.resolve_name(library)(part)
+
+
+def columns_of(served: Any) -> dict[str, bool]:
+    """Columns of a request, and which are required."""
+    return {column.name: column.required for column in served.metadata.signature.inputs.inputs}
+
+
+@pytest.mark.filterwarnings("ignore:Found extra inputs")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_request_has_what_the_model_reads_whatever_frame_it_was_fitted_to(kind: str, tmp_path: Path) -> None:
+    model = GPPLClassifier(left="a", right="b", covariates=[("words_a", "words_b")]).fit(framed(kind), WON)
+    served = round_trip(model, framed(kind), tmp_path)
+    assert columns_of(served) == {"a": True, "b": True, "words_a": False, "words_b": False}
+    left = {"return_proba": True}
+    whole = framed("pandas")
+    np.testing.assert_allclose(served.predict(whole, params=left), model.predict_proba(whole))
+    ids = framed("pandas", "a", "b")
+    np.testing.assert_allclose(served.predict(ids, params=left), model.predict_proba(ids))
+    with pytest.raises(mlflow.MlflowException, match="words_b"):
+        served.predict(framed("pandas", "a", "b", "words_a"))
+
+
+@pytest.mark.parametrize("kind", ["categories", "polars"])
+def test_users_replace_the_column_of_a_frame(kind: str, tmp_path: Path) -> None:
+    model = CrowdGPPL(user="judge", left="a", right="b", n_factors=1, random_state=0).fit(framed(kind), WON)
+    ratings = framed(kind, "judge", "a")
+    chains = GibbsM3F(n_sweeps=4, burn_in=2, duplicates="last", random_state=0).fit(ratings, WON.astype(int))
+    for name, estimator, X, items in (("crowd", model, framed(kind), ("a", "b")), ("m3f", chains, ratings, ("a",))):
+        served = round_trip(estimator, X, tmp_path / name)
+        assert columns_of(served) == {"judge": False, **dict.fromkeys(items, True)}
+        both = served.predict(framed("pandas", *items), params={"users": ["bob", "ann"]})
+        whole = framed("pandas", "judge", *items)
+        np.testing.assert_array_equal(both["ann"], estimator.predict(whole.assign(judge="ann")))
+        np.testing.assert_array_equal(served.predict(whole), estimator.predict(whole))
+        with pytest.raises(mlflow.MlflowException, match="column 'judge' is missing; users may replace it"):
+            served.predict(framed("pandas", *items))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decimals_are_not_cut_where_the_fit_had_integers(kind: str, tmp_path: Path) -> None:
+    X = framed(kind, "words_a", "words_b")
+    model = SVGPRegressor(inducing=5, random_state=0, optimizer=None).fit(X, WON.astype(float))
+    served = round_trip(model, X, tmp_path)
+    numbers = framed("pandas", "words_a", "words_b")
+    np.testing.assert_allclose(served.predict(numbers), model.predict(numbers))
+    np.testing.assert_allclose(served.predict(numbers + 0.9), model.predict(numbers + 0.9))
+
+
+def test_columns_by_position_are_served(tmp_path: Path) -> None:
+    X = np.array(list(zip(*(FRAME[name] for name in ("day", "a", "b", "words_a")), strict=True)), dtype=object)
+    model = GPPLClassifier(left=1, right=2, covariates=[3]).fit(X, WON)
+    served = round_trip(model, X, tmp_path)
+    assert columns_of(served) == {"left": True, "right": True, "3": False}
+    np.testing.assert_array_equal(served.predict(served.input_example), model.predict(X[:2]))
+    ids = served.input_example[["left", "right"]]
+    np.testing.assert_array_equal(served.predict(ids), model.predict(X[:2, 1:3]))
+
+
+def test_ties_and_ranks_are_asked_for(tmp_path: Path) -> None:
+    X, y = framed("pandas", "a", "b"), np.where(np.arange(20) % 4, WON, 0.5)
+    model = GPPLClassifier(likelihood="logit-ties").fit(X, y)
+    served = round_trip(model, X, tmp_path)
+    ties = served.predict(X, params={"ties": True})
+    assert list(ties.columns) == ["left", "tie", "right"]
+    np.testing.assert_allclose(ties, model.predict_proba(X, ties=True))
+    ranks = served.predict(X[:2], params={"rank": True})
+    assert list(ranks["id"]) == model.rank(["coffee", "milk", "tea"]).id.tolist()
+    inner = served.unwrap_python_model().predictor
+    inner._last = SVGPRegressor()
+    with pytest.raises(DataError, match="ranks no items"):
+        inner.predict(X, {"rank": True})
+
+
+def test_a_model_that_cannot_be_logged_leaves_its_run_finished(
+    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**_: Any) -> None:
+        raise mlflow.MlflowException("no signature")
+
+    monkeypatch.setattr("mlflow.pyfunc.save_model", fails)
+    with pytest.warns(TrackingWarning, match="is not logged: no signature"):
+        GPPLClassifier().set_callbacks(MLflowCallback("no model", plots=False)).fit(PAIRS, FIRST_WINS)
+    (run,) = stored("no model").runs
+    assert run.info.status == "FINISHED"
+
+
+def test_a_fitted_model_is_logged_with_a_run(stored: Callable[..., Any]) -> None:
+    model = with_features()
+    with pytest.raises(DataError, match=r"log_model needs a run: call it in a block of track"):
+        log_model(model)
+    with track("fitted", "fitted before") as run:
+        log_model(model, PAIRS)
+        with pytest.raises(NotFittedError):
+            run.log_model(GPPLClassifier())
+    (logged,) = stored("fitted before").models()
+    assert logged.source_run_id == run.run_id
+    mlflow.set_tracking_uri(run.tracker.tracking_uri)
+    try:
+        mlflow.set_experiment("chosen in MLflow")
+        with mlflow.start_run() as own:
+            log_model(model, PAIRS)
+        with_features().set_callbacks(MLflowCallback(plots=False, log_model=False)).fit(PAIRS, FIRST_WINS)
+        (logged,) = stored("chosen in MLflow").models()
+        assert logged.source_run_id == own.info.run_id
+        assert len(stored("chosen in MLflow").runs) == 2
+    finally:
+        mlflow.set_tracking_uri(None)
 
 
 # ------------------------------------------------------------------------------------------------------------ registry
@@ -280,6 +434,17 @@ def ask(port: int, body: Any) -> tuple[int, Any]:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
+
+
+def test_a_server_cuts_no_decimals(tmp_path: Path) -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"bmi": np.arange(20, 40), "age": np.arange(20)})
+    model = SVGPRegressor(inducing=5, random_state=0, optimizer=None).fit(frame, 2.0 * frame.bmi)
+    save_model(model, tmp_path / "model", frame)
+    asked = [{"bmi": 25.9, "age": 5}]
+    with answering(tmp_path / "model") as asking:
+        status, answer = asking({"dataframe_records": asked})
+    assert status == 200
+    np.testing.assert_allclose(answer["predictions"], model.predict(type(frame)(asked)))
 
 
 def check_served_pairs(asking: Callable[[Any], tuple[int, Any]], model: Any) -> None:
