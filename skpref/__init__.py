@@ -84,7 +84,15 @@ _HOMES = {
 }
 
 
+_ROOMS = (
+    *("dask", "data", "datasets", "elicitation", "exceptions", "gp", "inducing", "kernels", "likelihoods"),
+    *("metrics", "persistence", "plots", "search", "settings", "testing", "tracking"),
+)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _ROOMS:
+        return import_module(f"skpref.{name}")
     if name not in _HOMES:
         msg = f"module 'skpref' has no attribute {name!r}"
         raise AttributeError(msg)
@@ -94,4 +102,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import time
 from contextlib import contextmanager, suppress
+from itertools import count
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +25,7 @@ from skpref._warn import warn
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from skpref._events import Iteration, OnIteration
     from skpref._typing import Features
@@ -46,7 +49,8 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 def last_step(model: Any) -> Any:
-    """Return the last step of a Pipeline, or the model itself."""
+    """Return the last step of a Pipeline, or the model itself; for a search, of its best estimator."""
+    model = getattr(model, "best_estimator_", model)
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
@@ -142,8 +146,22 @@ def verbose_printer(
     def show(event: Iteration) -> bool | None:
         rate = event.step / max(event.seconds, 1e-9)
         value = f"{objective} {sign * event.bound:.4f}"
-        print(f"{name}: {step} {event.step}/{event.n_max}  {value}  {rate:.1f}/s  ETA {event.eta:.0f} s")  # noqa: T201
+        end = "\r" if "ipykernel" in sys.modules and event.step < event.n_max else "\n"  # one line in a notebook
+        text = f"{name}: {step} {event.step}/{event.n_max}  {value}  {rate:.1f}/s  ETA {event.eta:.0f} s"
+        print(text, end=end)  # noqa: T201 - asked for by verbose
         return None if then is None else then(event)
+
+    return show
+
+
+def evaluation_printer(name: str, objective: str) -> Callable[[float], None]:
+    """Return a function that prints one line an evaluation of a search, which ends when it has converged."""
+    numbers, began = count(1), time.perf_counter()
+
+    def show(value: float) -> None:
+        number = next(numbers)
+        rate = number / max(time.perf_counter() - began, 1e-9)
+        print(f"{name}: evaluation {number}  {objective} {value:.6f}  {rate:.1f}/s")  # noqa: T201 - asked for by verbose
 
     return show
 

@@ -25,6 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -46,7 +47,7 @@ __all__ = ["FORMAT_VERSION", "load", "save"]
 FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
-_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
 _NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # attributes that a search around the estimator sets
 _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file has None for them
@@ -80,17 +81,23 @@ _OURS = _named(
 _SCIKIT_LEARN = _named(
     {
         "sklearn.compose._column_transformer": "ColumnTransformer",
+        "sklearn.compose._target": "TransformedTargetRegressor",
         "sklearn.decomposition._pca": "PCA",
         "sklearn.decomposition._truncated_svd": "TruncatedSVD",
         "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+        "sklearn.feature_selection._from_model": "SelectFromModel",
+        "sklearn.feature_selection._rfe": "RFE",
         "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
         "sklearn.impute._base": "MissingIndicator SimpleImputer",
+        "sklearn.impute._knn": "KNNImputer",
         "sklearn.kernel_approximation": "Nystroem",
         "sklearn.pipeline": "FeatureUnion Pipeline",
         "sklearn.preprocessing._polynomial": "PolynomialFeatures",
         "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
         "QuantileTransformer RobustScaler StandardScaler",
         "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+        "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+        "sklearn.preprocessing._target_encoder": "TargetEncoder",
     }
 )
 _RECORDS = _named(
@@ -157,6 +164,7 @@ _NODES: dict[str, set[str]] = {
     "JsonNode": {"builtins.str"},
     "BytesNode": {"builtins.bytes"},
     "SliceNode": {"builtins.slice"},
+    "FunctionNode": {*_named({"numpy": "absolute cbrt exp expm1 log log10 log1p log2 sqrt square"})},
     "TypeNode": {*_named({"builtins": "bool float int str", "numpy": _SCALARS})},
     "DTypeNode": {"numpy.dtype"},
     "NdArrayNode": {"numpy.ndarray", "numpy.str_", *_named({"numpy": _SCALARS})},
@@ -181,9 +189,10 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : estimator
-        Of this package, or a `Pipeline` of its estimators and scikit-learn's usual transformers (scaling, encoding,
-        imputing, text, PCA, columns). A `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for
-        `partial_fit`. So these are part of the file.
+        Of this package, or a `Pipeline` or `TransformedTargetRegressor` of its estimators and scikit-learn's usual
+        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms and roots by NumPy). A
+        `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
+        file.
     path : str or path-like
         File to write, with any name; the folder must exist. `skpref tune` uses ``model.skpref``.
 
@@ -223,9 +232,11 @@ def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], co
     if _full_name(estimator) not in _ESTIMATORS:
         if hasattr(estimator, "to_local"):
             raise DataError(f"cannot save a {name}, which belongs to a cluster: save its to_local()")
+        if isinstance(estimator, BaseSearchCV):
+            raise DataError(f"cannot save a {name}; only its best_estimator_ can be saved")
         raise DataError(
             f"cannot save a {name}; only {', '.join(saved_classes())}, and pipelines of them with scikit-learn's "
-            "usual transformers, can be saved"
+            "usual transformers, can be saved; joblib saves others, in files that run code when they are loaded"
         )
     prepared = _prepared(estimator, {})
     try:

@@ -136,7 +136,8 @@ def checked_numbers(values: Any, name: str) -> Array:  # array-like
     return numbers
 
 
-class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+# Its output is always sparse: as scikit-learn's text vectorizers, it has no output as a data frame.
+class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg, misc]
     """One-hot encode pairs (user id, item id) as a sparse matrix with a column for every user and every item.
 
     Two more columns represent unseen users and unseen items. They are zero in all training rows, so a factorization

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ class AnnotatorDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted estimator with a method `annotators`.
+            Fitted estimator with a method `annotators`, or a Pipeline or search of one.
         credibility : float, default=0.9
             Probability of the credible intervals.
         n_names : int, default=3
@@ -86,7 +86,8 @@ class AnnotatorDisplay(Display):
         AnnotatorDisplay
             The display with its plot.
         """
-        return cls.from_annotators(estimator.annotators(credibility=credibility), n_names=n_names, ax=ax)
+        annotators = fitted_part(estimator, "annotators").annotators(credibility=credibility)
+        return cls.from_annotators(annotators, n_names=n_names, ax=ax)
 
     @classmethod
     def from_annotators(cls, annotators: Any, *, n_names: int = 3, ax: Axes | None = None) -> AnnotatorDisplay:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from sklearn.utils.validation import check_is_fitted
+
+from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.exceptions import MissingExtraError
+from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from matplotlib.axes import Axes
@@ -17,18 +22,43 @@ if TYPE_CHECKING:
 COLOUR = "#1f5fa8"
 PALE = "#9fbfe0"
 _LONGEST_NAME = 30
+_INCHES_OF_LABEL = 0.22  # room of a label in a new figure
+_LINE = 1.5  # height of a line in heights of its letters
+_SMALLEST = 3.0  # height of letters in points
 _MISSING = "plots need matplotlib: pip install 'skpref[plots]'"
 
 
-def _axes(ax: Axes | None) -> Axes:
-    """Return the axes to draw on, of a new figure for None."""
+def fitted_part(estimator: Any, attribute: str) -> Any:
+    """Return what predicts, of a Pipeline or a search; refuse an estimator without an attribute that is drawn."""
+    model = last_step(estimator)
+    check_is_fitted(model)
+    if not hasattr(model, attribute):
+        raise DataError(f"a {type(model).__name__} has no {attribute}, which this display draws")
+    return model
+
+
+def _axes(ax: Axes | None, *n_labels: int) -> Axes:
+    """Return the axes to draw on; None: of a new figure, which is larger if it has many labels in a column or row."""
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingExtraError(_MISSING) from error
-    return plt.subplots(layout="constrained")[1]
+    size = [max(usual, _INCHES_OF_LABEL * n) for usual, n in zip(plt.rcParams["figure.figsize"], n_labels, strict=True)]
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def label_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows from top to bottom, so that no two names overlap; where there is no room, not every row."""
+    box = ax.get_window_extent()  # in dots
+    height = box.height if ax.get_aspect() == "auto" else min(box.height, box.width)
+    room = 72.0 / ax.figure.dpi * height / max(len(names), 1)  # in points
+    step = math.ceil(_LINE * _SMALLEST / room)  # rows that share a label, where letters would be too small
+    ax.set_yticks(range(0, len(names), step), names[::step], parse_math=False)  # "$" is a dollar
+    for label in ax.get_yticklabels():
+        label.set_fontsize(min(label.get_fontsize(), step * room / _LINE))
+    ax.set_ylim(len(names) - 0.5, -0.5)
 
 
 def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:
@@ -92,11 +122,15 @@ class Display(ABC):
         object
             The display itself.
         """
-        ax = _axes(ax)
+        ax = _axes(ax, *self._n_labels())
         self._draw(ax)
         ax.grid(alpha=0.3)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _n_labels(self) -> tuple[int, int]:
+        """Return the numbers of labels side by side and one below the other."""
+        return 0, 0
 
     @abstractmethod
     def _draw(self, ax: Axes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.plots._base import COLOUR, Display
+from skpref.plots._base import COLOUR, Display, fitted_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class BoundDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted estimator with `lower_bounds_`.
+            Fitted estimator with `lower_bounds_`, or a Pipeline or search of one.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -59,7 +59,8 @@ class BoundDisplay(Display):
         BoundDisplay
             The display with its plot.
         """
-        return cls(estimator.lower_bounds_, type(estimator).__name__).plot(ax=ax)
+        model = fitted_part(estimator, "lower_bounds_")
+        return cls(model.lower_bounds_, type(model).__name__).plot(ax=ax)
 
     def _draw(self, ax: Axes) -> None:
         passes = np.arange(1, len(self.lower_bounds) + 1)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpref.exceptions import DataError
-from skpref.plots._base import COLOUR, PALE, Display, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ class CovariateEffectsDisplay(Display):
         Parameters
         ----------
         estimator : GPPLClassifier
-            Fitted with `covariates`, `order_effect` or both.
+            Fitted with `covariates`, `order_effect` or both; or a Pipeline or search of one.
         credibility : float, default=0.9
             Posterior probability of the intervals.
         ax : matplotlib Axes, default=None
@@ -69,17 +69,17 @@ class CovariateEffectsDisplay(Display):
         CovariateEffectsDisplay
             The display with its plot.
         """
-        columns = estimator.covariate_table(credibility=credibility)
+        columns = fitted_part(estimator, "covariate_table").covariate_table(credibility=credibility)
         columns = columns.columns() if callable(columns.columns) else columns
         if not len(columns["name"]):
             raise DataError("the estimator has no effects to plot: fit it with covariates=[...] or order_effect=True")
         effect, std = (np.asarray(columns["typical"] * columns[name]) for name in ("effect", "std"))
-        return cls(list(columns["name"]), effect, std, credibility).plot(ax=ax)
+        names = [f"{name} = {typical:.3g}" for name, typical in zip(columns["name"], columns["typical"], strict=True)]
+        return cls(names, effect, std, credibility).plot(ax=ax)
 
     def _draw(self, ax: Axes) -> None:
         place, half_width = np.arange(len(self.names)), ndtri(0.5 + 0.5 * self.credibility) * np.asarray(self.std)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.errorbar(np.asarray(self.effect), place, xerr=half_width, fmt="o", color=COLOUR, ecolor=PALE, elinewidth=3)
-        ax.set_yticks(place, [shortened(name) for name in self.names], parse_math=False)
-        ax.invert_yaxis()
+        label_rows(ax, [shortened(name) for name in self.names])
         ax.set_xlabel(f"effect on the left side (mean and {100 * self.credibility:g} % interval)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ class RankingDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted estimator with a method `rank`.
+            Fitted estimator with a method `rank`, or a Pipeline or search of one.
         items : array-like, default=None
             Items to rank; None means all items of the estimator.
         n_items : int, default=20
@@ -95,7 +95,7 @@ class RankingDisplay(Display):
         RankingDisplay
             The display with its plot.
         """
-        return cls.from_ranking(estimator.rank(items, scale=scale), n_items=n_items, ax=ax)
+        return cls.from_ranking(fitted_part(estimator, "rank").rank(items, scale=scale), n_items=n_items, ax=ax)
 
     @classmethod
     def from_ranking(cls, ranking: Any, *, n_items: int = 20, ax: Axes | None = None) -> RankingDisplay:
@@ -127,12 +127,14 @@ class RankingDisplay(Display):
         )
         return display.plot(ax=ax)
 
+    def _n_labels(self) -> tuple[int, int]:
+        return 0, len(self.ids)
+
     def _draw(self, ax: Axes) -> None:
         rows = np.arange(len(self.ids))
         spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
         ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=COLOUR, ecolor=PALE, elinewidth=3, capsize=0)
-        ax.set_yticks(rows, [self._label(row) for row in range(len(rows))], parse_math=False)  # "$" is a dollar
-        ax.set_ylim(len(rows) - 0.5, -0.5)
+        label_rows(ax, [self._label(row) for row in range(len(rows))])
         title = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
         if self.n_total == len(rows):
             title = f"{len(rows)} items"
@@ -144,4 +146,5 @@ class RankingDisplay(Display):
         name = shortened(self.ids[row])
         if self.rank_low is None or self.rank_high is None:
             return name
-        return f"{name}  [{self.rank_low[row]}-{self.rank_high[row]}]"
+        low, high = self.rank_low[row], self.rank_high[row]
+        return f"{name}  [{low}]" if low == high else f"{name}  [{low}-{high}]"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.plots._base import Display, shortened
+from skpref.plots._base import Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ class WinMatrixDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted estimator with a method `win_matrix`.
+            Fitted estimator with a method `win_matrix`, or a Pipeline or search of one.
         items : array-like, default=None
             Ids of the items; None means all compared items, the best first.
         which : {"predicted", "observed"}, default="predicted"
@@ -81,7 +81,7 @@ class WinMatrixDisplay(Display):
         WinMatrixDisplay
             The display with its plot.
         """
-        wins = estimator.win_matrix(items)
+        wins = fitted_part(estimator, "win_matrix").win_matrix(items)
         shares = getattr(wins, which)[:n_items, :n_items]
         return cls(wins.id[:n_items], shares, f"{which} share of wins, row against column").plot(ax=ax)
 
@@ -102,14 +102,19 @@ class WinMatrixDisplay(Display):
         self.ax_.grid(visible=False)
         return self
 
+    def _n_labels(self) -> tuple[int, int]:
+        return len(self.ids), len(self.ids)
+
     def _draw(self, ax: Axes) -> None:
         shares = np.asarray(self.shares, dtype=np.float64)
-        names, places = [shortened(name) for name in self.ids], np.arange(len(self.ids))
+        names = [shortened(name) for name in self.ids]
         image = ax.imshow(shares, cmap="RdBu", vmin=0.0, vmax=1.0)
         ax.figure.colorbar(image, ax=ax, label="share of wins")
-        ax.set_yticks(places, names, parse_math=False)
-        ax.set_xticks(places, names, parse_math=False, rotation=90)
-        ax.set_title(printable(self.title), parse_math=False)
+        label_rows(ax, names)
+        small = ax.get_yticklabels()[0].get_fontsize() if names else None
+        shown = ax.get_yticks().astype(int)
+        ax.set_xticks(shown, [names[k] for k in shown], parse_math=False, rotation=90, fontsize=small)
+        ax.set_title(printable(self.title), parse_math=False, wrap=True)
         for row, column in np.argwhere(~np.isnan(shares)) if len(names) <= _MOST_NUMBERS else ():
             share = shares[row, column]
             text = f"{share:.2f}".removeprefix("0")

@@ -40,6 +40,8 @@ class Gathered:
         self.key = key
         self.X = X
         self.y = y
+        self.study: Any = None
+        self.space: Any = None
         self.out: list[dict[str, Any]] = []
         self.formatted: dict[str, Any] = {}
         self.scorers: Any = None
@@ -80,7 +82,7 @@ class Evaluation:
         at_once: int,
         root: Any,
     ) -> None:
-        self.contexts = Contexts(search, root)
+        self.contexts = Contexts(search, root, -(-search.n_splits_ // at_once))
         self._search = search
         self._gathered = gathered
         self._evaluate_candidates = evaluate_candidates
@@ -156,13 +158,15 @@ class Evaluation:
 class Contexts:
     """Contexts of scikit-learn's callbacks, if any: of the search, of its trials, and of their folds."""
 
-    def __init__(self, search: Any, root: Any) -> None:
+    def __init__(self, search: Any, root: Any, n_steps: int) -> None:
         self._search = search
         self._root = root
+        self._n_steps = n_steps
         self._context = None
         if root is not None:
-            context = root.subcontext(task_name="search", max_subtasks=None)
+            context = root.subcontext(task_name="search", max_subtasks=search.n_trials)
             self._context = context.call_on_fit_task_begin(estimator=search)
+            context.max_subtasks = None  # only a forecast, for bars
 
     @contextmanager
     def trial(self, number: int, settings: Settings) -> Iterator[TrialTask]:
@@ -170,7 +174,7 @@ class Contexts:
         if self._context is None:
             yield TrialTask(self._search, None)
             return
-        context = self._context.subcontext(task_name="trial", max_subtasks=None)
+        context = self._context.subcontext(task_name="trial", max_subtasks=self._n_steps)
         notify(context, name=f"trial {number}", params=settings)
         context.call_on_fit_task_begin(estimator=self._search)
         task, error, status = TrialTask(self._search, context), None, "FINISHED"

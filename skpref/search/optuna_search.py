@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
+from itertools import count
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -26,7 +28,7 @@ from skpref.search.default_spaces import Distributions, check_distributions, che
 from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, error_line, rows_of
 from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
-from skpref.search.sharing import locked, readable
+from skpref.search.sharing import has_ended, locked, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,7 +101,8 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     random_state : int, RandomState or None, default=None
         Seed of the sampler.
     verbose : int, default=0
-        1: one line per trial. 2 or more: also the lines of scikit-learn for each fold.
+        1: one line per trial, with the best score so far and the time left. 2 or more: also the lines of scikit-learn
+        for each fold.
     return_train_score : bool, default=False
         Whether to score the training parts, too.
 
@@ -240,13 +243,13 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         Returns
         -------
         OptunaSearch
-            Itself, fitted.
+            Itself, fitted. After Ctrl-C it keeps `study_` and `cv_results_`.
 
         Raises
         ------
         ValueError
-            If all trials failed, a parameter is wrong or the estimator does not have it, the study in the storage is of
-            other data, or the storage failed.
+            If all trials failed or were pruned, a parameter is wrong or the estimator does not have it, the study in
+            the storage is of other data, or the storage failed.
         """
         require_optuna()
         self._check_settings()
@@ -257,8 +260,22 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         self._gathered = Gathered(key, X, y)
         try:
             return super().fit(X, y, **params)
+        except KeyboardInterrupt:
+            self._keep_trials()
+            raise
         finally:
             del self._gathered
+
+    def _keep_trials(self) -> None:
+        """Keep the trials of an interrupted search, and nothing of an earlier one."""
+        gathered = self._gathered
+        for name in [name for name in vars(self) if name.startswith(("best_", "cv_results_", "study_"))]:
+            delattr(self, name)
+        if gathered.study is not None:
+            self.study_ = gathered.study
+            rows = rows_of(gathered.study, gathered.space, self.n_splits_)
+            if rows and gathered.out:
+                self.cv_results_ = self._whole_results(rows, gathered.out[0])
 
     def _check_settings(self) -> None:
         if self.n_trials is None and self.timeout is None:
@@ -292,6 +309,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         hint = "trials that ended before are kept there: with the storage back, the same search resumes"
         with readable(self.storage, "failed", hint), locked(lock):
             study = self._study(space, self._gathered.key, lock)
+        self._gathered.study, self._gathered.space = study, space
         evaluation = self._evaluation(evaluate_candidates, callback_ctx)
         finished = None
         try:
@@ -320,10 +338,18 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         if n_trials is not None:
             n_trials = len(space.points(n_trials)) or n_trials
 
+        began, numbers = time.monotonic(), count(1)
+
         def ended(record: TrialRecord) -> None:
+            n_run, seconds = next(numbers), time.monotonic() - began
             if self.verbose:
                 result = f"score {-record.score:.4f}" if record.state != "failed" else error_line(record.error)
-                print(f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s")  # noqa: T201
+                trials = study.get_trials(deepcopy=False)
+                best = max((trial.value for trial in trials if trial.state.name == "COMPLETE"), default=float("nan"))
+                left = [] if n_trials is None else [max(n_trials - sum(map(has_ended, trials)), 0) * seconds / n_run]
+                left += [] if self.timeout is None else [max(self.timeout - seconds, 0.0)]
+                text = f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s; best {best:.4f}"
+                print(f"{text}, ETA {min(left):.0f} s")  # noqa: T201
             for callback in self.callbacks or ():
                 callback(study, study.get_trials(deepcopy=False)[record.number])
 
@@ -333,9 +359,11 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
 
     def _require_a_fit(self, rows: list[Row], evaluation: Evaluation) -> None:
         """Complain where every trial failed; fit one fold where all trials are of an earlier run."""
+        complete = [row for row in rows if row.state == "complete"]
+        if not complete and any(row.state == "pruned" for row in rows):
+            raise DataError(f"none of {len(rows)} trials is complete: pruner={self.pruner!r} pruned too many of them")
         if self._gathered.out:  # where fits worked but scores are NaN, the refit raises, as in scikit-learn's searches
             return
-        complete = [row for row in rows if row.state == "complete"]
         if not complete:
             error = error_line(next((row.error for row in rows if row.error), "none"))
             msg = f"none of {len(rows)} trials succeeded; the first error was: {error}"

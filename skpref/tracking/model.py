@@ -60,11 +60,6 @@ def _first_step(estimator: Any) -> Any:
     return estimator.steps[0][1] if _is_pipeline(estimator) else estimator
 
 
-def predicting_step(estimator: Any) -> Any:
-    """Return the estimator that predicts, of a search or a Pipeline."""
-    return last_step(getattr(estimator, "best_estimator_", estimator))
-
-
 # -------------------------------------------------------------------------------------------------------------- saving
 def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike | None = None) -> None:
     """Write a fitted estimator as a folder in MLflow's format, which serves, loads and registers like any other model.
@@ -148,7 +143,7 @@ def requirements() -> list[str]:
 
 # ----------------------------------------------------------------------------------------------------------- signature
 class _Inputs(NamedTuple):
-    """The columns of X by name, and which of them a model of ids reads."""
+    """The columns of X by name, and the roles that a model of ids reads."""
 
     names: list[str]  # all columns, in order
     ids: list[str]  # columns of ids, in the order of X without names
@@ -246,7 +241,7 @@ def _params(estimator: Any) -> list[Any]:
     """Return MLflow's description of the parameters of a prediction."""
     from mlflow.types.schema import ParamSpec
 
-    last = predicting_step(estimator)
+    last = last_step(estimator)
     specs = []
     if _std_method(last) is not None:
         specs.append(ParamSpec("return_std", "boolean", default=False))
@@ -290,7 +285,7 @@ class _Predictor:
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
-        self._last = predicting_step(estimator)
+        self._last = last_step(estimator)
 
     def predict(self, table: Any, params: Mapping[str, Any]) -> Any:
         """Return predictions for the rows of a request."""
@@ -343,10 +338,10 @@ class _Predictor:
 
     def _ranking(self, table: Any) -> Any:
         """Return the ranking of the items in the rows, the best first."""
-        if not isinstance(self._last, ReadsColumns):
+        inputs = _inputs(self._estimator)
+        if inputs is None or not hasattr(self._last, "rank"):
             raise DataError(f"{type(self._last).__name__} ranks no items; leave rank out")
-        items = [name for name in table.columns if name in (_inputs(self._estimator) or table).ids[-2:]]
-        return self._last.rank(np.unique(table[items].to_numpy(dtype=object))).to_frame()
+        return self._last.rank(np.unique(table[inputs.ids[-2:]].to_numpy(dtype=object))).to_frame()
 
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._estimator import last_step
 from skpref.tracking import run_metadata
 from skpref.tracking.client import first_line
-from skpref.tracking.model import example_rows, predicting_step, save_model
+from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ class Recorder:
             self.tracker.outbox.send("scores", key, points=points)
 
     def _log_plots(self, key: str, estimator: Any) -> None:
-        last = predicting_step(estimator)
+        last = last_step(estimator)
         names = {"GPPLClassifier": ["ranking.png"], "CrowdGPPL": ["ranking.png", "annotators.png"]}
         for name in names.get(type(last).__name__, []):
             from skpref import plots

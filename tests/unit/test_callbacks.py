@@ -12,7 +12,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPPLClassifier, OneHotDesign, SVGPRegressor, VariationalFM, _callbacks, load, save
+from skpref import (
+    BayesianGPLVM,
+    GibbsM3F,
+    GPPLClassifier,
+    OneHotDesign,
+    SVGPRegressor,
+    VariationalFM,
+    _callbacks,
+    load,
+    save,
+)
 from skpref._callbacks import notify
 from skpref._events import Iteration
 from skpref.exceptions import DataError
@@ -147,6 +157,25 @@ def test_whoever_knows_no_iterations_gets_tasks() -> None:
     model = VariationalFM(n_epochs=4, tol=0.0, random_state=0).set_callbacks(plain)
     model.fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
     assert plain.heard.count(("begin", "VariationalFM", True)) == model.n_iter_
+
+
+@pytest.mark.parametrize(
+    ("model", "n"),
+    [
+        (VariationalFM(n_epochs=4), 4),
+        (GibbsM3F(n_sweeps=5, burn_in=2, random_state=0), 5),
+        (BayesianGPLVM(1, max_iter=3, inducing=4, tol=1.0, random_state=0), 3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_progress_bars_hear_how_many_iterations_come(model: Any, n: int) -> None:
+    heard: list[tuple[str, int | None]] = []
+    Spy = type("Spy", (), {name: value for name, value in vars(Listener).items() if name != "on_iteration"})
+    spy = Spy()
+    spy.on_fit_task_begin = lambda estimator, context: heard.append((context.task_name, context.max_subtasks))
+    X = [[user, item] for user in range(3) for item in range(3)]
+    model.set_callbacks(spy).fit(X, np.arange(9) % 3)
+    assert heard[0] == ("fit", n)
 
 
 def test_partial_fit_has_nobody_to_tell() -> None:

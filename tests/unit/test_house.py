@@ -55,6 +55,15 @@ def test_import_skpref_loads_no_extra() -> None:
     assert (loaded_after("import skpref") - loaded_after(CORE)) & set(EXTRAS) == set()
 
 
+def test_rooms_are_attributes_and_dir_has_public_names_alone() -> None:
+    code = "import skpref; print(skpref.metrics.__name__, *(name for name in dir(skpref) if name[:2] != '__'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    first, *names = done.stdout.split()
+    assert first == "skpref.metrics"
+    assert {"metrics", "plots", "search", "tracking"} <= set(names)
+    assert not {name for name in names if name not in skpref.__all__ and f"skpref.{name}" not in MODULES}
+
+
 def test_no_module_loads_an_extra_when_imported() -> None:
     everything = "import " + ", ".join(["skpref", *MODULES])
     assert (loaded_after(everything) - loaded_after(CORE)) & set(EXTRAS) == set()

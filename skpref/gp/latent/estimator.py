@@ -451,7 +451,7 @@ def _initial(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tup
     share[:rank] = pca.explained_variance_ / pca.explained_variance_.sum()
     mu = 0.1 * rng.standard_normal((n, Q))
     used = np.flatnonzero(share > np.finfo(np.float64).eps)
-    mu[:, used] = pca.transform(Y)[:, used] / np.sqrt(pca.explained_variance_[used])
+    mu[:, used] = np.asarray(pca.transform(Y))[:, used] / np.sqrt(pca.explained_variance_[used])
     w = _CORRELATION * np.maximum(share, 1e-3)
     Z = np.array(inducing.choose(mu, n_inducing, rng=rng))
     hyper = LatentHyper(Z, np.log(w), 0.0, float(np.log(_SIGNAL_TO_NOISE)))

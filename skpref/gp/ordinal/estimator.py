@@ -16,6 +16,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._estimator import (
     check_memory,
     digest,
+    evaluation_printer,
     iteration_callback,
     unchanged_on_failure,
     warn_constant,
@@ -48,8 +49,6 @@ from skpref.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
@@ -475,7 +474,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             n_inducing=n_inducing,
             inducing=points,
             schedule=schedule if inference == "svi" else replace(schedule, batch_size=None),
-            on_value=_printer(type(self).__name__) if self.verbose else None,
+            on_value=evaluation_printer(type(self).__name__, "log evidence") if self.verbose else None,
         )
 
     def _store(self, result: OrdinalFit, inference: str) -> None:
@@ -675,8 +674,3 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
     def feature_importances_(self) -> Array:
         """`relevance_` under the name that `SelectFromModel` and `RFE` look for."""
         return self.relevance_
-
-
-def _printer(name: str) -> Callable[[float], None]:
-    """Return a function that prints the evidence."""
-    return lambda value: print(f"{name}: log evidence {value:.4f}")  # noqa: T201 - asked for by verbose

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
-from skpref._estimator import digest
+from skpref._estimator import digest, evaluation_printer
 from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack
 from skpref.gp.relevance import prior_relevance
@@ -102,7 +102,6 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
 
     def _sparse_config(self, n_inducing: int, noise: float | None, tol: float) -> SparseConfig:
         """Return the settings of the searches."""
-        name = type(self).__name__
         n_inducing, inducing = inducing_of(self.inducing, n_inducing)
         return SparseConfig(
             optimizer="adam" if self._uses_adam() else self.optimizer,
@@ -112,7 +111,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             noise=noise,
             max_iter=self.max_iter,
             tol=tol,
-            on_value=(lambda value: print(f"{name}: bound {value:.6f} per row")) if self.verbose else None,  # noqa: T201
+            on_value=evaluation_printer(type(self).__name__, "bound per row") if self.verbose else None,
         )
 
     def _uses_adam(self) -> bool:

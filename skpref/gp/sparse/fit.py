@@ -86,7 +86,7 @@ class SparseFit:
     parameters: SparseParameters  # learnt kernel, noise and inducing points
     bound: float  # lower bound on the log evidence of the standardised targets, in nats
     bounds: list[float]  # its values during the search
-    n_iter: int  # evaluations of the bound, at least 1
+    n_iter: int  # iterations of the longest search, at least 1
     converged: bool  # whether all searches for kernel and noise met their tolerance
     cut_short: bool  # whether one of them did not, and more iterations may help
     moments: Moments  # sums over the rows
@@ -190,7 +190,9 @@ def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
     result = bound(rows, basis, end.noise, gradient=False)
     trace = [*search.trace, result.value]
     latent = optimal_latent(basis, result.collapsed)
-    return SparseFit(latent, end, result.value, trace, len(trace), search.converged, search.cut_short, result.moments)
+    return SparseFit(
+        latent, end, result.value, trace, search.n_iter, search.converged, search.cut_short, result.moments
+    )
 
 
 def optimal_latent(basis: InducingBasis, collapsed: Collapsed) -> SparseLatent:
@@ -300,7 +302,7 @@ def refit_from_moments(
     if config.noise is None and config.optimizer is not None:
         limits = np.log([NOISE_BOUNDS])
         best = hyper.maximise(objective, np.log([noise]), limits, max_iter=config.max_iter, tol=config.tol)
-        noise, n_iter = float(np.exp(best.theta[0])), best.n_evaluations
+        noise, n_iter = float(np.exp(best.theta[0])), max(best.n_iter, 1)
         converged, cut_short = best.converged, best.cut_short
     result = collapse(moments, 1.0 / noise)
     parameters = replace(start, noise=noise)

@@ -146,7 +146,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         The bound at every evaluation (of a sample of the rows where the search used one, and with the log density of
         the priors of the default kernel), or after every pass.
     n_iter_ : int
-        Length of `lower_bounds_`.
+        Iterations of the longest search, or number of passes; at most `max_iter`.
     converged_ : bool
         Whether searches and inference met their tolerance.
     n_samples_seen_ : float

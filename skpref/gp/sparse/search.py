@@ -183,6 +183,7 @@ class SparseSearch:
     config: SparseConfig
     parameters: SparseParameters  # the best so far
     trace: list[float] = field(default_factory=list)  # the objective at every evaluation
+    n_iter: int = 1  # iterations of the longest search
     converged: bool = True  # whether all searches met their tolerance
     cut_short: bool = False  # whether one of them did not, and more iterations may help
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
@@ -211,12 +212,14 @@ class SparseSearch:
         if not (move_points or max_iter is not None):
             self.converged, self.cut_short = self.converged and best.converged, self.cut_short or best.cut_short
         self.trace += packed.trace
+        self.n_iter = max(self.n_iter, best.n_iter)
 
     def compare(self, starts: list[SparseParameters], objective: Objective) -> None:
         """Search from other starts too; the highest objective wins."""
         for start in starts:
             other = SparseSearch(self.config, start, priors=self.priors)
             other.ascend(objective)
+            self.n_iter = max(self.n_iter, other.n_iter)
             if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
                 self.parameters, self.scale = other.parameters, other.scale
                 self.converged, self.cut_short = other.converged, other.cut_short

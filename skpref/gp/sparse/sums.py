@@ -229,7 +229,8 @@ class SummedRegressor(SparseGP):
             fit = refit_from_moments(total, search.parameters, basis, config)
         bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
         cut_short = search.cut_short or fit.cut_short
-        self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged, cut_short=cut_short), scale)
+        n_iter = max(search.n_iter, fit.n_iter)
+        self._store(replace(fit, bounds=bounds, n_iter=n_iter, converged=converged, cut_short=cut_short), scale)
         self._sums = total
 
     def _fit_passes(

@@ -6,12 +6,26 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
-from skpref.exceptions import MissingExtraError
-from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+from skpref import GPPLClassifier
+from skpref.exceptions import DataError, MissingExtraError
+from skpref.plots import (
+    AnnotatorDisplay,
+    BoundDisplay,
+    PairCalibrationDisplay,
+    RankingDisplay,
+    WinMatrixDisplay,
+    offscreen_axes,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
 
 pytest.importorskip("matplotlib")
 
@@ -50,3 +64,18 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
     )
     for display in (ranked, people, bound, predictions):
         display.figure_.savefig(tmp_path / "a.png")
+
+
+def test_pipelines_and_searches_are_drawn_and_others_refused(
+    comparisons: tuple[np.ndarray, np.ndarray], model: GPPLClassifier
+) -> None:
+    wraps = [make_pipeline(model), GridSearchCV(model, {"tol": [1e-3]}, cv=2).fit(*comparisons)]
+    for wrapped in wraps:
+        for display in (RankingDisplay, WinMatrixDisplay, BoundDisplay):
+            assert display.from_estimator(wrapped, ax=offscreen_axes()).ax_ is not None  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match="a GPPLClassifier has no annotators, which this display draws"):
+        AnnotatorDisplay.from_estimator(model)
+    with pytest.raises(DataError, match="a LogisticRegression has no rank, which this display draws"):
+        RankingDisplay.from_estimator(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
+    with pytest.raises(NotFittedError):
+        BoundDisplay.from_estimator(GPPLClassifier())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from skpref.plots import RankingDisplay, offscreen_axes
+from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
 
 if TYPE_CHECKING:
     from skpref import GPPLClassifier
@@ -18,7 +20,7 @@ def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
     display = RankingDisplay.from_estimator(model, n_items=4, ax=offscreen_axes())
     ax = display.ax_
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
-    assert labels[0].startswith("5  [1-")
+    assert labels[0].startswith("5  [1")
     assert len(labels) == 4
     low, high = ax.get_ylim()
     assert low > high
@@ -61,3 +63,23 @@ def test_from_estimator_takes_the_scale_of_rank(model: GPPLClassifier) -> None:
     assert display.ax_.get_xlabel() == "Elo points (mean and 90 % interval)"
     with pytest.raises(ValueError, match="scale"):
         RankingDisplay.from_estimator(model, scale="points", ax=offscreen_axes())
+
+
+def test_a_rank_without_doubt_is_one_number() -> None:
+    display = RankingDisplay(["tea", "milk"], [0.4, -0.4], [0.2, 0.3], [1, 1], [1, 2]).plot(ax=offscreen_axes())
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["tea  [1]", "milk  [1-2]"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("n", [5, 40, 200])
+def test_labels_never_overlap(n: int, own: bool) -> None:
+    import matplotlib.pyplot as plt
+
+    names = [f"a rather long name of item {number}" for number in range(n)]
+    shares = np.full((n, n), 0.5)
+    for display in (RankingDisplay(names, np.zeros(n), np.ones(n)), WinMatrixDisplay(names, shares)):
+        display.plot(ax=None if own else offscreen_axes())
+        display.figure_.canvas.draw()
+        boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
+        assert all(below.y1 <= above.y0 + 1.0 for above, below in pairwise(boxes))
+        plt.close(display.figure_)

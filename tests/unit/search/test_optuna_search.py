@@ -221,6 +221,42 @@ def test_trials_that_fail_are_kept_as_such(capsys: pytest.CaptureFixture[str]) -
     assert "score" not in lines[0]
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_interrupted_search_keeps_its_trials(stored: bool, tmp_path: Path) -> None:
+    def stop(_: Any, trial: Any) -> None:
+        if trial.number == 2:
+            raise KeyboardInterrupt
+
+    data = np.zeros((8, 1)), np.arange(8) % 2
+    search = OptunaSearch(Guess(), {"value": [0.5, 0.7, 0.6, 0.4]}, cv=2).fit(*data)
+    assert search.best_params_ == {"value": 0.7}
+    search.set_params(callbacks=[stop], storage=tmp_path / "study.log" if stored else None)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*data)
+    assert len(search.cv_results_["params"]) == 3
+    assert len([trial for trial in search.study_.trials if trial.state.is_finished()]) == 3
+    assert not hasattr(search, "best_params_")
+
+
+def test_a_pruner_that_leaves_no_trial_is_an_error() -> None:
+    class Every(optuna.pruners.BasePruner):
+        def prune(self, *_: Any) -> bool:
+            return True
+
+    data = np.zeros((8, 1)), np.arange(8) % 2
+    with pytest.raises(DataError, match=r"none of 2 trials is complete: pruner=<.*Every.* pruned too many"):
+        OptunaSearch(Guess(), {"value": [0.5, 0.7]}, cv=2, pruner=Every()).fit(*data)
+
+
+def test_lines_say_the_best_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    data = np.zeros((8, 1)), np.arange(8) % 2
+    search = OptunaSearch(Guess(), {"value": [0.5, 0.7, 0.6]}, cv=2, verbose=1, random_state=0).fit(*data)
+    lines = capsys.readouterr().out.splitlines()
+    best = np.maximum.accumulate(search.cv_results_["mean_test_score"])
+    assert [line.partition("best ")[2].partition(",")[0] for line in lines] == [f"{score:.4f}" for score in best]
+    assert lines[-1].endswith(", ETA 0 s")
+
+
 def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     calls: list[Any] = []
     data = np.zeros((8, 1)), np.arange(8) % 2

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -120,6 +121,14 @@ def test_names_and_frames() -> None:
     pipe = make_pipeline(StandardScaler(), quick()).set_output(transform="pandas")
     out = pipe.fit_transform(frame)
     assert list(out.columns) == ["bayesiangplvm0", "bayesiangplvm1"]
+
+
+def test_frames_for_all_transformers_do_not_reach_the_inside() -> None:
+    pytest.importorskip("pandas")
+    plain = BayesianGPLVM(1, inducing=4, tol=1.0, random_state=0).fit(X[:20]).transform(X[:2])
+    with sklearn.config_context(transform_output="pandas"):
+        framed = BayesianGPLVM(1, inducing=4, tol=1.0, random_state=0).fit(X[:20]).transform(X[:2])
+    assert_array_equal(framed.to_numpy(), plain)
 
 
 def test_a_line_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
