@@ -284,6 +284,10 @@ class Tracking:
         if not isinstance(self._tracker, _Silent):
             _say("opening the MLflow store")
         self._parent = self._tracker.start("tune")
+        if not isinstance(self._tracker, _Silent):
+            source, sha256 = str(self._task.source), self._task.digest
+            dataset = {"name": source, "digest": sha256[:32], "source_type": "local", "source": source}
+            self._tracker.outbox.send("data", self._parent, values=dataset)
         self._tracker.log_params(self._parent, self._task.facts)
         # Without the storage: an address may hold a password.
         names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "space")

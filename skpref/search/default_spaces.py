@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 from skpref.settings import Fixed
 
@@ -287,7 +288,7 @@ class Distributions:
         return {name: value for name, value in near.items() if value is not _NOWHERE}
 
     def encoded(self, settings: Settings) -> Settings:
-        """Return settings as a trial has them: of values that no storage can hold, their places in the list."""
+        """Return settings as a trial has them: values that no storage can hold as text, or by their places."""
         return {name: _encoded(_values(self.distributions[name]), value) for name, value in settings.items()}
 
     def suggest(self, trial: Any) -> Settings:
@@ -352,9 +353,8 @@ def limits(distribution: Any) -> tuple[str, Any, Any] | None:
 
 def _suggest(trial: Any, name: str, distribution: Any) -> Any:
     if values := _values(distribution):
-        if all(isinstance(value, _PRIMITIVES) for value in values):
-            return trial.suggest_categorical(name, values)
-        return values[trial.suggest_categorical(name, list(range(len(values))))]
+        choices = _choices(values)
+        return values[choices.index(trial.suggest_categorical(name, choices))]
     if _is_of_optuna(distribution):
         return trial._suggest(name, distribution)  # noqa: SLF001 - what all of its public methods end in
     scale = limits(distribution)
@@ -386,6 +386,14 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _encoded(values: list[Any], value: Any) -> Any:
-    if all(isinstance(listed, _PRIMITIVES) for listed in values):
-        return value
-    return next(place for place, listed in enumerate(values) if _same(value, listed))
+    places = (place for place, listed in enumerate(values) if _same(value, listed))
+    return next((_choices(values)[place] for place in places), value)
+
+
+def _choices(values: list[Any]) -> list[Any]:
+    """Return values as a storage holds them: as text where one is an object, or by their places."""
+    if all(isinstance(value, _PRIMITIVES) for value in values):
+        return values
+    texts = [shorten(value) for value in values]
+    same_everywhere = len({*texts}) == len(texts) and " at 0x" not in "".join(texts)
+    return texts if same_everywhere else list(range(len(values)))

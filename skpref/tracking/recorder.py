@@ -142,8 +142,8 @@ class Recorder:
         if is_outermost:
             self.tracker.outbox.reconnect(parent)
         self._begun.add(key)
+        run = self._open[key] = _OpenRun(name, is_outermost)  # before it starts: it is ended if it is interrupted now
         self.tracker.start(name, parent, tags, key)
-        run = self._open[key] = _OpenRun(name, is_outermost)
         if context.task_name != TRIAL:
             self._log_input(key, estimator, X, y, metadata)
         for news in early:

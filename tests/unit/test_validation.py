@@ -254,6 +254,11 @@ def test_targets_of_any_kind_are_numbers(dtype: str) -> None:
         skpref.VariationalFM().fit(X, np.array(["one"] * 8))
 
 
+def test_a_dict_is_told_to_become_a_frame() -> None:
+    with pytest.raises(DataError, match=r"X is a dict; make a data frame of it: pandas.DataFrame\(X\)"):
+        SVGPRegressor().fit({"a": [1.0, 2.0]}, [1.0, 2.0])
+
+
 def test_text_among_features_names_its_column_and_the_encoder() -> None:
     pairs, stars = np.array([["ann", "Alien"], ["bob", "Brazil"]], dtype=object), [5, 2]
     for model in (skpref.VariationalFMOrdinal(), skpref.VariationalFM()):

@@ -48,8 +48,19 @@ def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator: 
     drawn = [Distributions(space).suggest(study.ask()) for _ in range(10)]
     for settings in [start, *drawn, *ParameterSampler(space, 2, random_state=0)]:
         clone(estimator).set_params(**settings)._validate_params()
-    study.enqueue_trial(known.encoded(start))  # of kernels, their places in the list
+    study.enqueue_trial(known.encoded(start))
     assert Distributions(space).suggest(study.ask()) == start
+
+
+def test_a_study_shows_objects_by_their_text() -> None:
+    unnamed = object()
+    space = Distributions({"a": [None, ("x", "y")], "b": [unnamed, None], "c": [1, 2]}, {"a": ("x", "y"), "b": unnamed})
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.enqueue_trial(space.encoded(space.default()))
+    trial = study.ask()
+    settings = space.suggest(trial)
+    assert (settings["a"], settings["b"]) == (("x", "y"), unnamed)
+    assert trial.params == {"a": "('x', 'y')", "b": 0, "c": settings["c"]}  # an address is no name
 
 
 def test_spaces_compose_through_pipelines() -> None:

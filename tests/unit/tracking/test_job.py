@@ -39,6 +39,8 @@ def test_a_parent_a_run_a_trial_curves_and_files(
     assert parent.info.status == "FINISHED"
     assert len(parent.data.params["data.sha256"]) == 64
     assert parent.data.params["data.n_comparisons"] == "60"
+    (data,) = parent.inputs.dataset_inputs
+    assert (data.dataset.name, data.dataset.digest) == ("votes.csv", parent.data.params["data.sha256"][:32])
     assert parent.data.params["job.trials"] == "3"
     assert "best.likelihood" in parent.data.params
     metrics = parent.data.metrics
