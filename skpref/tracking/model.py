@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
@@ -137,7 +138,7 @@ def requirements() -> list[str]:
     origin = json.loads(importlib.metadata.distribution("skpref").read_text("direct_url.json") or "{}")
     commit = origin.get("vcs_info")
     place = f"{commit['vcs']}+{origin['url']}@{commit['commit_id']}" if commit else origin.get("url")
-    ours = f"skpref=={__version__}" if place is None else f"skpref@{place}"
+    ours = f"skpref=={__version__}" if place is None else f"skpref @ {place}"
     return [ours, *(f"{name}=={version}" for name, version in versions.items())]
 
 
@@ -203,6 +204,11 @@ def served_rows(estimator: Any, rows: Any) -> Any:
     inputs = _inputs(estimator)
     if isinstance(rows, Mapping):
         rows = pd.DataFrame(rows)
+    first = _first_step(estimator)
+    if isinstance(first, ColumnTransformer) and hasattr(rows, "columns"):
+        places = first._transformer_to_input_indices  # noqa: SLF001 - nothing public has callables as columns
+        read = sorted(place for name, step, _ in first.transformers_ if step != "drop" for place in places[name])
+        return rows[[name for name in first.feature_names_in_[read] if name in rows.columns]]
     if inputs is None:
         integers = getattr(getattr(rows, "dtype", None), "kind", "") in {"i", "u"}
         return rows.astype(np.float64) if integers else rows  # so that a request may have decimals
@@ -325,7 +331,9 @@ class _Predictor:
         """Return rows as the estimator takes them."""
         inputs, names = _inputs(self._estimator), getattr(self._estimator, "feature_names_in_", None)
         if inputs is None:
-            return table[list(names)] if names is not None and hasattr(table, "iloc") else np.asarray(table)
+            if names is None or not hasattr(table, "iloc"):
+                return np.asarray(table)
+            return table[[name for name in names if name in table.columns]]
         missing = [name for name in [*inputs.ids, *inputs.groups] if name not in table.columns]
         if missing:
             raise DataError(

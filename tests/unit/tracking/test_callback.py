@@ -91,6 +91,23 @@ def test_a_figure_that_fails_costs_a_warning_and_no_model(
     assert len(store.models()) == 1
 
 
+def test_a_run_that_is_interrupted_while_it_starts_is_killed(
+    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow_callback = MLflowCallback("interrupted start")
+    start = mlflow_callback.tracker.start
+
+    def interrupted(*arguments: Any) -> None:
+        start(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mlflow_callback.tracker, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        GPPLClassifier().set_callbacks(mlflow_callback).fit(PAIRS, FIRST_WINS)
+    (run,) = stored("interrupted start").runs
+    assert run.info.status == "KILLED"
+
+
 def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("pipeline")).fit(X, X[:, 0])
     store = stored("pipeline")

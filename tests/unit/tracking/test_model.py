@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -68,7 +69,7 @@ def test_every_file_is_data(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
     assert not [name for name in names if name.endswith((".pkl", ".pickle", ".joblib", ".cloudpickle"))]
     assert {"MLmodel", "model.skpref", "serve.py", "requirements.txt", "input_example.json"} <= names
-    lines = (tmp_path / "model" / "requirements.txt").read_text("utf-8").split()
+    lines = (tmp_path / "model" / "requirements.txt").read_text("utf-8").splitlines()
     assert lines == requirements()
     assert f"mlflow=={mlflow.__version__}" in lines
     assert all("==" in line for line in lines[1:])
@@ -78,8 +79,8 @@ def test_every_file_is_data(tmp_path: Path) -> None:
     ("origin", "line"),
     [
         (None, f"skpref=={skpref.__version__}"),
-        ('{"url": "file:///home/me/skpref.whl", "archive_info": {}}', "skpref@file:///home/me/skpref.whl"),
-        ('{"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_id": "c1"}}', "skpref@git+https://a/b@c1"),
+        ('{"url": "file:///home/me/skpref.whl", "archive_info": {}}', "skpref @ file:///home/me/skpref.whl"),
+        ('{"url": "https://a/b", "vcs_info": {"vcs": "git", "commit_id": "c1"}}', "skpref @ git+https://a/b@c1"),
     ],
 )
 def test_the_package_is_required_from_where_it_came(
@@ -317,6 +318,15 @@ def test_decimals_are_not_cut_where_the_fit_had_integers(kind: str, tmp_path: Pa
     numbers = framed("pandas", "words_a", "words_b")
     np.testing.assert_allclose(served.predict(numbers), model.predict(numbers))
     np.testing.assert_allclose(served.predict(numbers + 0.9), model.predict(numbers + 0.9))
+
+
+def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path: Path) -> None:
+    whole = framed("polars")
+    columns = make_column_transformer((OneHotEncoder(), ["judge"]), (StandardScaler(), ["words_a"]), ("drop", ["day"]))
+    model = make_pipeline(columns, VariationalFM(n_epochs=2, random_state=0)).fit(whole, WON.astype(float))
+    served = round_trip(model, whole, tmp_path)
+    assert columns_of(served) == {"judge": True, "words_a": True}
+    np.testing.assert_allclose(served.predict(framed("pandas", "judge", "words_a")), model.predict(whole))
 
 
 def test_columns_by_position_are_served(tmp_path: Path) -> None:
