@@ -142,6 +142,8 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         Labels of the groups.
     group_priors_ : dict
         Means and standard deviations of each group's prior, by label.
+    feature_importances_ : ndarray of shape (n_features,)
+        Variance that each feature adds, interactions included, if all have mean 0 and variance 1: scale features first.
     lower_bounds_ : ndarray of shape (n_passes,)
         Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
     lower_bound_ : float

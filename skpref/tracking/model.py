@@ -171,19 +171,17 @@ def _inputs(estimator: Any) -> _Inputs | None:
     places = [place if column is None else column for place, column in enumerate(own)]
     known = getattr(first, "feature_names_in_", None)
     names = list(map(str, range(first.n_features_in_))) if known is None else list(known)
-    if known is None:
-        for side, place in zip(sides, places, strict=True):
-            names[place] = side
+    for side, place in zip(sides, places, strict=True) if known is None else ():
+        names[place] = side
 
     def named(columns: Any) -> list[str]:
         return [column if isinstance(column, str) else names[column] for column in columns]
 
-    ids = named(places)
-    user = ids[0] if sides[0] == "user" else None
-    if roles is None:
-        return _Inputs(names, ids, [], [], user, known is not None)
-    covariates = replace(roles, user=None, left=None, right=None, weight=None, groups=()).columns()
-    return _Inputs(names, ids, named(covariates), named(roles.groups), user, known is not None)
+    ids, numbers, groups = named(places), [], []
+    if roles is not None:
+        numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=()).columns())
+        groups = named(roles.groups)
+    return _Inputs(names, ids, numbers, groups, ids[0] if sides[0] == "user" else None, known is not None)
 
 
 def example_rows(X: Any) -> Any:

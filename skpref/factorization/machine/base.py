@@ -620,6 +620,13 @@ class FactorizationMachine(CallbackMixin, HasSettings):
         return self._parameters(np.sqrt(self._machine.variances))[1]
 
     @property
+    def feature_importances_(self) -> Array:
+        """Variance that each feature adds, interactions included, if all have mean 0 and variance 1, (n_features,)."""
+        weights, factors = self._parameters(self._machine.mean)
+        own = np.sum(factors**2, axis=1)
+        return weights**2 + np.maximum(np.sum((factors @ (factors.T @ factors)) * factors, axis=1) - own**2, 0.0)
+
+    @property
     def group_priors_(self) -> dict[Any, dict[str, Any]]:
         """Means and standard deviations of the priors of the weight and of each factor, by group label."""
         nu, lam, _ = self._machine.prior

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -500,3 +501,12 @@ def test_partial_fit_moves_the_intercept_unless_a_group_is_frozen():
     frozen = pickle.loads(pickle.dumps(model)).partial_fit(X, y + 3.0, freeze="a").posterior_.machine.bias
     assert frozen == before
     assert model.partial_fit(X, y + 3.0).posterior_.machine.bias.mean > before.mean + 0.1
+
+
+def test_features_that_matter_alone_or_with_another_are_selected():
+    y = DENSE[:, 0] * DENSE[:, 1] + 0.01 * DENSE[:, 3]
+    model = VariationalFM(n_factors=2, random_state=0, n_epochs=200).fit(DENSE, y)
+    V, w = model.factors_, model.weights_
+    by_hand = [w[j] ** 2 + sum((V[i] @ V[j]) ** 2 for i in range(4) if i != j) for j in range(4)]
+    np.testing.assert_allclose(model.feature_importances_, by_hand, rtol=1e-9, atol=1e-12)
+    assert SelectFromModel(model, prefit=True).get_support().tolist() == [True, True, False, False]
