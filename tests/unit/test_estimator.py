@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skpref
 from skpref import _estimator
+from skpref._events import Iteration
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.bad_inputs import places as at
 
@@ -134,3 +137,17 @@ def test_results_are_missing_before_a_fit(name: str) -> None:
         if not result.startswith("_"):
             with pytest.raises(NotFittedError, match=f"This {name} instance is not fitted yet"):
                 getattr(model, result)
+
+
+def test_a_notebook_shows_one_line_that_changes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    show = _estimator.verbose_printer("Model")
+    show(Iteration(1, 2, -3.0, 1.0))
+    assert capsys.readouterr().out == "Model: pass 1/2  bound -3.0000  1.0/s  ETA 1 s\n"
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    for step in (1, 2):
+        show(Iteration(step, 2, -3.0, 1.0))
+    first, last = capsys.readouterr().out.split("\r")
+    assert first.endswith("ETA 1 s")
+    assert last == "Model: pass 2/2  bound -3.0000  2.0/s  ETA 0 s\n"
