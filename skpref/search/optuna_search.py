@@ -270,7 +270,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         """Keep the trials of an interrupted search, and nothing of an earlier one."""
         gathered = self._gathered
         for name in ("best_estimator_", "best_index_", "best_params_", "best_score_", "cv_results_", "study_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if gathered.study is not None:
             self.study_ = gathered.study
             rows = rows_of(gathered.study, gathered.space, self.n_splits_)
