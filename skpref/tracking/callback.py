@@ -175,20 +175,20 @@ def _tracker(
     current = _CURRENT.get()
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key
-    chosen = None if experiment or tracking_uri else _experiment_of_user()
-    name = experiment or chosen or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
+    name = experiment or _experiment_of_user(tracking_uri) or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
     return Tracker(name, tracking_uri, spool), None
 
 
-def _experiment_of_user() -> str | None:
-    """Return the name of the experiment that the user chose in MLflow itself."""
+def _experiment_of_user(tracking_uri: str | None) -> str | None:
+    """Return the name of the experiment that the user chose in MLflow itself, in the same store."""
     number = os.environ.get("MLFLOW_EXPERIMENT_ID")  # `mlflow.set_experiment` sets it, too
     with suppress(Exception):  # of a store that is gone
         if number is not None:
             import mlflow
 
             with LOCK, mlflow_call():
-                return str(mlflow.get_experiment(number).name)
+                if tracking_uri in {None, mlflow.get_tracking_uri()}:
+                    return str(mlflow.get_experiment(number).name)
     return None
 
 

@@ -203,7 +203,7 @@ def served_rows(estimator: Any, rows: Any) -> Any:
     if isinstance(rows, Mapping):
         rows = pd.DataFrame(rows)
     first = _first_step(estimator)
-    if isinstance(first, ColumnTransformer) and hasattr(rows, "columns"):
+    if isinstance(first, ColumnTransformer) and hasattr(first, "feature_names_in_") and hasattr(rows, "columns"):
         places = first._transformer_to_input_indices  # noqa: SLF001 - nothing public has callables as columns
         read = sorted(place for name, step, _ in first.transformers_ if step != "drop" for place in places[name])
         return rows[[name for name in first.feature_names_in_[read] if name in rows.columns]]
@@ -229,7 +229,9 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
     signature, columns = infer_signature(table, answer), _inputs(estimator)
     inputs = signature.inputs
     if hasattr(table, "columns"):
-        ids, optional = ([], []) if columns is None else (columns.ids, [columns.user, *columns.numbers])
+        ids, optional = [], []
+        if columns is not None:
+            ids, optional = [*columns.ids, *columns.groups], [columns.user, *columns.numbers]
         specs = []
         for spec in inputs.inputs:
             # MLflow cuts decimals of an integer, and refuses integers for a double.
