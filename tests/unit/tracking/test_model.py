@@ -377,7 +377,7 @@ def test_a_fitted_model_is_logged_with_a_run(stored: Callable[..., Any]) -> None
             run.log_model(GPPLClassifier())
     (logged,) = stored("fitted before").models()
     assert logged.source_run_id == run.run_id
-    mlflow.set_tracking_uri(run.tracker.tracking_uri)
+    mlflow.set_tracking_uri(run.tracker.outbox.client.uri)
     try:
         mlflow.set_experiment("chosen in MLflow")
         with mlflow.start_run() as own:
