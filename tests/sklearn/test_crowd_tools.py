@@ -91,8 +91,10 @@ def test_grid_search() -> None:
     assert not hasattr(search.best_params_["kernel"], "posterior_")
 
 
-def test_learning_curve() -> None:
-    _, _, scores = learning_curve(quick(), X, Y, cv=3, train_sizes=[0.2, 1.0], error_score="raise")
+@pytest.mark.parametrize("incremental", [False, True])
+def test_learning_curve(*, incremental: bool) -> None:
+    options = {"train_sizes": [0.2, 1.0], "error_score": "raise", "exploit_incremental_learning": incremental}
+    _, _, scores = learning_curve(quick(), X, Y, cv=3, **options)
     assert scores[1].mean() > 0.7
 
 

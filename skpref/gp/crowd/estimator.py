@@ -382,6 +382,7 @@ class CrowdGPPL(ShardedCrowd):
         *,
         items: Table | None = None,
         users: Table | None = None,
+        classes: ArrayLike | None = None,  # noqa: ARG002 - of scikit-learn's protocol
     ) -> Self:
         """Learn from more comparisons, which may be by new users or of new items.
 
@@ -404,6 +405,8 @@ class CrowdGPPL(ShardedCrowd):
             Features of new items, if the model has features of items. Otherwise new ids are read from X.
         users : Table, default=None
             Features of new users, if the model has features of users.
+        classes : array-like of shape (2,), default=None
+            Ignored, as the two sides are known; scikit-learn's tools pass it.
 
         Returns
         -------

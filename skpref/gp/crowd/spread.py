@@ -34,8 +34,7 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
     """Return the fit with variances of the mixture, and the fits at a smaller and at a larger S."""
     at_S, information, squared = end_of_fit(model, fit.state)
     L, _, _, curvature = log_curvature(model, fit.state.S, information, squared, cholesky(model.shape))
-    # Entries of X have the variance 1 / curvature, those of its diagonal twice that.
-    variance = (1.0 / curvature).sum(axis=1) + np.diag(1.0 / curvature) if curvature.ndim else 2.0 / curvature
+    variance = 2.0 / (np.diagonal(curvature) if curvature.ndim else curvature)
     s = np.minimum(np.sqrt(variance), _LARGEST) * np.ones(len(L))
     others = []
     for x in POINTS:

@@ -36,6 +36,7 @@ from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
 from skpref.gp.pairwise.scored_groups import ScoredGroups
 from skpref.gp.pairwise.scores import weigh_pairs_of_scores
+from skpref.gp.relevance import prior_relevance
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         The kernel with its final hyperparameters.
     inducing_points_ : ndarray or CSR of shape (M, n_features)
         Inducing points.
+    feature_importances_ : ndarray of shape (n_features,)
+        Relevance of each feature, as `relevance_` of `SVGPRegressor`, for `SelectFromModel` and `RFE`.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
     scale_ : GammaScale or FixedScale
@@ -277,6 +280,12 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         basis = self.posterior_.basis
         fits = basis is not None and self.n_features_in_ == basis.points.shape[1]
         require(fits, self, "n_features_in_", "does not fit the inducing points")
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Relevance of each feature under the prior, shape (n_features,), for `SelectFromModel` and `RFE`."""
+        check_is_fitted(self)
+        return prior_relevance(self.kernel_, self.inducing_points_)
 
     def _rows(self, X: Any) -> Items:
         check_is_fitted(self)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.data.records import make_frame
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -67,6 +67,13 @@ class WinMatrix:
             If pandas is not installed.
         """
         return make_frame(getattr(self, which), index=self.id, columns=self.id)
+
+    def _repr_html_(self) -> str | None:
+        """Return the predictions as a table for notebooks; None, and with it the plain text, without pandas."""
+        try:
+            return str(self.to_frame().round(3).to_html())
+        except MissingExtraError:
+            return None
 
 
 def predicted_wins(posterior: PairPosterior, likelihood: Likelihood, items: Items) -> Array:

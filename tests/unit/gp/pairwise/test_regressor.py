@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectFromModel
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skpref import LBFGS, SVI, GPPLRegressor, Inducing
@@ -311,3 +312,16 @@ def test_contradicting_comparisons_are_no_ties():
 def test_comparisons_of_weight_zero_are_refused():
     with pytest.raises(ValueError, match="all comparisons have weight zero"):
         GPPLRegressor().fit([[0.0], [1.0]], comparisons=[(0, 1)], sample_weight=[0.0])
+
+
+def test_importances_tell_features_that_matter_from_others() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    model = GPPLRegressor(random_state=0).fit(X, np.sin(2.0 * X[:, 1]))
+    assert model.feature_importances_.argmax() == 1
+    assert model.feature_importances_[1] > 3.0 * model.feature_importances_[[0, 2]].max()
+    assert SelectFromModel(GPPLRegressor(random_state=0)).fit(X, np.sin(2.0 * X[:, 1])).get_support().tolist() == [
+        False,
+        True,
+        False,
+    ]

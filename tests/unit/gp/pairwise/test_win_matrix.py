@@ -50,3 +50,11 @@ def test_repeated_items_are_refused(model: GPPLClassifier) -> None:
         model.win_matrix(["a", "b", "a"])
     with pytest.raises(ValueError, match="win_matrix needs at least 1 item; got none"):
         model.win_matrix([])
+
+
+def test_a_notebook_shows_the_predictions() -> None:
+    wins = GPPLClassifier().fit([["<tea>", "coffee"], ["coffee", "<tea>"], ["<tea>", "coffee"]], [1, 1, 1]).win_matrix()
+    text = wins._repr_html_()
+    assert text is not None
+    assert "&lt;tea&gt;" in text
+    assert f"{wins.predicted[0, 1]:.3f}".rstrip("0") in text
