@@ -119,8 +119,8 @@ def _curvature(
     return replace(shard, covariates=x).effect_curvature(_damp_sites(shard, sites, damping, state), B)
 
 
-def _columns(shard: Hierarchy, sites: _Sites) -> tuple[UserRows, Array, Array, Array]:
-    return shard.users, sites.tau, sites.nu, sites.alpha
+def _columns(sites: _Sites) -> tuple[Array, Array, Array]:
+    return sites.tau, sites.nu, sites.alpha
 
 
 # ----------------------------------------------------------------------------------------------------------- all shards
@@ -240,7 +240,9 @@ class ShardedHierarchy(Hierarchy):
         return float(summed(self.shards.collect(_curvature, *self.rows, handles, shared=shared)))
 
     def columns(self, fit: HierarchyFit) -> tuple[UserRows, Array, Array, Array]:
-        """Bring all comparisons, their sites and alpha here."""
-        users, *columns = zip(*self.shards.collect(_columns, self.answers.rows, fit.alpha), strict=True)
-        tau, nu, alpha = (np.concatenate(columns.pop(0)) for _ in range(3))
-        return UserRows.joined(users), tau, nu, alpha
+        """Return all comparisons, and bring their sites and alpha here."""
+        answers = self.answers
+        users = shard_of(answers.answers, self.places, answers.covariate_scale, laplace=self.laplace).users
+        columns = zip(*self.shards.collect(_columns, fit.alpha), strict=True)
+        tau, nu, alpha = (np.concatenate(column) for column in columns)
+        return users, tau, nu, alpha

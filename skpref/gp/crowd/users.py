@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
 
@@ -79,36 +77,6 @@ class UserRows:
             user, n_users = (np.cumsum(users) - 1)[user], int(users.sum())
         sizes = n_users, self.n_items - self.extra.shape[1]
         return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes)
-
-    @classmethod
-    def joined(cls, parts: Sequence[UserRows]) -> UserRows:
-        """Return the comparisons of several parts; the users of a part follow the users of the one before."""
-
-        def column(name: str, first: Sequence[int] | None = None) -> Any:
-            arrays = [getattr(part, name) for part in parts]
-            if first is not None:
-                arrays = [array + start for array, start in zip(arrays, first, strict=False)]
-            return np.concatenate(arrays)
-
-        def ends(name: str) -> IntArray:
-            return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(part, name)) for part in parts]))])
-
-        first_user = np.cumsum([0, *(part.starts.size - 1 for part in parts)]).tolist()
-        return cls(
-            user=column("user", first_user),
-            left=column("left"),
-            right=column("right"),
-            n_items=parts[0].n_items,
-            starts=ends("starts"),
-            first=column("first"),
-            second=column("second"),
-            by_pairs=column("by_pairs"),
-            rows=ends("rows"),
-            a=column("a"),
-            b=column("b"),
-            sign=column("sign"),
-            extra=column("extra"),
-        )
 
     @property
     def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:

@@ -35,25 +35,6 @@ def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
     np.testing.assert_array_equal(np.diff(users.starts), np.add(fewest, order))
 
 
-@pytest.mark.parametrize("order", [False, True])
-def test_users_in_parts_are_those_of_all_comparisons(*, order: bool) -> None:
-    rng = np.random.default_rng(0)
-    user = np.sort(np.concatenate([np.arange(9), rng.integers(0, 9, 60)]))
-    left = rng.integers(0, 6, user.size)
-    right = (left + rng.integers(1, 6, user.size)) % 6
-    whole, parts = UserRows.from_comparisons(user, left, right, np.ones((user.size, int(order))), (9, 6)), []
-    for low, high in ((0, 2), (2, 3), (3, 9)):
-        rows = (user >= low) & (user < high)
-        parts.append(
-            UserRows.from_comparisons(
-                user[rows] - low, left[rows], right[rows], np.ones((int(rows.sum()), int(order))), (high - low, 6)
-            )
-        )
-    joined = UserRows.joined(parts)
-    for name, values in vars(whole).items():
-        np.testing.assert_array_equal(getattr(joined, name), values)
-
-
 @pytest.mark.parametrize("n_users", [0, 5, 9])
 def test_sums_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch, n_users: int) -> None:
     rng = np.random.default_rng(0)
