@@ -84,14 +84,14 @@ _HOMES = {
 }
 
 
-_ROOMS = (
+_SUBMODULES = (
     *("dask", "data", "datasets", "elicitation", "exceptions", "gp", "inducing", "kernels", "likelihoods"),
     *("metrics", "persistence", "plots", "search", "settings", "testing", "tracking"),
 )
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name in _ROOMS:
+    if name in _SUBMODULES:
         return import_module(f"skpref.{name}")
     if name not in _HOMES:
         msg = f"module 'skpref' has no attribute {name!r}"
@@ -102,4 +102,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_SUBMODULES, *(name for name in globals() if name.startswith("__"))})

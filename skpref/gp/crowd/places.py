@@ -49,18 +49,13 @@ class Places:
     @classmethod
     def from_comparisons(cls, c: Comparisons, *, order: bool) -> Places:
         """Return the places of comparisons, the left side among them with an order effect."""
+        alone = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
         if c.group is None:
-            return cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
+            return alone
         n_levels = c.group.max(axis=0, initial=0) + 1
         sizes = (*n_levels.tolist(), c.n_items)
         codes = [np.ravel_multi_index((*c.group.T, side), sizes) for side in (c.left, c.right)]
-        return cls.from_codes(np.unique(np.concatenate(codes)), n_levels, c, order=order)
-
-    @classmethod
-    def from_codes(cls, codes: IntArray, n_levels: IntArray, c: Comparisons, *, order: bool) -> Places:
-        """Return the places of items in groups by number, ascending, of comparisons like these."""
-        *group, item = np.unravel_index(codes, (*n_levels.tolist(), c.n_items))
-        alone = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
+        *group, item = np.unravel_index(np.unique(np.concatenate(codes)), sizes)
         items = np.concatenate([item, alone.item[c.n_items :]])
         return cls(items.astype(np.int64), np.column_stack(group).astype(np.int64), n_levels)
 
