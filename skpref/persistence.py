@@ -114,7 +114,7 @@ _RECORDS = _named(
         "skpref.gp.crowd.fit_hierarchy": "Regularisation",
         "skpref.gp.crowd.groups": "GroupPosterior",
         "skpref.gp.crowd.places": "Places",
-        "skpref.gp.crowd.personal": "BesideS Covariates PersonalPosterior",
+        "skpref.gp.crowd.personal": "AtS Covariates PersonalPosterior",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
         "skpref.gp.crowd.thresholds": "TieThresholds",
         "skpref.gp.entities": "Entities",

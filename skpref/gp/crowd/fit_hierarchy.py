@@ -25,9 +25,9 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
-from skpref.gp.crowd.personal import BesideS, Covariates, PersonalPosterior
+from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
-from skpref.gp.crowd.spread import fits_beside
+from skpref.gp.crowd.spread import fits_beside, mixed_half
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters, linear_kernel
@@ -242,12 +242,11 @@ def fit_crowd_hierarchy(
             f"The posterior left floating point after {len(fit.bounds)} iterations of "
             f"inference={config.pair.inference!r}. Use inference='vb', or smaller weights."
         )
-    fits = fits_beside(model, fit) if config.n_factors and n_learnt <= _MAX_AVERAGE else (fit,)
     settings = data.items, basis, shape, covariates, n_learnt, pair.covariate_scale
-    posterior, *others = (_posterior(model, one, *settings) for one in fits)
+    posterior = _with_points(_posterior(model, fit, *settings), model, fit, settings)
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
-        replace(posterior, beside=tuple(map(_parts_of_its_own, others))),
+        posterior,
         chosen,
         Kernels(items, factor_kernel, user_kernel),
         pair.points,
@@ -554,9 +553,17 @@ def _covariates(
     return Covariates(basis, mean, unit), Linear() if kernel is None else kernel
 
 
-def _parts_of_its_own(posterior: PersonalPosterior) -> BesideS:
-    """Return the parts of a posterior that depend on S."""
-    return BesideS(**{item.name: getattr(posterior, item.name) for item in fields(BesideS)})
+def _with_points(
+    posterior: PersonalPosterior, model: Hierarchy, fit: HierarchyFit, settings: tuple[Any, ...]
+) -> PersonalPosterior:
+    """Return the posterior with those beside its S, and with the shared moments of their mixture, unless S is known."""
+    if not model.max_rank or posterior.n_learnt > _MAX_AVERAGE:
+        return posterior
+    fits = fits_beside(model, fit)
+    parts = [_posterior(model, one, *settings) for one in fits]
+    points = tuple(AtS(**{item.name: getattr(part, item.name) for item in fields(AtS)}) for part in parts)
+    mixture = _posterior(model, replace(fit, half=mixed_half(fits)), *settings)
+    return replace(posterior, points=points, consensus=mixture.consensus, groups=mixture.groups)
 
 
 def _grown(S: Array, prior: Array, *, order: bool) -> Array:

@@ -16,7 +16,7 @@ from skpref._math.linalg import cholesky
 from skpref.gp.crowd.groups import UNSEEN, GroupPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.crowd.spread import POINTS, WEIGHTS, mixed_variance
+from skpref.gp.crowd.spread import WEIGHTS, mixed_variance
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
@@ -64,7 +64,7 @@ class Covariates:
 
 
 @dataclass(frozen=True, eq=False)
-class BesideS:
+class AtS:
     """The parts of a posterior that depend on S."""
 
     S: Array
@@ -76,7 +76,10 @@ class BesideS:
     alpha: Array
 
     def validate(self) -> None:
-        """Leave it to the posterior, which checks the whole."""
+        """Raise DataError unless the parts fit together; the posterior checks the rest."""
+        check_types(self, consensus=PairPosterior, groups=GroupPosterior | None)
+        K = self.consensus.mean.size + (0 if self.groups is None else self.groups.mean.size)
+        check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", S_new="n n", alpha="C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,9 @@ class PersonalPosterior:
     x: Array  # (U, p): covariates of the seen users
     scales: dict[str, Scale]  # of the consensus, and of the parts of groups
     groups: GroupPosterior | None = None
-    beside: tuple[BesideS, ...] = ()  # the posterior at a smaller and at a larger S; empty where S is known
+    # The posterior at S, at a smaller and at a larger S, or none where S is known; `consensus` and `groups` have the
+    # moments of their mixture.
+    points: tuple[AtS, ...] = ()
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -162,17 +167,19 @@ class PersonalPosterior:
         for name, S in (("S", self.S), ("S_new", self.S_new)):
             positive = np.array_equal(S, S.T) and np.linalg.eigvalsh(S)[0] > 0.0
             require(positive, self, name, "must be a covariance")
-        require(len(self.beside) in {0, len(POINTS)}, self, "beside", f"must be {len(POINTS)} or none")
-        for part in self.mixture[1:]:
-            part.validate()
+        check_types(self, points=tuple)
+        require(len(self.points) in {0, len(WEIGHTS)}, self, "points", f"must be {len(WEIGHTS)} or none")
+        for part in self.points:
+            require(isinstance(part, AtS), self, "points", "must be posteriors at an S")
+            replace(self, **vars(part), points=()).validate()
 
     @cached_property
     def mixture(self) -> tuple[PersonalPosterior, ...]:
-        """The posteriors at S and beside it, which are averaged; at S alone where S is known."""
-        parts = [replace(self, **vars(part), beside=()) for part in self.beside]
+        """The posteriors at S and beside it, which are averaged; this one alone where S is known."""
+        parts = tuple(replace(self, **vars(part), points=()) for part in self.points)
         for part in parts:
             vars(part)["users"] = self.users
-        return self, *parts
+        return parts or (self,)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without cached values."""
@@ -215,7 +222,8 @@ class PersonalPosterior:
         view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
         vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, root_new=self.root_new)
         vars(view).update(_scores=self._scores)
-        vars(view).update(mixture=(view, *(part.select_groups(levels) for part in self.mixture[1:])))
+        if self.points:
+            vars(view).update(mixture=tuple(part.select_groups(levels) for part in self.mixture))
         return view
 
     def flattened(self) -> PersonalPosterior:
@@ -251,7 +259,8 @@ class PersonalPosterior:
             groups=None,
         )
         vars(flat).update(users=self.users, V=self.V, root=self.root[item], root_new=self.root_new[item])
-        vars(flat).update(mixture=(flat, *(part.flattened() for part in self.mixture[1:])))
+        if self.points:
+            vars(flat).update(mixture=tuple(part.flattened() for part in self.mixture))
         return flat
 
     def _expand_to_places(self, rows: Array) -> Array:
@@ -537,7 +546,7 @@ class PersonalPosterior:
         By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Draws of the prior are
         shared by all users, so that only those of one user, with those of the consensus, are a joint sample.
         """
-        if not self.beside:
+        if len(self.mixture) == 1:
             return self.draws_at_S(users, items, n_samples, rng)
         numbers = [round(weight * n_samples) for weight in WEIGHTS[1:]]
         numbers = [n_samples - sum(numbers), *numbers]

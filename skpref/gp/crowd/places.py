@@ -34,8 +34,8 @@ class Places:
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        q = self.n_levels.size
         check_indices(self, "n_levels", self.n_levels, 1, np.iinfo(np.int64).max)
+        q = self.n_levels.size
         check_indices(self, "item", self.item, _SHARED, np.iinfo(np.int64).max)
         fits = isinstance(self.group, np.ndarray) and self.group.dtype == np.int64 and self.group.ndim == 2
         fits = fits and self.group.shape[1] == q and self.group.shape[0] <= self.item.size

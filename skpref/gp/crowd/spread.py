@@ -20,6 +20,8 @@ from skpref._math.linalg import cholesky
 from skpref.gp.crowd.hierarchy import end_of_fit, log_curvature
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skpref._typing import Array
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit
 
@@ -31,7 +33,7 @@ _LARGEST = 1.2
 
 
 def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]:
-    """Return the fit with variances of the mixture, and the fits at a smaller and at a larger S."""
+    """Return the fits at S, at a smaller and at a larger S."""
     at_S, information, squared = end_of_fit(model, fit.state)
     L, _, _, curvature = log_curvature(model, fit.state.S, information, squared, cholesky(model.shape))
     variance = 2.0 / (np.diagonal(curvature) if curvature.ndim else curvature)
@@ -42,7 +44,7 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
         move[: len(L), : len(L)] = L @ np.linalg.solve(L.T, np.diag(np.exp(0.5 * x * s))).T
         S = move @ fit.state.S @ move.T
         others.append(end_of_fit(model, replace(fit.state, S=0.5 * (S + S.T)))[0])
-    return replace(fit, half=_mixed_half([at_S, *others])), *others
+    return at_S, *others
 
 
 def mixed_variance(means: Array, variances: Array) -> Array:
@@ -51,8 +53,8 @@ def mixed_variance(means: Array, variances: Array) -> Array:
     return np.asarray(np.tensordot(WEIGHTS, variances + (means - average) ** 2, 1))
 
 
-def _mixed_half(fits: list[HierarchyFit]) -> Array:
-    """Return a lower triangular factor, half^T half, of the covariance of what all users share."""
+def mixed_half(fits: Sequence[HierarchyFit]) -> Array:
+    """Return a lower triangular factor, half^T half, of the mixture's covariance of all that users share."""
     average = np.tensordot(WEIGHTS, [fit.mean for fit in fits], 1)
     covariance = sum(
         weight * (fit.half.T @ fit.half + np.outer(fit.mean - average, fit.mean - average))

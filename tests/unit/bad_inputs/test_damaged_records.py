@@ -128,6 +128,8 @@ FREE = {
         "Prior.group 0",
         "RatingVocabularies.levels 0",
         "SparseLatent.mean 1",
+        "AtS.alpha 0",
+        "GroupPosterior.average 0",
         "Places.item 0",
         "Places.group 0",
     ),

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd import hierarchy
+from skpref.gp.crowd import hierarchy, spread
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -34,6 +34,12 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "items": {"items": DATA.table},
     "all": {"items": DATA.table, "users": DATA.user_table, "order_effect": True},
 }
+
+
+@pytest.fixture(autouse=True)
+def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take S for known, so that the posterior is one joint normal distribution."""
+    monkeypatch.setattr(spread, "_LARGEST", 0.0)
 
 
 def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -61,7 +61,7 @@ def test_sides_that_change_places_change_no_reliability() -> None:
 
 def test_the_consensus_is_that_of_the_others() -> None:
     X, y, _ = crowd(2, 5, 4, 80, np.ones(5))
-    posterior = CrowdGPPL(random_state=0).fit(X, y).posterior_
+    posterior = CrowdGPPL(random_state=0).fit(X, y).posterior_.mixture[0]
     mean, covariance, rows = joint(posterior)
     K, n, u = posterior.consensus.mean.size, posterior.n_seen, 2
     # Without the sites of u: the precision of all variables less what these sites say, m alone.

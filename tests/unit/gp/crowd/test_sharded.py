@@ -77,7 +77,7 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options:
     names = [*COLUMNS, *options.get("covariates", ()), *options.get("groups", ())]
     here = CrowdGPPL(random_state=0, **{**options, "weight": None}).fit(rows[names], rows.y, weight)
     there = CrowdGPPL(random_state=0, **options).fit(path)
-    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-10)
+    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-8 if "groups" in options else 1e-10)
     for users in (None, USERS):
         for a, b in zip(
             there.utility(users=users, return_std=True), here.utility(users=users, return_std=True), strict=True

@@ -63,7 +63,7 @@ def test_means_stay_and_variances_grow(model: CrowdGPPL, known: CrowdGPPL) -> No
 
 
 def test_a_known_covariance_changes_nothing(known: CrowdGPPL) -> None:
-    alone = replace(known.posterior_, beside=())
+    alone = known.posterior_.mixture[0]
     items, users = known._seen(known._items), known._seen(known._users)
     for a, b in zip(known.posterior_.utility(users, items), alone.utility(users, items), strict=True):
         assert_allclose(a, b, atol=1e-9)
@@ -90,11 +90,13 @@ def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
 
 
 def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdGPPL) -> None:
-    at_S, *others = (p.consensus for p in model.posterior_.mixture)
-    assert_allclose(np.triu(at_S.half, 1), 0.0)
-    smaller, larger = (p.half.T @ p.half for p in others)
-    assert np.trace(larger) > np.trace(smaller)
-    assert np.trace(at_S.half.T @ at_S.half) > (np.trace(larger) + 5.0 * np.trace(smaller)) / 6.0
+    half, parts = model.posterior_.consensus.half, [p.consensus for p in model.posterior_.mixture]
+    assert_allclose(np.triu(half, 1), 0.0)
+    weights, means = np.array(spread.WEIGHTS), np.array([p.mean for p in parts])
+    rest = means - weights @ means
+    wanted = sum(w * (p.half.T @ p.half + np.outer(r, r)) for w, p, r in zip(weights, parts, rest, strict=True))
+    assert_allclose(half.T @ half, wanted, rtol=1e-9, atol=1e-12)
+    assert_array_equal(model.posterior_.consensus.mean, means[0])
 
 
 def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
@@ -103,7 +105,7 @@ def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
         X, y, f = draw(seed)
         model = CrowdGPPL(random_state=0).fit(X, y)
         items, users = model._seen(model._items), model._seen(model._users)
-        for posterior, counts in ((model.posterior_, hits), (replace(model.posterior_, beside=()), before)):
+        for posterior, counts in ((model.posterior_, hits), (model.posterior_.mixture[0], before)):
             mean, variance = posterior.utility(users, items)
             counts.append(np.abs(mean - f) < 1.645 * np.sqrt(variance))
     assert np.mean(hits) > np.mean(before) + 0.02
@@ -115,8 +117,8 @@ def test_files_keep_it_and_damage_is_refused(model: CrowdGPPL, tmp_path: Path) -
     for copy in (load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
         for a, b in zip(copy.latent_mean_and_variance(X), model.latent_mean_and_variance(X), strict=True):
             assert_array_equal(a, b)
-    first, second = model.posterior_.beside
-    damages: list[Any] = [(first,), (first, replace(second, m=second.m[1:])), (first, replace(second, S=-second.S))]
-    for beside in damages:
+    *first, last = model.posterior_.points
+    damages: list[Any] = [(last,), (*first, replace(last, m=last.m[1:])), (*first, replace(last, S=-last.S)), (1, 2, 3)]
+    for points in damages:
         with pytest.raises(DataError):
-            replace(model.posterior_, beside=beside).validate()
+            replace(model.posterior_, points=points).validate()

@@ -10,7 +10,7 @@ import pytest
 
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
-from skpref.gp.crowd import update_hierarchy
+from skpref.gp.crowd import spread, update_hierarchy
 from tests.unit.gp.crowd.test_hierarchy import joint
 
 DATA = make_crowd(80, 8, n_factors=2, n_user_features=2, comparisons_per_user=40, random_state=3)
@@ -28,6 +28,12 @@ LAYOUTS: dict[str, tuple[dict[str, Any], float]] = {  # and how far means may be
     "users": ({"users": DATA.user_table}, 0.15),
     "no consensus": ({"consensus": False}, 0.3),
 }
+
+
+@pytest.fixture(autouse=True)
+def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take S for known, so that the posterior is one joint normal distribution."""
+    monkeypatch.setattr(spread, "_LARGEST", 0.0)
 
 
 def learnt(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> tuple[CrowdGPPL, Any]:
