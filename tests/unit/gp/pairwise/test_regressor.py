@@ -293,7 +293,7 @@ def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool, failure: str, mon
     assert model.predict(X).tobytes() == predicted
 
 
-def _interrupt(*_: Any) -> None:
+def _interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
