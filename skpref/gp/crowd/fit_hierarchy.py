@@ -556,7 +556,7 @@ def _covariates(
 def _with_points(
     posterior: PersonalPosterior, model: Hierarchy, fit: HierarchyFit, settings: tuple[Any, ...]
 ) -> PersonalPosterior:
-    """Return the posterior with those beside its S, and with the shared moments of their mixture, unless S is known."""
+    """Add the posteriors beside its S and the shared moments of their mixture, unless many answers make S known."""
     if not model.max_rank or posterior.n_learnt > _MAX_AVERAGE:
         return posterior
     fits = fits_beside(model, fit)
