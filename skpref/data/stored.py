@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._text import nearest
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -59,6 +60,7 @@ def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
             listed = ", ".join(map(str, names[:20]))
             raise DataError(
                 f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
+                f"{nearest(name, names)}"
             )
 
 

@@ -127,7 +127,7 @@ class PairColumns:
             for side, column in places.items():
                 if column in _parts(term):
                     where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
-                    raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
+                    raise DataError(f"{what}: {where}, and set {side.split('=')[0]}= if the ids are elsewhere")
 
     def check_sizes(self, covariates: Array) -> None:
         """Refuse numbers whose effects leave float64."""

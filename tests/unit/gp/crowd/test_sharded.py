@@ -179,7 +179,8 @@ def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch
     [
         ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
         ({"inference": "vb"}, "inference='vb' needs all rows in memory"),
-        ({"covariates": ["length"]}, "no column 'length' in X.*; name it by covariates="),
+        ({"covariates": ["word"]}, "no column 'word' in X.*; name it by covariates=; did you mean 'words'"),
+        ({"covariates": ["words"], "groups": ["words"]}, "holds the ids of groups='words'.*and set groups= if"),
         ({"groups": ["user"]}, "user and groups='user' are the same column of X"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
