@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparisons", "from_labels", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
-_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group"
+_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +57,8 @@ class Comparisons:
     group : ndarray of shape (P, n_kinds), dtype int64, default=None
         Number of the group of each comparison, one column for each kind of groups, such as categories; None means
         that there are no groups.
+    time : ndarray of shape (P,), dtype float64, default=None
+        When each comparison took place; None means that nothing moves in time.
 
     Raises
     ------
@@ -84,6 +86,7 @@ class Comparisons:
     n_users: int = 0
     covariates: Array | None = None
     group: IntArray | None = None
+    time: Array | None = None
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
@@ -106,6 +109,9 @@ class Comparisons:
             numbered = self.group.ndim == 2 and self.group.dtype == np.int64 and int(self.group.min(initial=0)) >= 0
             require(numbered, self, "group", "must be columns of numbers of groups, from 0")
             columns["group"] = self.group
+        if self.time is not None:
+            require(np.isfinite(self.time).all(), self, "time", "must be finite")
+            columns["time"] = self.time
         check_consistent_length(*columns.values())
         for name, values in columns.items():
             object.__setattr__(self, name, read_only(values))
@@ -148,7 +154,7 @@ class Comparisons:
         return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Merge all comparisons of the same two items by the same user, with the same covariates and groups.
+        """Merge all comparisons of the same two items by the same user, with the same covariates, groups and time.
 
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
@@ -238,13 +244,14 @@ def _left_first(pairs: Comparisons) -> Comparisons:
 
 
 def _grouped(pairs: Comparisons) -> Comparisons:
-    """Merge the rows of the same user, left, right, covariates and groups."""
+    """Merge the rows of the same user, left, right, covariates, groups and time."""
     columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
     for column in () if pairs.group is None else pairs.group.T:
         columns, sizes = [*columns, column], [*sizes, int(column.max(initial=0)) + 1]
-    for column in () if pairs.covariates is None else pairs.covariates.T:
+    further = [] if pairs.covariates is None else list(pairs.covariates.T)
+    for column in further if pairs.time is None else [*further, pairs.time]:
         code, size = _renumbered(column)
         columns, sizes = [*columns, code], [*sizes, size]
     first, group = _group_rows(columns, sizes)

@@ -13,6 +13,7 @@ from skpref._text import is_number, lacks_number, number
 from skpref._warn import warn
 from skpref.data.columns import Columns, as_text, complete
 from skpref.data.ids import as_ids, shorten
+from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError, DataWarning
@@ -58,6 +59,7 @@ class Roles:
     weight: Any = None
     covariates: tuple[Any, ...] = ()  # a pair of columns is their difference
     groups: tuple[Any, ...] = ()
+    time: Any = None
     once: tuple[Any, ...] = ()  # further columns that have one value in each task
     rest: Rest | None = None
     unranked: tuple[Any, ...] | None = None  # ranks or items that mean "not ranked"; None: ask where there may be some
@@ -88,13 +90,14 @@ class Roles:
             "user": self.user,
             "covariates": self.covariates,
             "groups": self.groups,
+            "time": self.time,
             "items not named": self.rest or ("unknown" if self.ranking or self.item_ranks else None),
         }
         return {**shown, "weights": self.weight or "none"}
 
     def columns(self) -> list[Any]:
         """Return all columns that are read, in a fixed order."""
-        one = "left", "right", "winner", "loser", "chosen", "worst", "rank", "user", "weight"
+        one = "left", "right", "winner", "loser", "chosen", "worst", "rank", "user", "weight", "time"
         some = "scores", "counts", "ranking", "item_ranks", "item_ratings", "pairs", "offered", "task", "item", "groups"
         terms = [part for term in self.covariates for part in (term if isinstance(term, tuple) else (term,))]
         listed = [name for role in (*some, "once") for name in getattr(self, role)]
@@ -155,10 +158,12 @@ class ReadRows(NamedTuple):
     origin: IntArray  # (n,): row of `columns`
     unit: IntArray  # (n,): comparisons with the same number share their noise: of one ranking, choice or game
     reading: Reading
+    time: Array | None = None  # (n,)
+    is_dated: bool = False  # whether times are years since 1970
 
     def take(self, kept: NDArray[np.bool_]) -> ReadRows:
         """Return some of the comparisons."""
-        names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit")
+        names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit", "time")
         values = {name: getattr(self, name) for name in names}
         cut: dict[str, Any] = {name: None if value is None else value[kept] for name, value in values.items()}
         return self._replace(**cut, groups=tuple(level[kept] for level in self.groups))
@@ -204,6 +209,7 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
     groups = tuple(columns.ids(name, "group") for name in roles.groups)
     with np.errstate(over="ignore"):  # of differences, which the caller refuses
         C = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
+    time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
     reading = reading_of(columns, roles.named(), roles.columns(), answers.left_out)
     left, right, y, origin, share, _, unit = answers
     if not len(left):
@@ -213,7 +219,7 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
         *(left, right, y, weight[origin] * share, None if user is None else user[origin]),
         np.column_stack(C)[origin] if C else None,
         tuple(level[origin] for level in groups),
-        *(origin, unit, reading),
+        *(origin, unit, reading, None if time is None else time[origin], is_dated),
     )
 
 

@@ -190,7 +190,7 @@ class PairwiseLogit(PairwiseLikelihood):
 def beta_binomial_variance(prior_variance: ArrayLike) -> Array:
     """Return the variance Q of an answer 0 or 1 in the linearised rule ([SG20] eq. 12), shape (n,).
 
-    The factor 2g + 1 is missing in the paper (docs/maths section 12). Q is the same for both answers, so the rule is
+    The factor 2g + 1 is missing in the paper (docs/maths section 13). Q is the same for both answers, so the rule is
     linear in the label, and a soft label stands for a share of wins and one of losses.
     """
     prior_variance = np.asarray(prior_variance, dtype=np.float64)

@@ -32,11 +32,11 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import NAMED_KERNELS, PairConfig, PairData
+from skpref.gp.pairwise.moving import MovingClassifier
+from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
-from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
-from skpref.likelihoods import PairwiseTies
 from skpref.settings import CHECKPOINT_CONSTRAINTS
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
 
-class GPPLClassifier(ShardedClassifier):
+class GPPLClassifier(MovingClassifier):
     """Preferences between named items, learnt from comparisons: a Bayesian Bradley-Terry or Thurstone model.
 
     Rows of X are comparisons: (left id, right id), or rows of a table with columns of both ids. The utility of an item
@@ -88,6 +88,17 @@ class GPPLClassifier(ShardedClassifier):
         Columns of X with the ids; None: the first and the second one.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
+    time : str or int, default=None
+        Column of X with the time of each comparison: dates, or numbers in any unit. Utilities and effects then move in
+        time as `dynamics` says, and predictions need the column, too. It is for items without features, by
+        ``inference="auto"`` or "vb". None: nothing moves.
+    dynamics : str, default="auto"
+        How utilities move, with `time`. "constant"; "drift": a random walk from an item's first comparison; "form":
+        stationary ups and downs about a constant level; "drift+form": both. With "+career", such as
+        "drift+form+career", all items share a function of the time since their first comparison. "auto": the evidence
+        chooses between "constant", "drift+form" and "drift+form+career". Effects of covariates and of the left side
+        drift unless it is "constant". Standard deviations and lengths are learnt under priors that are relative to
+        the time between the first and the last comparison, unless ``optimizer=None``.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
@@ -152,6 +163,10 @@ class GPPLClassifier(ShardedClassifier):
         Names of the covariates.
     kernel_ : Kernel or None
         The kernel with its final hyperparameters; None without features.
+    dynamics_ : SkillDynamics
+        How utilities move; only with `time`.
+    moving_posterior_ : MovingPosterior
+        Their posterior at all times; only with `time`. `posterior_` is then that at the last comparison.
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points.
     likelihood_ : Likelihood
@@ -202,6 +217,8 @@ class GPPLClassifier(ShardedClassifier):
         "right": [str, Integral, None],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
+        "time": [str, Integral, None],
+        "dynamics": [StrOptions(DYNAMICS)],
     }
 
     def __init__(
@@ -215,6 +232,8 @@ class GPPLClassifier(ShardedClassifier):
         left: str | int | None = None,
         right: str | int | None = None,
         weight: str | int | None = None,
+        time: str | int | None = None,
+        dynamics: str = "auto",
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
         inference: str | SVI = "auto",
@@ -236,6 +255,8 @@ class GPPLClassifier(ShardedClassifier):
         self.left = left
         self.right = right
         self.weight = weight
+        self.time = time
+        self.dynamics = dynamics
         self.on_self = on_self
         self.likelihood = likelihood
         self.inference = inference
@@ -300,7 +321,7 @@ class GPPLClassifier(ShardedClassifier):
             self.classes_ = classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
             data, config = self._prepare(items, comparisons)
-            self._set_attributes(self._infer(data, config, self.item_ids_))
+            self._set_attributes(self._infer_at_times(data, config, rows))
             self._keep(data.comparisons)
             if not self.order_effect:
                 warn_never_left(comparisons, self.classes_)
@@ -366,7 +387,7 @@ class GPPLClassifier(ShardedClassifier):
             new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer(data, config, self.item_ids_, resume=True))
+            self._set_attributes(self._infer_at_times(data, config, rows, resume=True))
             self._keep(data.comparisons)
         return self
 
@@ -382,18 +403,8 @@ class GPPLClassifier(ShardedClassifier):
             on_self=self.on_self,
             names=items.vocabulary.ids,
             covariates=rows.covariates,
+            time=rows.time,
         )
-
-    def _expected(self, comparisons: Comparisons) -> Array | None:
-        """Return the predicted labels, a tie as 0.5; None without covariates, where only the two items count."""
-        if comparisons.covariates is None:
-            return None
-        items = self._items.rows(np.arange(self._items.vocabulary.size))
-        left, right = comparisons.left, comparisons.right
-        moments = self.posterior_.pairs(items, left, right, covariates=comparisons.covariates)
-        if isinstance(self.likelihood_, PairwiseTies):
-            return np.asarray(self.likelihood_.predict_answers(*moments) @ [1.0, 0.5, 0.0])
-        return self.likelihood_.predict(*moments)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
         """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
@@ -424,20 +435,25 @@ class GPPLClassifier(ShardedClassifier):
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         self._check_width()
         self._check_effects(self._comparisons)
+        self._check_moving()
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.n_features == width, self, "_items", f"must have {width} features")
 
-    def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray, Array | None]:
+    def _pairs(self, X: Any) -> tuple[PairRows, Items, IntArray, IntArray]:
         check_is_fitted(self)
         rows = self._read(X, reset=False, weighted=False)
         self._refuse_other_covariates()
-        return *self._items.pairs(rows.left, rows.right), rows.covariates
+        self._refuse_other_times(rows)
+        return rows, *self._items.pairs(rows.left, rows.right)
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        items, left, right, covariates = self._pairs(X)
-        return self.posterior_.pairs(items, left, right, covariates=covariates if order else None, order=order)
+        rows, items, left, right = self._pairs(X)
+        covariates = rows.covariates if order else None
+        if rows.time is None:
+            return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
+        return self._moments_at_times((items, left, right), covariates, rows.time, order=order)
 
     def latent_covariance(self, X: IdRows) -> Array:
         """Return the posterior covariance of the utility differences of pairs, all effects included.
@@ -452,7 +468,10 @@ class GPPLClassifier(ShardedClassifier):
         ndarray of shape (n, n)
             Covariances, in squared units of the answer noise.
         """
-        return self.posterior_.pair_covariance(*self._pairs(X))
+        rows, items, left, right = self._pairs(X)
+        if rows.time is not None:
+            raise DataError("latent_covariance is of utilities that do not move: fit without time")
+        return self.posterior_.pair_covariance(items, left, right, rows.covariates)
 
     @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
@@ -482,23 +501,35 @@ class GPPLClassifier(ShardedClassifier):
         self,
         items: Table | MatrixLike | None = None,
         *,
+        at: Any = None,
         return_std: Literal[False] = False,
         return_cov: Literal[False] = False,
         item_effects: bool = True,
     ) -> Array: ...
     @overload
     def utility(
-        self, items: Table | MatrixLike | None = None, *, return_std: Literal[True], item_effects: bool = True
-    ) -> tuple[Array, Array]: ...
-    @overload
-    def utility(
-        self, items: Table | MatrixLike | None = None, *, return_cov: Literal[True], item_effects: bool = True
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        return_std: Literal[True],
+        item_effects: bool = True,
     ) -> tuple[Array, Array]: ...
     @overload
     def utility(
         self,
         items: Table | MatrixLike | None = None,
         *,
+        at: Any = None,
+        return_cov: Literal[True],
+        item_effects: bool = True,
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
         return_std: bool = False,
         return_cov: bool = False,
         item_effects: bool = True,
@@ -507,6 +538,7 @@ class GPPLClassifier(ShardedClassifier):
         self,
         items: Table | MatrixLike | None = None,
         *,
+        at: Any = None,
         return_std: bool = False,
         return_cov: bool = False,
         item_effects: bool = True,
@@ -517,6 +549,8 @@ class GPPLClassifier(ShardedClassifier):
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids, or features of items; items of a Table with known ids keep their offsets. None: all items.
+        at : date or number, default=None
+            Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
         return_std : bool, default=False
             Whether to return standard deviations, too.
         return_cov : bool, default=False
@@ -533,11 +567,16 @@ class GPPLClassifier(ShardedClassifier):
         """
         _, chosen = self._select(items)
         return utility_moments(
-            self.posterior_, chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
+            self._posterior_at(at), chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
         )
 
     def sample_utility(
-        self, items: Table | MatrixLike | None = None, n_samples: int = 1, random_state: RandomState = None
+        self,
+        items: Table | MatrixLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        *,
+        at: Any = None,
     ) -> Array:
         """Draw joint samples of utilities from the posterior.
 
@@ -549,6 +588,8 @@ class GPPLClassifier(ShardedClassifier):
             Number of draws.
         random_state : int, RandomState, Generator or None, default=None
             Seed of the draws.
+        at : date or number, default=None
+            Time of the utilities, as in `utility`.
 
         Returns
         -------
@@ -556,12 +597,14 @@ class GPPLClassifier(ShardedClassifier):
             One draw per column.
         """
         _, chosen = self._select(items)
-        return draw_utilities(self.posterior_, chosen, n_samples, as_generator(random_state))
+        return draw_utilities(self._posterior_at(at), chosen, n_samples, as_generator(random_state))
 
     def rank(
         self,
         items: Table | MatrixLike | None = None,
         *,
+        at: Any = None,
+        active: Any = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
         random_state: RandomState = 0,
@@ -573,6 +616,11 @@ class GPPLClassifier(ShardedClassifier):
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids, or features of items. None: all items.
+        at : date or number, default=None
+            Time of the utilities, as in `utility`.
+        active : timedelta, str or number, default=None
+            Rank items with a comparison in this time before `at`, such as "365D", or a number in the unit of the times.
+            It needs `time`, and `items` to be None. None: all items.
         credibility : float, default=0.9
             Posterior probability of each interval.
         n_samples : int, default=2000
@@ -589,10 +637,15 @@ class GPPLClassifier(ShardedClassifier):
             Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
             n_comparisons.
         """
+        posterior = self._posterior_at(at)
+        if active is not None:
+            if items is not None:
+                raise DataError("pass either items or active to rank")
+            items = self.item_ids_[self._active(active, at)]
         ids, chosen = self._select(items)
         counts = np.append(self._comparisons.counts(), 0.0)[chosen.position]
         ranking = rank_items(
-            self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
+            posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
         return ranking.to_scale(scale, self.likelihood_)
 

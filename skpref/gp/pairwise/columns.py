@@ -40,6 +40,8 @@ class PairRows(NamedTuple):
     weight: Array | None = None  # (n,); None: not in X
     user: Any = None  # (n,): ids; None: one view for all
     groups: tuple[IdColumn, ...] = ()  # (n,) each: ids of the group, of each kind
+    time: Array | None = None  # (n,): years since 1970 where they are dates
+    is_dated: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,23 +54,23 @@ class PairColumns:
 
     @classmethod
     def from_parameters(
-        cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None
+        cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None, time: Any = None
     ) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
-        for name, column in (*ids.items(), ("weight", weight)):
+        for name, column in (*ids.items(), ("weight", weight), ("time", time)):
             if not (column is None or _is_column(column)):
                 raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
         groups = _groups(groups)
-        if {*ids.values(), weight} == {None} and (covariates is None or not len(covariates)) and not groups:
+        if {*ids.values(), weight, time} == {None} and (covariates is None or not len(covariates)) and not groups:
             return None
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
         if named and len({*names}) < len(names):
             raise DataError(f"covariates has two equal names: {shorten(list(covariates))}; use different names")
-        return cls(Roles(**ids, covariates=terms, weight=weight, groups=groups), tuple(ids), names)
+        return cls(Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time), tuple(ids), names)
 
     @property
     def groups(self) -> tuple[Any, ...]:
@@ -99,14 +101,18 @@ class PairColumns:
         terms = tuple(_named(columns, term) for term in self.roles.covariates)
         groups = tuple(_named(columns, column) for column in self.roles.groups)
         weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
-        self.check_distinct(ids, terms, groups, weight)
-        rows = read(columns, Roles(**ids, covariates=terms, weight=weight, groups=groups))
+        time = None if self.roles.time is None else _named(columns, self.roles.time)
+        self.check_distinct(ids, terms, groups, weight, time)
+        rows = read(columns, Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time))
         if rows.covariates is not None:
             self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
-        return PairRows(rows.left, rows.right, rows.covariates, weights, rows.user, rows.groups)
+        sides = rows.left, rows.right
+        return PairRows(*sides, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
 
-    def check_distinct(self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any) -> None:
+    def check_distinct(
+        self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any, time: Any = None
+    ) -> None:
         """Refuse a column with two meanings, and covariates that are the same but for their sign."""
         places = ids | {f"groups={column!r}": column for column in groups}
         for (first, column), (second, other) in combinations(places.items(), 2):
@@ -121,7 +127,9 @@ class PairColumns:
             if _parts(term) == _parts(other):
                 raise DataError(f"covariates: {first!r} and {second!r} are the same column of X; leave one of them out")
         numbers = [(f"covariate {name!r}", term) for name, term in zip(self.names, terms, strict=True)]
-        for what, term in [*numbers, *([] if weight is None else [(f"weight={self.roles.weight!r}", weight)])]:
+        for name, column in (("weight", weight), ("time", time)):
+            numbers += [] if column is None else [(f"{name}={getattr(self.roles, name)!r}", column)]
+        for what, term in numbers:
             if isinstance(term, tuple) and term[0] == term[1]:
                 raise DataError(f"{what} is the difference of a column and itself, which is 0 in every row")
             for side, column in places.items():
@@ -245,9 +253,8 @@ class ReadsColumns:
     def _columns(self) -> PairColumns | None:
         """The columns of X that parameters name; None where X has columns of ids only."""
         ids = {name: getattr(self, name) for name in self._sides}
-        return PairColumns.from_parameters(
-            ids, getattr(self, "covariates", None), self.weight, getattr(self, "groups", None)
-        )
+        more = (getattr(self, name, None) for name in ("groups", "time"))
+        return PairColumns.from_parameters(ids, getattr(self, "covariates", None), self.weight, *more)
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names.
@@ -255,7 +262,8 @@ class ReadsColumns:
         After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
         """
         columns, width = self._columns, len(self._sides)
-        if not reset and columns is not None and not columns.groups and has_columns(X, width):
+        has_more = columns is not None and (columns.groups or columns.roles.time is not None)
+        if not reset and columns is not None and not has_more and has_columns(X, width):
             nameless = columns.are_named and column_names(X) is None
             if nameless or self.n_features_in_ > width:
                 return columns.read_ids(X, self._sides)

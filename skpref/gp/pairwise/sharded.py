@@ -208,6 +208,8 @@ class ReadsSources:
 class ShardedClassifier(ReadsSources, ComparisonClassifier):
     """Fits of `GPPLClassifier` to comparisons in shards."""
 
+    time: Any
+
     def _check_model(self) -> None:
         """Refuse parameters that need all comparisons in one place."""
         refuse_parameters(
@@ -215,9 +217,10 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
                 f"inference={self.inference!r}": str(self.inference) not in _FULL_PASSES,
                 f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
                 f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
+                f"time={self.time!r}": self.time is not None,
             },
-            'in full passes by inference="vb" or "laplace", without covariates, by a likelihood without parameters of '
-            'its own ("probit" or "logit")',
+            'in full passes by inference="vb" or "laplace", without covariates and time, by a likelihood without '
+            'parameters of its own ("probit" or "logit")',
         )
 
     def _shard_options(self) -> ShardOptions:

@@ -1,0 +1,172 @@
+"""Gaussian chains over time, one for each item or effect, and messages between the chains that a row connects.
+
+A chain is the sum of a form, stationary with variance g^2 and correlation exp(-gap / length), and of a level, a random
+walk that starts with variance c^2 and grows by w^2 per unit of time; `scales` holds c^2, g^2, length and w^2. A node is
+a time of a chain, and D the precision of what rows say of its value. Nothing is inverted: a variance may be zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref._compiled.jit import njit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+    Scales = tuple[float, float, float, float]
+    Passes = tuple[Array, Array, Array, Array, Array]
+
+_LEAST = 1e-10  # precision of a node without the message of a row, where rounding leaves none
+
+
+@njit()
+def condition(scales: Scales, starts: IntArray, time: Array, D: Array) -> tuple[Array, float, Passes]:
+    """Return the variances of the nodes (n,), log |I + K D|, and what `solve` and `score` need of the passes.
+
+    These are the decays of the form since the node before (n,), the covariances of state and value before a node's rows
+    (n, 2), 1 / (1 + D variance) (n,), the covariances of the state after them (n, 3), and their adjoints (n, 3).
+    """
+    c2, g2, length, w2 = scales
+    n, log_det = time.shape[0], 0.0
+    decay, gain, share = np.ones(n), np.empty((n, 2)), np.empty(n)
+    after, adjoint, variance = np.empty((n, 3)), np.empty((n, 3)), np.empty(n)
+    for chain in range(starts.shape[0] - 1):
+        a, b = starts[chain], starts[chain + 1]
+        form, both, level = g2, 0.0, c2
+        for k in range(a, b):
+            if k > a:
+                gap = time[k] - time[k - 1]
+                decay[k] = np.exp(-gap / length)
+                form = decay[k] ** 2 * after[k - 1, 0] - g2 * np.expm1(-2.0 * gap / length)
+                both = decay[k] * after[k - 1, 1]
+                level = after[k - 1, 2] + w2 * gap
+            x, y = form + both, both + level
+            known = D[k] * (x + y)
+            gain[k, 0], gain[k, 1], share[k], variance[k] = x, y, 1.0 / (1.0 + known), x + y
+            log_det += np.log1p(known)
+            weight = D[k] * share[k]
+            after[k, 0], after[k, 1], after[k, 2] = form - weight * x * x, both - weight * x * y, level - weight * y * y
+        form, both, level = 0.0, 0.0, 0.0
+        for k in range(b - 1, a - 1, -1):
+            x, y, weight = gain[k, 0], gain[k, 1], D[k] * share[k]
+            p, q = weight * (form * x + both * y), weight * (both * x + level * y)
+            s = weight * (x * p + y * q) + weight
+            form, both, level = form - 2.0 * p + s, both - p - q + s, level - 2.0 * q + s
+            adjoint[k, 0], adjoint[k, 1], adjoint[k, 2] = form, both, level
+            variance[k] -= x * x * form + 2.0 * x * y * both + y * y * level
+            form, both = decay[k] ** 2 * form, decay[k] * both
+    return variance, log_det, (decay, gain, share, after, adjoint)
+
+
+@njit()
+def solve(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, Array]:
+    """Return (K^-1 + diag D)^-1 r (n,), and the adjoints of the state's mean (n, 2)."""
+    decay, gain, share, _, _ = passes
+    u, slope = np.empty(r.shape[0]), np.empty((r.shape[0], 2))
+    for chain in range(starts.shape[0] - 1):
+        a, b = starts[chain], starts[chain + 1]
+        form, level = 0.0, 0.0
+        for k in range(a, b):
+            if k > a:
+                form *= decay[k]
+            u[k] = form + level
+            new = (r[k] - D[k] * u[k]) * share[k]
+            form += gain[k, 0] * new
+            level += gain[k, 1] * new
+        form, level = 0.0, 0.0
+        for k in range(b - 1, a - 1, -1):
+            pull = D[k] * share[k] * (gain[k, 0] * form + gain[k, 1] * level) + (r[k] - D[k] * u[k]) * share[k]
+            form -= pull
+            level -= pull
+            u[k] -= gain[k, 0] * form + gain[k, 1] * level
+            slope[k, 0], slope[k, 1] = form, level
+            form *= decay[k]
+    return u, slope
+
+
+@njit()
+def score(scales: Scales, starts: IntArray, time: Array, D: Array, passes: Passes, slope: Array, r: Array) -> Array:
+    """Return the derivatives of E[log p(states)] in the logs of c, g, length and w, by the disturbance smoother."""
+    c2, g2, length, w2 = scales
+    decay, gain, share, after, adjoint = passes
+    of_c, of_g, of_length, of_w = 0.0, 0.0, 0.0, 0.0
+    for chain in range(starts.shape[0] - 1):
+        a, b = starts[chain], starts[chain + 1]
+        form, level = 0.0, 0.0
+        for k in range(a, b):
+            of_form, of_level = slope[k, 0] ** 2 - adjoint[k, 0], slope[k, 1] ** 2 - adjoint[k, 2]
+            if k == a:
+                of_g += of_form * g2
+                of_c += of_level * c2
+            else:
+                x, phi = (time[k] - time[k - 1]) / length, decay[k]
+                smoothed = form - after[k - 1, 0] * phi * slope[k, 0] - after[k - 1, 1] * slope[k, 1]
+                moved = -slope[k, 0] * smoothed
+                moved -= adjoint[k, 0] * phi * after[k - 1, 0] + adjoint[k, 1] * after[k - 1, 1]
+                of_g -= of_form * g2 * np.expm1(-2.0 * x)
+                of_length += moved * phi * x - of_form * g2 * x * np.exp(-2.0 * x)
+                of_w += of_level * w2 * (time[k] - time[k - 1])
+                form *= phi
+            new = (r[k] - D[k] * (form + level)) * share[k]
+            form += gain[k, 0] * new
+            level += gain[k, 1] * new
+    return np.array([of_c, of_g, of_length, of_w])
+
+
+@njit()
+def send_messages(
+    node: IntArray, coefficient: Array, weight: Array, variance: Array, message: Array
+) -> tuple[Array, Array, float]:
+    """Return the precisions that rows tell their nodes (N, S), variances of z (N,), and what the bound needs of both.
+
+    z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`.
+    """
+    n_rows, n_slots = node.shape
+    new, of_z, bound = np.empty((n_rows, n_slots)), np.empty(n_rows), 0.0
+    rest = np.empty(n_slots)
+    for m in range(n_rows):
+        total = 0.0
+        for s in range(n_slots):
+            v = variance[node[m, s]]
+            rest[s] = v / max(1.0 - v * message[m, s], _LEAST)
+            total += coefficient[m, s] ** 2 * rest[s]
+        bound -= 0.5 * np.log1p(weight[m] * total)
+        for s in range(n_slots):
+            square = coefficient[m, s] ** 2
+            new[m, s] = weight[m] * square / (1.0 + weight[m] * max(total - square * rest[s], 0.0))
+            bound += 0.5 * np.log1p(new[m, s] * rest[s])
+        of_z[m] = total / (1.0 + weight[m] * total)
+    return new, of_z, bound
+
+
+@njit()
+def project(node: IntArray, coefficient: Array, values: Array) -> Array:
+    """Return H values (N,): the sum of the values of each row's nodes times their coefficients."""
+    out = np.zeros(node.shape[0])
+    for m in range(node.shape[0]):
+        for s in range(node.shape[1]):
+            out[m] += coefficient[m, s] * values[node[m, s]]
+    return out
+
+
+@njit()
+def scatter(node: IntArray, values: Array, n_nodes: int) -> Array:
+    """Return the sums of values (N, S) by node (n,)."""
+    out = np.zeros(n_nodes)
+    for m in range(node.shape[0]):
+        for s in range(node.shape[1]):
+            out[node[m, s]] += values[m, s]
+    return out
+
+
+@njit()
+def scatter_rows(node: IntArray, coefficient: Array, values: Array, n_nodes: int) -> Array:
+    """Return H^T values (n,)."""
+    out = np.zeros(n_nodes)
+    for m in range(node.shape[0]):
+        for s in range(node.shape[1]):
+            out[node[m, s]] += coefficient[m, s] * values[m]
+    return out

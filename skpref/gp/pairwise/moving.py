@@ -1,0 +1,200 @@
+"""What `GPPLClassifier` does where its utilities move in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from skpref._checks import check_types, require
+from skpref._estimator import check_credibility
+from skpref.data.ids import shorten
+from skpref.data.records import frame_or_record
+from skpref.data.times import as_duration, as_times, to_dates
+from skpref.exceptions import DataError
+from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
+from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.likelihoods import PairwiseTies
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skpref._typing import Array, BoolArray, IntArray
+    from skpref.data import Comparisons
+    from skpref.gp.entities import Entities, Items
+    from skpref.gp.pairwise.columns import PairRows
+    from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
+    from skpref.gp.pairwise.posterior import PairPosterior
+
+_N_TIMES = 100  # of curves by default
+_MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
+
+
+class MovingClassifier(ShardedClassifier):
+    """Fits and predictions of utilities at any time; without a column of times nothing moves."""
+
+    time: Any
+    dynamics: str
+    moving_posterior_: MovingPosterior
+    dynamics_: SkillDynamics
+    item_ids_: Any
+    _items: Entities
+
+    def _infer_at_times(self, data: PairData, config: PairConfig, rows: PairRows, *, resume: bool = False) -> PairFit:
+        """Fit, over time where rows have times; with `resume`, hyperparameters stay."""
+        if resume:
+            self._refuse_other_times(rows)
+        moving, dynamics = (getattr(self, name, None) for name in ("moving_posterior_", "dynamics_"))
+        for name in ("moving_posterior_", "dynamics_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if rows.time is None:
+            if self.dynamics != "auto":
+                raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
+            return self._infer(data, config, self.item_ids_, resume=resume)
+        self._refuse_fixed_parameters()
+        earlier = None
+        if resume and moving is not None and dynamics is not None:
+            earlier = moving, dynamics
+        fit, self.moving_posterior_, self.dynamics_ = fit_over_time(
+            data.comparisons, config, self.dynamics, earlier, is_dated=rows.is_dated
+        )
+        return fit
+
+    def _refuse_fixed_parameters(self) -> None:
+        """Refuse parameters that have no meaning for items whose utilities move."""
+        refused = {
+            "items": self.items is not None,
+            "scale_prior": self.scale_prior is not None,
+            "checkpoint": self.checkpoint is not None,
+            "inference": self.inference not in ("auto", "vb"),
+            "optimizer": self.optimizer not in ("auto", None),
+            "kernel": self.kernel is not None,
+        }
+        for name in (name for name, is_given in refused.items() if is_given):
+            raise DataError(
+                f"{name}={shorten(getattr(self, name))} is not for utilities that move in time; leave it out, or fit "
+                "without time"
+            )
+
+    def _refuse_other_times(self, rows: PairRows) -> None:
+        """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
+        moving = getattr(self, "moving_posterior_", None)
+        if (moving is None) != (rows.time is None):
+            raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
+        if moving is not None and rows.is_dated != moving.is_dated:
+            kinds = "numbers", "dates"
+            now, then = kinds[rows.is_dated], kinds[moving.is_dated]
+            raise DataError(f"the times of X, column {self.time!r}, are {now}, and those of fit were {then}")
+
+    def _check_moving(self) -> None:
+        """Raise DataError unless the posterior over time fits the other attributes."""
+        if self.time is None:
+            return
+        check_types(self, moving_posterior_=MovingPosterior, dynamics_=SkillDynamics)
+        moving = self.moving_posterior_
+        require(moving.first.size == self._items.seen.size, self, "moving_posterior_", "must be of the compared items")
+        same = moving.n_effects == self.posterior_.mean.size and moving.has_order == self.posterior_.has_order
+        require(same, self, "moving_posterior_", "must have the effects of posterior_")
+
+    def _moments_at_times(
+        self, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None, time: Array, *, order: bool
+    ) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of the projections of pairs at their times."""
+        return self._moving("a column of times").pairs(*pairs, time, covariates, order=order)
+
+    def _moving(self, name: str) -> MovingPosterior:
+        """Return the posterior over time, for something that needs it."""
+        check_is_fitted(self)
+        if not hasattr(self, "moving_posterior_"):
+            raise DataError(f"{name} needs utilities that move: fit with time=, a column of X")
+        return self.moving_posterior_
+
+    def _posterior_at(self, at: Any) -> PairPosterior:
+        """Return the posterior of utilities at one time; None is the last comparison."""
+        check_is_fitted(self)
+        if at is None:
+            return self.posterior_
+        moving = self._moving(f"at={shorten(at)}")
+        time = as_times(at, "at", is_dated=moving.is_dated)
+        if time.ndim:
+            raise DataError(f"at must be one time; got {shorten(at)}. For utilities at several times, see curves")
+        return moving.at(float(time), self.posterior_.scales)
+
+    def _active(self, active: Any, at: Any) -> BoolArray:
+        """Return which compared items took part in the time before `at`, and had begun by then."""
+        moving = self._moving(f"active={shorten(active)}")
+        time = moving.end if at is None else float(as_times(at, "at", is_dated=moving.is_dated))
+        width = as_duration(active, "active", is_dated=moving.is_dated)
+        times, items = self._comparisons.time, (self._comparisons.left, self._comparisons.right)
+        recent = (times <= time) & (times >= time - width)
+        result = np.zeros(moving.first.size, dtype=bool)
+        for side in items:
+            result[side[recent]] = True
+        if not result.any():
+            raise DataError(f"active={shorten(active)}: no item took part in that time before {shorten(at)}")
+        return result
+
+    def _expected(self, comparisons: Comparisons) -> Array | None:
+        """Return the predicted labels, a tie as 0.5; None where only the two items count."""
+        if comparisons.covariates is None and comparisons.time is None:
+            return None
+        items = self._items.rows(self._items.seen)
+        rows = np.searchsorted(self._items.seen, np.stack([comparisons.left, comparisons.right]))
+        pairs, covariates = (items, rows[0], rows[1]), comparisons.covariates
+        if comparisons.time is None:
+            moments = self.posterior_.pairs(*pairs, covariates=covariates)
+        else:
+            moments = self._moments_at_times(pairs, covariates, comparisons.time, order=True)
+        if isinstance(self.likelihood_, PairwiseTies):
+            return np.asarray(self.likelihood_.predict_answers(*moments) @ [1.0, 0.5, 0.0])
+        return self.likelihood_.predict(*moments)
+
+    def curves(
+        self, items: ArrayLike | None = None, *, times: ArrayLike | None = None, credibility: float = 0.9
+    ) -> Any:
+        """Return the utilities of items over time, with credible intervals that grow while nobody compares.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), default=None
+            Ids. None: all compared items.
+        times : array-like of shape (n_times,), default=None
+            Times, as dates where those of `fit` are dates; those after the last comparison are forecasts. None: 100
+            times from the first to the last comparison.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame or UtilityCurves
+            One row for each item and time, with the columns of `UtilityCurves`. Before its first comparison, an item
+            has the utility that it had there. A data frame if pandas is installed.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without `time`, or an id is unknown.
+        """
+        moving = self._moving("curves")
+        check_credibility(credibility)
+        if times is None:
+            grid = np.linspace(float(moving.first.min()), moving.end, _N_TIMES)
+        else:
+            grid = np.atleast_1d(as_times(times, "times", is_dated=moving.is_dated))
+        ids, chosen = self._items.select(self.item_ids_ if items is None else items)
+        position, n, n_all = chosen.position, grid.size, moving.first.size
+        mean, variance = moving.utility(np.repeat(position, n), np.tile(grid, position.size))
+        average = np.empty(n)
+        step = max(1, _MAX_CURVES // n_all)
+        for part in range(0, n, step):
+            few = grid[part : part + step]
+            of_all, _ = moving.utility(np.tile(np.arange(n_all), few.size), np.repeat(few, n_all))
+            average[part : part + step] = of_all.reshape(few.size, n_all).mean(axis=1)
+        utility, std = mean - np.tile(average, position.size), np.sqrt(variance)
+        half_width = ndtri(0.5 + 0.5 * credibility) * std
+        time = np.tile(to_dates(grid) if moving.is_dated else grid, position.size)
+        columns = np.repeat(ids, n), time, utility, std, utility - half_width, utility + half_width
+        return frame_or_record(UtilityCurves(*columns))

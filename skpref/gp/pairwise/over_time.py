@@ -1,0 +1,422 @@
+"""Utilities that move in time: dynamics, their choice by evidence, and predictions at any time (docs/maths 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._checks import check_arrays, check_positive, check_types, require
+from skpref._math.threads import limit_blas_threads
+from skpref._warn import warn
+from skpref.data.records import make_frame
+from skpref.exceptions import DataError, DataWarning
+from skpref.gp.pairwise.fit import PairFit, root_mean_square
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.chains import (
+    LOGS,
+    ChainFit,
+    ChainGroup,
+    ChainProblem,
+    Nodes,
+    Trajectories,
+    fit_chains,
+    learn_chains,
+    log_posterior,
+    trajectories,
+)
+from skpref.inference.problem import State
+from skpref.inference.scale import FixedScale
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.data import Comparisons
+    from skpref.gp.entities import Items
+    from skpref.gp.pairwise.fit import PairConfig
+    from skpref.inference.scale import Scale
+    from skpref.likelihoods import Likelihood
+
+# What moves, by name. Form is stationary with a length-scale, drift is a random walk from the start.
+KINDS = {
+    "constant": ("start",),
+    "drift": ("start", "drift"),
+    "form": ("start", "form", "length"),
+    "drift+form": ("start", "form", "length", "drift"),
+}
+# Normal priors of logs, mean and standard deviation: of standard deviations in the noise of a logit, of lengths of time
+# in spans of the comparisons, and of drifts over a span. So the unit of time changes nothing.
+_ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
+_EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
+_CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
+_AGES = 200  # ages that are told apart in a span
+_SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
+_SEARCH_TOL = 1e-4
+DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
+
+
+@dataclass(frozen=True, eq=False)
+class SkillDynamics:
+    """How utilities move, in the unit of the times: years where they are dates.
+
+    Parameters
+    ----------
+    name : str
+        "constant", "drift", "form" or "drift+form".
+    start_sd : float
+        Standard deviation of utilities at an item's first comparison, without the form, in units of the answer noise.
+    drift_sd : float
+        Standard deviation of the random walk after one unit of time; it grows with the root of the time.
+    form_sd : float
+        Standard deviation of the form, which comes and goes.
+    form_length : float
+        Time in which the correlation of the form falls to 1/e; 0 without a form.
+    career_sd : float
+        Standard deviation, after one unit of time, of the career curve that all items share; 0 without one.
+    effect_start_sd, effect_drift_sd : float
+        The same of the effects of covariates and of the left side, as `start_sd` and `drift_sd`.
+    log_posteriors : dict of str to float
+        What was tried, with the bound on the log evidence plus the log prior of the hyperparameters, in nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref import GPPLClassifier
+    >>> X = [["x", "y", 1], ["x", "y", 2], ["y", "x", 3], ["y", "x", 4]]
+    >>> model = GPPLClassifier(time=2, dynamics="constant").fit(X, [1, 1, 1, 1])
+    >>> model.dynamics_.name
+    'constant'
+    """
+
+    name: str
+    start_sd: float
+    drift_sd: float = 0.0
+    form_sd: float = 0.0
+    form_length: float = 0.0
+    career_sd: float = 0.0
+    effect_start_sd: float = 0.0
+    effect_drift_sd: float = 0.0
+    log_posteriors: dict[str, float] = field(default_factory=dict)
+
+    def validate(self) -> None:
+        """Raise DataError unless all numbers are at least 0."""
+        require(self.name in KINDS, self, "name", f"must be one of {', '.join(KINDS)}")
+        check_positive(self, *(item.name for item in fields(self)[1:-1]), zero=True)
+        check_types(self, log_posteriors=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class MovingPosterior:
+    """Posterior of utilities over time, and of effects that drift."""
+
+    items: Trajectories
+    first: Array  # (n_items,): time of the first comparison of each item
+    last: Array  # (n_items,): of the last one
+    effects: Trajectories | None  # of covariates, in units of `covariate_scale`, then of the left side
+    career: Trajectories | None  # over the time since an item's first comparison
+    covariate_scale: Array  # (q,)
+    has_order: bool
+    is_dated: bool  # whether times are years since 1970
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool}
+        check_types(self, items=Trajectories, **types)
+        check_arrays(self, first="n", last="n", covariate_scale="q")
+        check_positive(self, "covariate_scale")
+        require(bool((self.first <= self.last).all()), self, "last", "must not be before the first comparison")
+        for name, n in (("items", self.first.size), ("effects", self.n_effects), ("career", 1)):
+            part = getattr(self, name)
+            inside = part is None or int(part.chain.max(initial=-1)) < n
+            require(inside, self, name, f"must have {n} chains at most")
+        require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
+
+    @property
+    def n_effects(self) -> int:
+        """Number of covariates, and one for the left side."""
+        return int(self.covariate_scale.size) + int(self.has_order)
+
+    @property
+    def end(self) -> float:
+        """Time of the last comparison."""
+        return float(self.last.max(initial=0.0))
+
+    def utility(self, position: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of items at times, shape (n,); before its first comparison an item is as there."""
+        mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
+        seen = position >= 0
+        item = position[seen]
+        at = np.maximum(time[seen], self.first[item])
+        mean[seen], variance[seen] = self.items.moments(item, at)
+        if self.career is not None:
+            # All items share the curve, so that its uncertainty is small against their own.
+            mean[seen] += self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])[0]
+        return mean, variance
+
+    def pairs(
+        self, items: Items, left: IntArray, right: IntArray, time: Array, covariates: Array | None, *, order: bool
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
+        n, same = left.size, left == right
+        position = items.position[np.concatenate([left, right])]
+        u, v = self.utility(position, np.concatenate([time, time]))
+        mean, variance = u[:n] - u[n:], np.where(same, 0.0, v[:n] + v[n:])
+        columns = [] if covariates is None else list((covariates / self.covariate_scale).T)
+        columns += [np.ones(n)] if order and self.has_order else []
+        if self.effects is not None and columns:
+            numbers = np.arange(self.n_effects)[-len(columns) :] if covariates is None else np.arange(len(columns))
+            effect, spread = self.effects.moments(np.repeat(numbers, n), np.tile(time, len(columns)))
+            design = np.concatenate(columns)
+            mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
+            variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
+        return mean, variance
+
+    def at(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
+        """Return the posterior of all items and effects at one time; items are independent given the comparisons."""
+        n, numbers = self.first.size, np.arange(self.n_effects)
+        mean, variance = self.utility(np.arange(n), np.full(n, time))
+        effect, spread = np.zeros(0), np.zeros(0)
+        if self.effects is not None:
+            effect, spread = self.effects.moments(numbers, np.full(numbers.size, time))
+        half = np.diag(np.sqrt(spread))
+        centre = float(mean.mean()), np.zeros(numbers.size)
+        parts = True, self.has_order, scales, *centre, None, self.covariate_scale
+        return PairPosterior(None, effect, half, mean, variance, *parts)
+
+
+@dataclass(frozen=True, eq=False)
+class UtilityCurves:
+    """Utilities of items over time, one entry for each item and time.
+
+    Parameters
+    ----------
+    id : ndarray of shape (n,)
+        Ids of the items.
+    time : ndarray of shape (n,)
+        Times, as dates where those of `fit` are dates.
+    utility : ndarray of shape (n,)
+        Posterior mean, in units of the answer noise; the average over the compared items is 0 at each time.
+    std : ndarray of shape (n,)
+        Posterior standard deviation.
+    utility_low, utility_high : ndarray of shape (n,)
+        Ends of the credible interval.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> X = [["x", "y", 1], ["x", "y", 2], ["y", "x", 3], ["y", "x", 4]]
+    >>> model = GPPLClassifier(time=2, dynamics="drift").fit(X, [1, 1, 1, 1])
+    >>> len(model.curves(["x"], times=[1, 2, 3, 4, 5]))
+    5
+    """
+
+    id: Any
+    time: Any
+    utility: Array
+    std: Array
+    utility_low: Array
+    utility_high: Array
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each item and time.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return make_frame({item.name: getattr(self, item.name) for item in fields(self)})
+
+    def __len__(self) -> int:
+        """Number of items times the number of times."""
+        return len(self.time)
+
+
+def fit_over_time(
+    c: Comparisons,
+    config: PairConfig,
+    dynamics: str,
+    earlier: tuple[MovingPosterior, SkillDynamics] | None,
+    *,
+    is_dated: bool,
+) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
+    """Choose how utilities move, and infer them; the dynamics of an earlier fit stay."""
+    assert c.time is not None  # noqa: S101 - type narrowing
+    span = float(c.time.max() - c.time.min())
+    if span <= 0.0 and dynamics != "constant":
+        warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)
+        dynamics = "constant"
+    model = _Model(c, config, span if span > 0.0 else 1.0)
+    with limit_blas_threads(0):
+        schedule = config.schedule
+        start, tried = model.choose(dynamics) if earlier is None else (model.again(*earlier), earlier[1].log_posteriors)
+        choice, problem = start.choice, model.problem(start.choice)
+        fit = fit_chains(
+            problem,
+            start.theta,
+            max_iter=schedule.max_iter,
+            tol=schedule.tol,
+            start=start.fit,
+            on_iteration=schedule.on_iteration,
+        )
+        if not np.isfinite(fit.bound):
+            raise DataError("the posterior over time left floating point; use smaller weights")
+        moving = model.posterior(choice, problem, fit, is_dated=is_dated)
+        record = _record(choice, moving, tried)
+        scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
+        snapshot = moving.at(moving.end, scales)
+    precision = 1.0 / np.maximum(np.square(np.diag(snapshot.half)), np.finfo(float).tiny)
+    assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
+    offsets = DiagonalBlock(1.0 / snapshot.offset_variance, snapshot.offset_mean / snapshot.offset_variance)
+    blocks: dict[str, Any] = {"offsets": offsets}
+    if precision.size:
+        blocks["f"] = DenseBlock.isotropic(precision, snapshot.mean)
+    parts = fit.likelihood, None, fit.bounds, fit.bound, fit.converged
+    return PairFit(snapshot, State(blocks, scales), *parts), moving, record
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What moves: the kind of the items' dynamics, and whether there is a career curve."""
+
+    kind: str
+    career: bool
+    effects: bool
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups of chains."""
+        return "items", *(["effects"] if self.effects else []), *(["career"] if self.career else [])
+
+    def __str__(self) -> str:
+        return self.kind + ("+career" if self.career else "")
+
+
+class _Learnt(NamedTuple):
+    """A choice with its hyperparameters."""
+
+    choice: _Choice
+    theta: Array  # their logs
+    fit: ChainFit | None
+    log_posterior: float
+
+
+class _Model:
+    """Comparisons over time as rows of chains."""
+
+    def __init__(self, c: Comparisons, config: PairConfig, span: float) -> None:
+        assert c.time is not None  # noqa: S101 - type narrowing
+        self.c, self.config, self.span = c, config, span
+        n, time = c.n_items, c.time
+        sides = np.concatenate([c.left, c.right])
+        self.first, self.last = np.full(n, np.inf), np.full(n, -np.inf)
+        np.minimum.at(self.first, sides, np.tile(time, 2))
+        np.maximum.at(self.last, sides, np.tile(time, 2))
+        scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
+        self.covariate_scale = scale
+        columns = [] if c.covariates is None else list((c.covariates / scale).T)
+        self.columns = [*columns, *([np.ones(c.n_pairs)] if config.order else [])]
+        self.nodes: dict[str, tuple[Nodes, list[IntArray]]] = {}
+        nodes, place = Nodes.from_times(sides, np.tile(time, 2), n)
+        self.nodes["items"] = nodes, np.split(place, 2)
+        if self.columns:
+            p = len(self.columns)
+            nodes, place = Nodes.from_times(np.repeat(np.arange(p), c.n_pairs), np.tile(time, p), p)
+            self.nodes["effects"] = nodes, np.split(place, p)
+        age = np.rint((np.tile(time, 2) - self.first[sides]) * (_AGES / span)) * (span / _AGES)
+        nodes, place = Nodes.from_times(np.zeros(age.size, dtype=np.int64), age, 1)
+        self.nodes["career"] = nodes, np.split(place, 2)
+
+    def problem(self, choice: _Choice) -> ChainProblem:
+        """Return the rows of a choice."""
+        groups, nodes, coefficients, start = [], [], [], 0
+        one = np.ones(self.c.n_pairs)
+        for name in choice.groups:
+            held, places = self.nodes[name]
+            groups.append(ChainGroup(held, self._priors(name, choice.kind)))
+            nodes += [start + place for place in places]
+            if name == "career":  # of equal ages, the curve cancels
+                differs = (places[0] != places[1]).astype(np.float64)
+                coefficients += [differs, -differs]
+            else:
+                coefficients += [one, -one] if name == "items" else self.columns
+            start += held.size
+        matrix = np.ascontiguousarray(np.column_stack(nodes)), np.ascontiguousarray(np.column_stack(coefficients))
+        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, self.config.likelihood)
+
+    def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
+        """Return the priors of logs in the unit of the times and of the answer noise."""
+        table = {"items": _ITEMS, "effects": _EFFECTS, "career": _CAREER}[name]
+        # Effects drift wherever utilities move.
+        kept = KINDS[kind] if name == "items" or kind == "constant" else table
+        used = {key: table[key] for key in kept if key in table}
+        unit, span = float(np.log(noise_unit(self.config.likelihood))), float(np.log(self.span))
+        shift = {"start": unit, "form": unit, "length": span, "drift": unit - 0.5 * span}
+        return {key: (mean + shift[key], deviation) for key, (mean, deviation) in used.items()}
+
+    def again(self, moving: MovingPosterior, record: SkillDynamics) -> _Learnt:
+        """Return what moved in an earlier fit, with its hyperparameters."""
+        choice, theta = _Choice(record.name, moving.career is not None, bool(self.columns)), []
+        for name in choice.groups:
+            scales: Array = getattr(moving, name).scales
+            kept = [LOGS.index(key) for key in self._priors(name, choice.kind)]
+            theta.append(np.log(scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
+        return _Learnt(choice, np.concatenate(theta), None, 0.0)
+
+    def choose(self, dynamics: str) -> tuple[_Learnt, dict[str, float]]:
+        """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
+        kind, with_career, _ = dynamics.partition("+career")
+        kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
+        found = [self._learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]
+        best = max(found, key=lambda each: each.log_posterior)
+        if dynamics == "auto" and best.choice.kind != "constant":
+            found.append(self._learnt(replace(best.choice, career=True), best.theta))
+        best = max(found, key=lambda each: each.log_posterior)
+        return best, {str(each.choice): each.log_posterior for each in found}
+
+    def _learnt(self, choice: _Choice, start: Array | None = None) -> _Learnt:
+        """Return a choice at its best hyperparameters; `start` has the logs of all groups but the last ones."""
+        problem = self.problem(choice)
+        theta, fit = problem.priors()[0], None
+        if start is not None:
+            theta[: start.size] = start
+        if self.config.learn_length_scales:
+            theta, fit = learn_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL)
+        fit = fit_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL, start=fit)
+        return _Learnt(choice, theta, fit, log_posterior(problem, fit))
+
+    def posterior(self, choice: _Choice, problem: ChainProblem, fit: ChainFit, *, is_dated: bool) -> MovingPosterior:
+        """Return the record for predictions."""
+        parts = dict(zip(choice.groups, trajectories(problem, fit), strict=True))
+        more = self.covariate_scale, self.config.order, is_dated
+        return MovingPosterior(parts["items"], self.first, self.last, parts.get("effects"), parts.get("career"), *more)
+
+
+def noise_unit(likelihood: Likelihood) -> float:
+    """Return the answer noise of a logit in that of the likelihood, by the slopes of the probabilities at 0."""
+    slope = float(likelihood.derivatives(np.ones(1), np.zeros(1))[1][0])
+    return 0.5 / max(slope, np.finfo(float).tiny)
+
+
+def _record(choice: _Choice, moving: MovingPosterior, tried: dict[str, float]) -> SkillDynamics:
+    """Return what was learnt of the dynamics."""
+    c2, g2, length, w2 = moving.items.scales.tolist()
+    effects = np.zeros(4) if moving.effects is None else moving.effects.scales
+    career = 0.0 if moving.career is None else float(np.sqrt(moving.career.scales[3]))
+    return SkillDynamics(
+        choice.kind,
+        start_sd=float(np.sqrt(c2)),
+        drift_sd=float(np.sqrt(w2)),
+        form_sd=float(np.sqrt(g2)),
+        form_length=length if g2 else 0.0,
+        career_sd=career,
+        effect_start_sd=float(np.sqrt(effects[0])),
+        effect_drift_sd=float(np.sqrt(effects[3])),
+        log_posteriors=tried,
+    )
