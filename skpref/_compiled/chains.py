@@ -45,18 +45,20 @@ def condition(scales: Scales, starts: IntArray, time: Array, D: Array) -> tuple[
                 level = after[k - 1, 2] + w2 * gap
             x, y = form + both, both + level
             known = D[k] * (x + y)
-            gain[k, 0], gain[k, 1], share[k], variance[k] = x, y, 1.0 / (1.0 + known), x + y
+            gain[k, 0], gain[k, 1], share[k] = x, y, 1.0 / (1.0 + known)
             log_det += np.log1p(known)
             weight = D[k] * share[k]
             after[k, 0], after[k, 1], after[k, 2] = form - weight * x * x, both - weight * x * y, level - weight * y * y
         form, both, level = 0.0, 0.0, 0.0
         for k in range(b - 1, a - 1, -1):
+            # From the state after the node's rows: before them its variance may be so large that digits cancel.
+            p, q = after[k, 0] + after[k, 1], after[k, 1] + after[k, 2]
+            variance[k] = p + q - (p * p * form + 2.0 * p * q * both + q * q * level)
             x, y, weight = gain[k, 0], gain[k, 1], D[k] * share[k]
             p, q = weight * (form * x + both * y), weight * (both * x + level * y)
             s = weight * (x * p + y * q) + weight
             form, both, level = form - 2.0 * p + s, both - p - q + s, level - 2.0 * q + s
             adjoint[k, 0], adjoint[k, 1], adjoint[k, 2] = form, both, level
-            variance[k] -= x * x * form + 2.0 * x * y * both + y * y * level
             form, both = decay[k] ** 2 * form, decay[k] * both
     return variance, log_det, (decay, gain, share, after, adjoint)
 
@@ -64,7 +66,7 @@ def condition(scales: Scales, starts: IntArray, time: Array, D: Array) -> tuple[
 @njit()
 def solve(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, Array]:
     """Return (K^-1 + diag D)^-1 r (n,), and the adjoints of the state's mean (n, 2)."""
-    decay, gain, share, _, _ = passes
+    decay, gain, share, after, _ = passes
     u, slope = np.empty(r.shape[0]), np.empty((r.shape[0], 2))
     for chain in range(starts.shape[0] - 1):
         a, b = starts[chain], starts[chain + 1]
@@ -78,10 +80,12 @@ def solve(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, 
             level += gain[k, 1] * new
         form, level = 0.0, 0.0
         for k in range(b - 1, a - 1, -1):
-            pull = D[k] * share[k] * (gain[k, 0] * form + gain[k, 1] * level) + (r[k] - D[k] * u[k]) * share[k]
+            new = (r[k] - D[k] * u[k]) * share[k]
+            u[k] += (gain[k, 0] + gain[k, 1]) * new
+            u[k] -= (after[k, 0] + after[k, 1]) * form + (after[k, 1] + after[k, 2]) * level
+            pull = D[k] * share[k] * (gain[k, 0] * form + gain[k, 1] * level) + new
             form -= pull
             level -= pull
-            u[k] -= gain[k, 0] * form + gain[k, 1] * level
             slope[k, 0], slope[k, 1] = form, level
             form *= decay[k]
     return u, slope

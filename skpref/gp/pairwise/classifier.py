@@ -383,6 +383,7 @@ class GPPLClassifier(MovingClassifier):
                 )
                 raise DataError(msg)
             rows = self._with_covariates(self._read(X, reset=False))
+            self._refuse_other_times(rows)
             all_items = self._items.with_new(items, rows.left, rows.right)
             new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)

@@ -44,8 +44,6 @@ class MovingClassifier(ShardedClassifier):
 
     def _infer_at_times(self, data: PairData, config: PairConfig, rows: PairRows, *, resume: bool = False) -> PairFit:
         """Fit, over time where rows have times; with `resume`, hyperparameters stay."""
-        if resume:
-            self._refuse_other_times(rows)
         moving, dynamics = (getattr(self, name, None) for name in ("moving_posterior_", "dynamics_"))
         for name in ("moving_posterior_", "dynamics_"):
             if hasattr(self, name):

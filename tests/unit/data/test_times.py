@@ -1,0 +1,99 @@
+"""Columns of times."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref.data.columns import Columns
+from skpref.data.times import as_duration, as_times, read_times, to_dates, to_years
+from skpref.exceptions import DataError
+
+DATES = np.array(["2020-01-01", "2020-01-02T12:00", "1969-12-31"], dtype="datetime64[s]")
+YEARS = to_years(DATES)
+
+
+def columns_of_dates():
+    yield "numpy", DATES
+    yield "text", ["2020-01-01", "2020-01-02 12:00", " 1969-12-31"]
+    yield "objects", [dt.date(2020, 1, 1), dt.datetime(2020, 1, 2, 12), np.datetime64("1969-12-31").astype(object)]  # noqa: DTZ001
+    east = dt.timezone(dt.timedelta(hours=2))
+    yield "zones", [dt.datetime(2020, 1, 1, 2, tzinfo=east), "2020-01-02T14:00+02:00", "1969-12-31T00:00Z"]
+
+
+@pytest.mark.parametrize("column", [pytest.param(column, id=name) for name, column in columns_of_dates()])
+def test_dates_of_any_kind_are_years(column):
+    years, is_dated = read_times(Columns.of({"when": column}), "when")
+    assert is_dated
+    assert_allclose(years, YEARS, atol=1e-9)
+
+
+def test_frames():
+    pd = pytest.importorskip("pandas")
+    for values in (pd.Series(DATES), pd.Series(DATES).dt.tz_localize("UTC"), pd.Series(DATES.astype("datetime64[ns]"))):
+        assert_allclose(read_times(Columns.of(pd.DataFrame({"when": values})), "when")[0], YEARS, atol=1e-9)
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"when": DATES.astype("datetime64[us]"), "day": [dt.date(2020, 1, 1)] * 3})
+    assert_allclose(read_times(Columns.of(frame), "when")[0], YEARS, atol=1e-9)
+    assert_allclose(read_times(Columns.of(frame), "day")[0], YEARS[:1].repeat(3), atol=1e-9)
+
+
+@pytest.mark.parametrize("column", [[1, 2, 3], np.array([1.0, 2.0, 3.0]), ["1", "2", "3"]])
+def test_numbers_stay_numbers(column):
+    times, is_dated = read_times(Columns.of({"when": column}), "when")
+    assert not is_dated
+    assert_array_equal(times, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["2020-01-01", None], "column 'when', row 1: a time is missing"),
+        (["2020-01-01", "31.12.2020"], "expected a date such as 2024-05-31, got '31.12.2020'"),
+        (["2020-01-01", 7], "expected a date"),
+        ([1.0, None], "a number is missing"),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "column 'when', row 1: a time is missing"),
+        ([np.inf, 1.0], "finite"),
+    ],
+)
+def test_cells_that_are_no_times_are_refused(column, message):
+    with pytest.raises(DataError, match=message):
+        read_times(Columns.of({"when": column}), "when")
+
+
+def test_years_and_dates_are_inverse():
+    dates = np.array(["1800-05-01T13:14:15", "2024-02-29", "2100-12-31"], dtype="datetime64[us]")
+    assert_array_equal(to_dates(to_years(dates)), dates)
+
+
+def test_times_that_a_caller_gives():
+    assert_allclose(as_times("2020-01-01", "at", is_dated=True), YEARS[0])
+    assert_allclose(as_times([dt.date(2020, 1, 1)], "at", is_dated=True), YEARS[:1])
+    assert as_times(3, "at", is_dated=False) == 3.0
+    for wrong, is_dated in (("soon", True), (3.0, True), (np.datetime64("NaT"), True), (np.nan, False), ("3", False)):
+        with pytest.raises(DataError, match="at must be"):
+            as_times(wrong, "at", is_dated=is_dated)
+
+
+def test_lengths_of_time():
+    assert_allclose(as_duration("365.25D", "active", is_dated=True), 1.0)
+    assert_allclose(as_duration("52 W", "active", is_dated=True), 364.0 / 365.25)
+    assert_allclose(
+        [as_duration(text, "every", is_dated=True) for text in ("1Y", "12M", "24h")], [1.0, 1.0, 1.0 / 365.25]
+    )
+    assert_allclose(as_duration(dt.timedelta(days=365.25), "active", is_dated=True), 1.0)
+    assert_allclose(as_duration(np.timedelta64(6, "h"), "active", is_dated=True), 0.25 / 365.25)
+    assert as_duration(3, "active", is_dated=False) == 3.0
+    for wrong, is_dated in (
+        (3, True),
+        ("3 years", True),
+        ("365D", False),
+        (-1.0, False),
+        (True, False),
+        (np.nan, False),
+    ):
+        with pytest.raises(DataError, match="active must be"):
+            as_duration(wrong, "active", is_dated=is_dated)
