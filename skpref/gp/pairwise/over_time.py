@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
+__all__ = ["SkillDynamics", "UtilityCurves"]
+
 # What moves, by name. Form is stationary with a length-scale, drift is a random walk from the start.
 KINDS = {
     "constant": ("start",),
