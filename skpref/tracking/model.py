@@ -149,14 +149,14 @@ class _Inputs(NamedTuple):
     names: list[str]  # all columns, in order
     ids: list[str]  # columns of ids, in the order of X without names
     numbers: list[str]  # columns of covariates
-    groups: list[str]  # columns of groups
+    needed: list[str]  # columns of groups, and of times
     user: str | None  # column of the user, which the parameter `users` replaces
     are_names_known: bool  # whether X had names
 
     @property
     def read(self) -> list[str]:
         """Columns that a prediction reads."""
-        return [*self.ids, *self.numbers, *self.groups]
+        return [*self.ids, *self.numbers, *self.needed]
 
 
 def _inputs(estimator: Any) -> _Inputs | None:
@@ -177,11 +177,11 @@ def _inputs(estimator: Any) -> _Inputs | None:
     def named(columns: Any) -> list[str]:
         return [column if isinstance(column, str) else names[column] for column in columns]
 
-    ids, numbers, groups = named(places), [], []
+    ids, numbers, needed = named(places), [], []
     if roles is not None:
-        numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=()).columns())
-        groups = named(roles.groups)
-    return _Inputs(names, ids, numbers, groups, ids[0] if sides[0] == "user" else None, known is not None)
+        numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=(), time=None).columns())
+        needed = named([*roles.groups, *([] if roles.time is None else [roles.time])])
+    return _Inputs(names, ids, numbers, needed, ids[0] if sides[0] == "user" else None, known is not None)
 
 
 def example_rows(X: Any) -> Any:
@@ -231,7 +231,7 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
     if hasattr(table, "columns"):
         ids, optional = [], []
         if columns is not None:
-            ids, optional = [*columns.ids, *columns.groups], [columns.user, *columns.numbers]
+            ids, optional = [*columns.ids, *columns.needed], [columns.user, *columns.numbers]
         specs = []
         for spec in inputs.inputs:
             # MLflow cuts decimals of an integer, and refuses integers for a double.
@@ -334,7 +334,7 @@ class _Predictor:
             if names is None or not hasattr(table, "iloc"):
                 return np.asarray(table)
             return table[[name for name in names if name in table.columns]]
-        missing = [name for name in [*inputs.ids, *inputs.groups] if name not in table.columns]
+        missing = [name for name in [*inputs.ids, *inputs.needed] if name not in table.columns]
         if missing:
             raise DataError(
                 f"column {missing[0]!r} is missing" + "; users may replace it" * (missing[0] == inputs.user)

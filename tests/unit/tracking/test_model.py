@@ -354,6 +354,17 @@ def test_ties_and_ranks_are_asked_for(tmp_path: Path) -> None:
         inner.predict(X, {"rank": True})
 
 
+@pytest.mark.parametrize("dated", [True, False])
+def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: bool) -> None:
+    X = framed("pandas", "a", "b").assign(when=np.arange(20.0))
+    if dated:
+        X["when"] = np.datetime64("2024-01-01") + X["when"].astype("timedelta64[D]")
+    model = GPPLClassifier(time="when").fit(X, WON)
+    served = round_trip(model, X, tmp_path)
+    assert [column.name for column in served.metadata.signature.inputs if column.required] == ["a", "b", "when"]
+    np.testing.assert_array_equal(served.predict(X), model.predict(X))
+
+
 def test_a_model_that_cannot_be_logged_leaves_its_run_finished(
     stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
