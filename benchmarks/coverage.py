@@ -169,6 +169,27 @@ def covariates(quantity: str) -> Callable[..., FloatArray]:
 
 
 # --------------------------------------------------------------------------------------------------------------- crowd
+def moving(when: float) -> Callable[..., FloatArray]:
+    """Comparisons over ten years of ids whose utilities have a level, a drift and a form; utilities at a time."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        grid, n_items, n = np.linspace(0.0, 12.0, 601), 40, 4_000
+        phi, noise = np.exp(-0.02 / 1.5), rng.standard_normal((2, n_items, grid.size))
+        form = noise[0].copy()
+        for k in range(1, grid.size):
+            form[:, k] = phi * form[:, k - 1] + np.sqrt(1.0 - phi**2) * noise[0][:, k]
+        f = 0.8 * rng.standard_normal((n_items, 1)) + 0.6 * form + 0.1 * np.sqrt(0.02) * np.cumsum(noise[1], axis=1)
+        time, left = rng.uniform(0.0, 10.0, n), rng.integers(0, n_items, n)
+        right = (left + rng.integers(1, n_items, n)) % n_items
+        at = np.searchsorted(grid, time)
+        y = f[left, at] - f[right, at] + rng.standard_normal(n) > 0.0
+        model = GPPLClassifier(time=2, random_state=0).fit(np.column_stack([left, right, time]), y)
+        truth = f[:, np.searchsorted(grid, when)]
+        return normal_ranks(truth - truth.mean(), *model.utility(np.arange(n_items), at=when, return_std=True))
+
+    return simulate
+
+
 def crowd(
     quantity: str, *, features: bool = False, sizes: tuple[int, int, int] = (40, 25, 40), **params: object
 ) -> Callable[..., FloatArray]:
@@ -423,6 +444,9 @@ def rows() -> list[Row]:
         Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
         Row("GPPLClassifier, ties and covariates", "utility", covariates("utility")),
         Row("GPPLClassifier, ties and covariates", "effect", covariates("effect"), 300),
+        Row("GPPLClassifier over time", "utility in the past", moving(5.0), 20),
+        Row("GPPLClassifier over time", "utility now", moving(10.0), 20),
+        Row("GPPLClassifier over time", "utility two years ahead", moving(12.0), 20),
         Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
         Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
         Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),

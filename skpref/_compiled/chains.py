@@ -20,33 +20,44 @@ if TYPE_CHECKING:
     Passes = tuple[Array, Array, Array, Array, Array]
 
 _LEAST = 1e-10  # precision of a node without the message of a row, where rounding leaves none
+_FAR = 1e200  # size of a product whose logarithm is taken, since one for each factor would cost more than the rest
 
 
 @njit()
-def condition(scales: Scales, starts: IntArray, time: Array, D: Array) -> tuple[Array, float, Passes]:
+def decays(scales: Scales, starts: IntArray, time: Array) -> Array:
+    """Return the correlation of the form with that at the node before, shape (n,)."""
+    decay = np.ones(time.shape[0])
+    for chain in range(starts.shape[0] - 1):
+        for k in range(starts[chain] + 1, starts[chain + 1]):
+            decay[k] = np.exp(-(time[k] - time[k - 1]) / scales[2])
+    return decay
+
+
+@njit()
+def condition(scales: Scales, starts: IntArray, time: Array, decay: Array, D: Array) -> tuple[Array, float, Passes]:
     """Return the variances of the nodes (n,), log |I + K D|, and what `solve` and `score` need of the passes.
 
-    These are the decays of the form since the node before (n,), the covariances of state and value before a node's rows
-    (n, 2), 1 / (1 + D variance) (n,), the covariances of the state after them (n, 3), and their adjoints (n, 3).
+    These are the decays, the covariances of state and value before a node's rows (n, 2), 1 / (1 + D variance) (n,), the
+    covariances of the state after them (n, 3), and their adjoints (n, 3).
     """
-    c2, g2, length, w2 = scales
-    n, log_det = time.shape[0], 0.0
-    decay, gain, share = np.ones(n), np.empty((n, 2)), np.empty(n)
+    c2, g2, _, w2 = scales
+    n, log_det, product = time.shape[0], 0.0, 1.0
+    gain, share = np.empty((n, 2)), np.empty(n)
     after, adjoint, variance = np.empty((n, 3)), np.empty((n, 3)), np.empty(n)
     for chain in range(starts.shape[0] - 1):
         a, b = starts[chain], starts[chain + 1]
         form, both, level = g2, 0.0, c2
         for k in range(a, b):
             if k > a:
-                gap = time[k] - time[k - 1]
-                decay[k] = np.exp(-gap / length)
-                form = decay[k] ** 2 * after[k - 1, 0] - g2 * np.expm1(-2.0 * gap / length)
+                form = g2 - decay[k] ** 2 * (g2 - after[k - 1, 0])
                 both = decay[k] * after[k - 1, 1]
-                level = after[k - 1, 2] + w2 * gap
+                level = after[k - 1, 2] + w2 * (time[k] - time[k - 1])
             x, y = form + both, both + level
             known = D[k] * (x + y)
             gain[k, 0], gain[k, 1], share[k] = x, y, 1.0 / (1.0 + known)
-            log_det += np.log1p(known)
+            product *= 1.0 + known
+            if product > _FAR:
+                log_det, product = log_det + np.log(product), 1.0
             weight = D[k] * share[k]
             after[k, 0], after[k, 1], after[k, 2] = form - weight * x * x, both - weight * x * y, level - weight * y * y
         form, both, level = 0.0, 0.0, 0.0
@@ -60,7 +71,7 @@ def condition(scales: Scales, starts: IntArray, time: Array, D: Array) -> tuple[
             form, both, level = form - 2.0 * p + s, both - p - q + s, level - 2.0 * q + s
             adjoint[k, 0], adjoint[k, 1], adjoint[k, 2] = form, both, level
             form, both = decay[k] ** 2 * form, decay[k] * both
-    return variance, log_det, (decay, gain, share, after, adjoint)
+    return variance, log_det + np.log(product), (decay, gain, share, after, adjoint)
 
 
 @njit()
@@ -110,8 +121,8 @@ def score(scales: Scales, starts: IntArray, time: Array, D: Array, passes: Passe
                 smoothed = form - after[k - 1, 0] * phi * slope[k, 0] - after[k - 1, 1] * slope[k, 1]
                 moved = -slope[k, 0] * smoothed
                 moved -= adjoint[k, 0] * phi * after[k - 1, 0] + adjoint[k, 1] * after[k - 1, 1]
-                of_g -= of_form * g2 * np.expm1(-2.0 * x)
-                of_length += moved * phi * x - of_form * g2 * x * np.exp(-2.0 * x)
+                of_g += of_form * g2 * (1.0 - phi**2)
+                of_length += moved * phi * x - of_form * g2 * x * phi**2
                 of_w += of_level * w2 * (time[k] - time[k - 1])
                 form *= phi
             new = (r[k] - D[k] * (form + level)) * share[k]
@@ -129,7 +140,7 @@ def send_messages(
     z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`.
     """
     n_rows, n_slots = node.shape
-    new, of_z, bound = np.empty((n_rows, n_slots)), np.empty(n_rows), 0.0
+    new, of_z, bound, product = np.empty((n_rows, n_slots)), np.empty(n_rows), 0.0, 1.0
     rest = np.empty(n_slots)
     for m in range(n_rows):
         total = 0.0
@@ -137,13 +148,15 @@ def send_messages(
             v = variance[node[m, s]]
             rest[s] = v / max(1.0 - v * message[m, s], _LEAST)
             total += coefficient[m, s] ** 2 * rest[s]
-        bound -= 0.5 * np.log1p(weight[m] * total)
+        product /= 1.0 + weight[m] * total
         for s in range(n_slots):
             square = coefficient[m, s] ** 2
             new[m, s] = weight[m] * square / (1.0 + weight[m] * max(total - square * rest[s], 0.0))
-            bound += 0.5 * np.log1p(new[m, s] * rest[s])
+            product *= 1.0 + new[m, s] * rest[s]
+        if not 1.0 / _FAR < product < _FAR:
+            bound, product = bound + 0.5 * np.log(product), 1.0
         of_z[m] = total / (1.0 + weight[m] * total)
-    return new, of_z, bound
+    return new, of_z, bound + 0.5 * np.log(product)
 
 
 @njit()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._checks import check_arrays, check_indices, require
-from skpref._compiled.chains import condition, project, scatter, scatter_rows, score, send_messages, solve
+from skpref._compiled.chains import condition, decays, project, scatter, scatter_rows, score, send_messages, solve
 from skpref._events import Iteration, seconds_since
 from skpref.inference import hyper
 from skpref.inference.sites import VARIATIONAL
@@ -134,30 +134,40 @@ class ChainFit:
         return self.alpha + self.D * self.u
 
 
+class _Prior:
+    """The chains at given hyperparameters."""
+
+    def __init__(self, problem: ChainProblem, theta: Array) -> None:
+        self.parts, self.names = problem.parts, [list(group.priors) for group in problem.groups]
+        self.nodes = [group.nodes for group in problem.groups]
+        self.scales = [group.scales(logs) for group, logs in zip(problem.groups, problem.split(theta), strict=True)]
+        pairs = zip(self.nodes, self.scales, strict=True)
+        self.decays = [decays(scales, nodes.starts, nodes.time) for nodes, scales in pairs]
+
+
 class _Conditioned:
     """All chains given D: variances, and solutions of (K^-1 + diag D) u = r."""
 
-    def __init__(self, problem: ChainProblem, theta: Array, D: Array) -> None:
-        self.D, self._parts, self._passes = D, [], []
-        self.variance, self.log_det = np.empty(D.size), 0.0
-        for group, logs, part in zip(problem.groups, problem.split(theta), problem.parts, strict=True):
-            nodes, scales = group.nodes, group.scales(logs)
-            self.variance[part], log_det, passes = condition(scales, nodes.starts, nodes.time, D[part])
+    def __init__(self, prior: _Prior, D: Array) -> None:
+        self.prior, self.D, self.log_det, self._passes = prior, D, 0.0, []
+        self.variance = np.empty(D.size)
+        for part, nodes, scales, decay in zip(prior.parts, prior.nodes, prior.scales, prior.decays, strict=True):
+            self.variance[part], log_det, passes = condition(scales, nodes.starts, nodes.time, decay, D[part])
             self.log_det += log_det
-            self._parts.append((part, nodes, scales, list(group.priors)))
             self._passes.append(passes)
 
     def solve(self, r: Array) -> Array:
         """Return (K^-1 + diag D)^-1 r."""
         u = np.empty(r.size)
-        for (part, nodes, _, _), passes in zip(self._parts, self._passes, strict=True):
+        for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
             u[part] = solve(nodes.starts, self.D[part], passes, r[part])[0]
         return u
 
     def gradient(self, r: Array) -> Array:
         """Return the derivatives of the expected log prior of the chains in theta, r = alpha + D u."""
-        out = []
-        for (part, nodes, scales, names), passes in zip(self._parts, self._passes, strict=True):
+        out, prior = [], self.prior
+        groups = zip(prior.parts, prior.nodes, prior.scales, prior.names, self._passes, strict=True)
+        for part, nodes, scales, names, passes in groups:
             D, of_part = self.D[part], r[part]
             slope = solve(nodes.starts, D, passes, of_part)[1]
             slopes = score(scales, nodes.starts, nodes.time, D, passes, slope, of_part)
@@ -203,6 +213,7 @@ def fit_chains(
     """Infer the chains at fixed hyperparameters; `start` is of the same rows, perhaps at others."""
     begin, n, likelihood = clock.perf_counter(), sum(g.nodes.size for g in problem.groups), problem.likelihood
     node, coefficient, y, weight = problem.node, problem.coefficient, problem.y, problem.weight
+    prior = _Prior(problem, theta)
     if start is None:
         tau = _START_SITE * weight
         nu, message = (y - 0.5) * weight, 0.5 * tau[:, None] * coefficient**2
@@ -210,15 +221,15 @@ def fit_chains(
     else:
         tau, nu, message, alpha, likelihood = start.tau, start.nu, start.message, start.alpha, start.likelihood
         # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
-        u, n_rounds = _Conditioned(problem, theta, np.zeros(n)).solve(alpha), 1
-    chains = _Conditioned(problem, theta, scatter(node, message, n))
+        u, n_rounds = _Conditioned(prior, np.zeros(n)).solve(alpha), 1
+    chains = _Conditioned(prior, scatter(node, message, n))
 
     def passes(chains: _Conditioned, message: Array, n_rounds: int) -> tuple[_Conditioned, Array, Array, float]:
         variance, coupling = np.zeros(y.size), 0.0
         for _ in range(n_rounds):
             before = message
             message, variance, coupling = send_messages(node, coefficient, tau, chains.variance, before)
-            chains = _Conditioned(problem, theta, scatter(node, message, n))
+            chains = _Conditioned(prior, scatter(node, message, n))
             if float(np.abs(message - before).max()) < _SAME_MESSAGE * float(message.max()):
                 break
         return chains, message, variance, coupling
@@ -239,7 +250,7 @@ def fit_chains(
             continue
         bounds.append(bound)
         still = abs(bound - last) < 0.01 * tol * max(1.0, abs(bound)) and step < _STILL
-        converged = still and len(bounds) > 2
+        converged = still and len(bounds) > 1 + (start is None)
         event = Iteration(len(bounds), max_iter, bound, seconds_since(begin, len(bounds), 0))
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bound):
@@ -263,7 +274,7 @@ def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
 
 def gradient_of_bound(problem: ChainProblem, fit: ChainFit) -> Array:
     """Return the derivatives of the bound in theta; sites, messages and means are stationary."""
-    return _Conditioned(problem, fit.theta, fit.D).gradient(fit.linear)
+    return _Conditioned(_Prior(problem, fit.theta), fit.D).gradient(fit.linear)
 
 
 def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: float) -> tuple[Array, ChainFit]:
@@ -316,7 +327,8 @@ class Trajectories:
         D, linear = np.zeros(nodes.size), np.zeros(nodes.size)
         D[place[:n]], linear[place[:n]] = self.D, self.linear
         scales: Any = tuple(self.scales.tolist())
-        variance, _, passes = condition(scales, nodes.starts, nodes.time, D)
+        decay = decays(scales, nodes.starts, nodes.time)
+        variance, _, passes = condition(scales, nodes.starts, nodes.time, decay, D)
         mean = solve(nodes.starts, D, passes, linear)[0]
         return mean[place[n:]], variance[place[n:]]
 

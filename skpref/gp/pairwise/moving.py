@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._checks import check_types, require
 from skpref._estimator import check_credibility
+from skpref._math.random import as_generator
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_duration, as_times, to_dates
@@ -57,7 +58,12 @@ class MovingClassifier(ShardedClassifier):
         if resume and moving is not None and dynamics is not None:
             earlier = moving, dynamics
         fit, self.moving_posterior_, self.dynamics_ = fit_over_time(
-            data.comparisons, config, self.dynamics, earlier, is_dated=rows.is_dated
+            data.comparisons,
+            config,
+            self.dynamics,
+            earlier,
+            as_generator(self.random_state),
+            is_dated=rows.is_dated,
         )
         return fit
 

@@ -53,6 +53,9 @@ _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drif
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _AGES = 200  # ages that are told apart in a span
+# Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
+# model.
+_MANY, _MANY_EACH = 50_000, 10
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
@@ -245,6 +248,7 @@ def fit_over_time(
     config: PairConfig,
     dynamics: str,
     earlier: tuple[MovingPosterior, SkillDynamics] | None,
+    rng: np.random.Generator,
     *,
     is_dated: bool,
 ) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
@@ -257,7 +261,10 @@ def fit_over_time(
     model = _Model(c, config, span if span > 0.0 else 1.0)
     with limit_blas_threads(0):
         schedule = config.schedule
-        start, tried = model.choose(dynamics) if earlier is None else (model.again(*earlier), earlier[1].log_posteriors)
+        if earlier is None:
+            start, tried = model.choose(dynamics, rng)
+        else:
+            start, tried = model.again(*earlier), earlier[1].log_posteriors
         choice, problem = start.choice, model.problem(start.choice)
         fit = fit_chains(
             problem,
@@ -371,8 +378,13 @@ class _Model:
             theta.append(np.log(scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
         return _Learnt(choice, np.concatenate(theta), None, 0.0)
 
-    def choose(self, dynamics: str) -> tuple[_Learnt, dict[str, float]]:
+    def choose(self, dynamics: str, rng: np.random.Generator) -> tuple[_Learnt, dict[str, float]]:
         """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
+        enough = max(_MANY, _MANY_EACH * self.c.n_items)
+        if self.c.n_pairs > enough:
+            sample = self.c.take(np.sort(rng.choice(self.c.n_pairs, enough, replace=False))).compact()[0]
+            best, tried = _Model(sample, self.config, self.span).choose(dynamics, rng)
+            return best._replace(fit=None), tried
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
         found = [self._learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]

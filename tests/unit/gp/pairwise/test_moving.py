@@ -240,6 +240,17 @@ def test_more_comparisons_keep_the_hyperparameters():
         fitted.partial_fit(frame[:2], y[:2])
 
 
+def test_hyperparameters_of_many_comparisons_are_those_of_a_part(monkeypatch):
+    frame, y, _ = league(n=3000)
+    whole = model(dynamics="form").fit(frame, y)
+    monkeypatch.setattr("skpref.gp.pairwise.over_time._MANY", 1500)
+    part = model(dynamics="form", random_state=0).fit(frame, y)
+    assert part.dynamics_.form_sd != whole.dynamics_.form_sd
+    assert_allclose(part.dynamics_.form_sd, whole.dynamics_.form_sd, rtol=0.3)
+    assert_allclose(part.utility(), whole.utility(), atol=0.3)
+    assert_array_equal(clone(part).fit(frame, y).utility(), part.utility())
+
+
 def test_a_model_in_a_file_predicts_the_same(moved, tmp_path):
     frame, y, _ = league()
     save(moved, tmp_path / "model")
