@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.likelihoods import Likelihood
 
-LOGS = "start", "form", "length", "drift"  # of c, g, the length-scale and w, in the order of the compiled loops
+LOGS = "start", "form", "length", "drift"  # names of log c, g, length and w, in the order of the compiled loops
 _START_SITE = 0.2  # precision of the sites at the start
 _LEAST_SITE = 1e-12
 # Length of the last step of the means in posterior standard deviations: by the bound alone, which is flat there, means
@@ -33,9 +33,9 @@ _LEAST_SITE = 1e-12
 _STILL = 1e-3
 _SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no further round is needed
 _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
-_MOST_STEPS = 300  # of the conjugate gradients
+_MOST_STEPS = 300  # steps of the conjugate gradients
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
-_BOUNDS = 7.0  # of each log about the mean of its prior
+_BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class ChainProblem:
 
 @dataclass(frozen=True, eq=False)
 class ChainFit:
-    """Posterior of the chains: that of chain values given D and the linear term alpha + D u."""
+    """Posterior of the chains: D and alpha + D u are all that the rows say of them."""
 
     theta: Array
     likelihood: Likelihood

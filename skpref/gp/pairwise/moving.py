@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
 
-_N_TIMES = 100  # of curves by default
+_N_TIMES = 100  # number of times of curves
 _MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
 
 
@@ -125,7 +125,7 @@ class MovingClassifier(ShardedClassifier):
         time = as_times(at, "at", is_dated=moving.is_dated)
         if time.ndim:
             raise DataError(f"at must be one time; got {shorten(at)}. For utilities at several times, see curves")
-        return moving.at(float(time), self.posterior_.scales)
+        return moving.snapshot(float(time), self.posterior_.scales)
 
     def _active(self, active: Any, at: Any) -> BoolArray:
         """Return which compared items took part in the time before `at`, and had begun by then."""

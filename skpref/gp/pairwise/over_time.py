@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -96,13 +96,13 @@ class SkillDynamics:
 
     name: str
     start_sd: float
-    drift_sd: float = 0.0
-    form_sd: float = 0.0
-    form_length: float = 0.0
-    career_sd: float = 0.0
-    effect_start_sd: float = 0.0
-    effect_drift_sd: float = 0.0
-    log_posteriors: dict[str, float] = field(default_factory=dict)
+    drift_sd: float
+    form_sd: float
+    form_length: float
+    career_sd: float
+    effect_start_sd: float
+    effect_drift_sd: float
+    log_posteriors: dict[str, float]
 
     def validate(self) -> None:
         """Raise DataError unless all numbers are at least 0."""
@@ -177,7 +177,7 @@ class MovingPosterior:
             variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
         return mean, variance
 
-    def at(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
+    def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
         """Return the posterior of all items and effects at one time; items are independent given the comparisons."""
         n, numbers = self.first.size, np.arange(self.n_effects)
         mean, variance = self.utility(np.arange(n), np.full(n, time))
@@ -279,7 +279,7 @@ def fit_over_time(
         moving = model.posterior(choice, problem, fit, is_dated=is_dated)
         record = _record(choice, moving, tried)
         scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
-        snapshot = moving.at(moving.end, scales)
+        snapshot = moving.snapshot(moving.end, scales)
     precision = 1.0 / np.maximum(np.square(np.diag(snapshot.half)), np.finfo(float).tiny)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
     offsets = DiagonalBlock(1.0 / snapshot.offset_variance, snapshot.offset_mean / snapshot.offset_variance)
@@ -413,7 +413,7 @@ class _Model:
 
 
 def noise_unit(likelihood: Likelihood) -> float:
-    """Return the answer noise of a logit in that of the likelihood, by the slopes of the probabilities at 0."""
+    """Return the answer noise of a logit in units of the likelihood's noise, by slopes of probabilities at 0."""
     slope = float(likelihood.derivatives(np.ones(1), np.zeros(1))[1][0])
     return 0.5 / max(slope, np.finfo(float).tiny)
 
