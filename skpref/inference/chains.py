@@ -108,7 +108,7 @@ class ChainProblem:
 
 @dataclass(frozen=True, eq=False)
 class ChainFit:
-    """Posterior of the chains: D and alpha + D u are all that the rows say of them."""
+    """Posterior of the chains, given what rows say: D and alpha + D u."""
 
     theta: Array
     likelihood: Likelihood
