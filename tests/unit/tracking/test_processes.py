@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand c
 def script(text: str, folder: Path) -> subprocess.Popen[str]:
     unset = {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "PYTHONDONTWRITEBYTECODE"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", text],
         cwd=folder,
         env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -37,6 +38,10 @@ def script(text: str, folder: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    watchdog = threading.Timer(240.0, process.kill)  # its output ends then, so that no test waits for ever
+    watchdog.daemon = True
+    watchdog.start()
+    return process
 
 
 FRESH = """
