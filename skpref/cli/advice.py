@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _DATA = {option.name for option in fields(Data)}
 # Parameters of estimators that have an option of their own.
-OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "class_order")} | {"random_state": "--seed"}
+_OPTIONS = "items", "users", "levels", "class_order", "time", "dynamics"
+OPTIONS = {name: flag_of(name) for name in _OPTIONS} | {"random_state": "--seed"}
 _READERS = {"from_results": "--score", "from_counts": "--counts", "item_ranks=[...]": "--item-ranks"}
 # A parameter and its value; in brackets stands the value that it has, which is no advice.
 _ADVICE = re.compile(

@@ -41,6 +41,8 @@ MODELS = {
     "svgp-classifier": ("features:read", "features with one of two classes: a sparse Gaussian process"),
 }
 _SCALES = "utility", "elo"
+_CAREERS = tuple(f"{kind}+career" for kind in ("drift", "form", "drift+form"))
+_DYNAMICS = "auto", "constant", "drift", "form", "drift+form", *_CAREERS
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
 SPOOL = Path("mlruns/spool")
@@ -164,6 +166,8 @@ class Data(File):
         *(_COMPARED, "A,B-C,..."),
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
+    time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED.of("gppl"))
+    dynamics: str | None = _choice("how they move, with --time", _COMPARED.of("gppl"), *_DYNAMICS)
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
     items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")
     id: str | None = _name("column of ids in ITEMS (default: id)", _COMPARED)
@@ -213,6 +217,8 @@ class Data(File):
                 raise DataError(f"{flag_of(option.name)} is for --model {shown}, not for {self.model}")
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
+        if self.dynamics is not None and self.time is None:
+            raise DataError("--dynamics says how utilities move in time; name the column of times by --time")
         if self.features is not None and self.model in _PAIRS and (self.items or not self.contest):
             raise DataError("--features of items needs --contest, where a row is one item, and no --items")
 
@@ -347,6 +353,7 @@ class Predict(File):
     data: Path = _argument("CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input", "DATA")
     user: str | None = _name("column of users (default: user)")
     item: str | None = _name("column of items (default: item)")
+    time: str | None = _name("column of times, of a model that was learnt with --time (default: the same column)")
     top: int = _whole("rows to print (default: 20)", 1, default=20)
     out: Path | None = _path("write all rows to this CSV file")
     json: bool = _json()
@@ -367,6 +374,7 @@ class Rank(Text):
     id: str | None = _name("column of ids in ITEMS (default: id)")
     groups: Names = _names("groups in which to rank, with --groups of the fit", metavar="COLUMN=GROUP,...")
     user: str | None = _name("user for whom items are ranked, in a crowd or of ratings", metavar="ID")
+    at: str | None = _name("time of the ranking, with --time of the fit (default: the last comparison)", metavar="TIME")
     scale: str = _option("unit: the answer noise, or Elo (default: utility)", _ALONE, "utility", choices=_SCALES)
     top: int = _whole("items to print (default: 20)", 1, default=20)
     out: Path | None = _path("write the whole ranking to this CSV file")

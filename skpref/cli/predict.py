@@ -18,8 +18,10 @@ from skpref.cli.output import check_file, write_columns
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
+from skpref.cli.tasks.times import as_cells
 from skpref.data import OneHotDesign
 from skpref.data.labels import left_column
+from skpref.data.times import read_times
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from skpref.cli.options import Predict, Rank
     from skpref.data.columns import Columns
 
-_ROLES = "user", "item", "left", "right"  # options that name columns
+_ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
@@ -139,6 +141,11 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
     columns += [read_ids(sheet, name, ids, strict=table is not None) for name in names]
     columns += _covariates(model, sheet)
     columns += [read_ids(sheet, name, model.group_ids_[k], "group") for k, name in enumerate(groups)]
+    if getattr(model, "time", None) is not None:
+        name = options.time or sheet.usual("time", "date")
+        sheet.require((name,), "The model was learnt with --time; name the column of times by --time")
+        times, is_dated = read_times(sheet, name)
+        columns.append(as_cells(times, is_dated=is_dated))
     return np.column_stack(columns)
 
 
@@ -147,7 +154,7 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArr
     names = tuple(model.covariate_names_.tolist())
     if names and not any(column in name for name in names for column in sheet.values):
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
-        return []
+        return [] if getattr(model, "time", None) is None else [np.zeros(sheet.size)] * len(names)
     return list(read_covariates(sheet, names).T.astype(object)) if names else []
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
+from skpref._text import is_number, number
 from skpref.cli.files import Format, complete_rows, read_sheet
 from skpref.cli.ids import by_text, known_id, read_ids, read_table, refuse_repeated
 from skpref.cli.output import check_file, write_columns
@@ -47,6 +48,8 @@ def rank(options: Rank) -> int:
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
+    if options.at is not None and not hasattr(model, "moving_posterior_"):
+        raise DataError(f"{options.model}: --at is for models that were learnt with --time")
     if options.groups is not None and not isinstance(model, CrowdGPPL):
         raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
     rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
@@ -101,7 +104,10 @@ def _refuse_user(options: Rank) -> None:
 def _rank_items(model: GPPLClassifier, options: Rank) -> Ranked:
     """Rank by utility."""
     _refuse_user(options)
-    return _ranked(model, model.rank(_items_to_rank(model, options)), options)
+    at: Any = options.at
+    if is_number(at) and not model.moving_posterior_.is_dated:
+        at = number(at)
+    return _ranked(model, model.rank(_items_to_rank(model, options), at=at), options)
 
 
 def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
@@ -114,6 +120,7 @@ def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
 def _ranked(model: GPPLClassifier | CrowdGPPL, ranking: Any, options: Rank) -> Ranked:
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
+    title += "" if options.at is None else f" at {options.at[:80]}"
     title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
     return ranking.columns(), ranking_text(ranking, options.top, title)
 

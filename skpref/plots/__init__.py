@@ -4,6 +4,7 @@ from skpref.plots._annotators import AnnotatorDisplay
 from skpref.plots._base import offscreen_axes
 from skpref.plots._bounds import BoundDisplay
 from skpref.plots._calibrations import PairCalibrationDisplay
+from skpref.plots._curves import SkillCurvesDisplay
 from skpref.plots._effects import CovariateEffectsDisplay
 from skpref.plots._rankings import RankingDisplay
 from skpref.plots._wins import WinMatrixDisplay
@@ -14,6 +15,7 @@ __all__ = [
     "CovariateEffectsDisplay",
     "PairCalibrationDisplay",
     "RankingDisplay",
+    "SkillCurvesDisplay",
     "WinMatrixDisplay",
     "offscreen_axes",
 ]

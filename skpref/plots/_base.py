@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from skpref._typing import Array
 
 COLOUR = "#1f5fa8"
 PALE = "#9fbfe0"
@@ -49,16 +53,41 @@ def _axes(ax: Axes | None, *n_labels: int) -> Axes:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def label_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Name the rows from top to bottom, so that no two names overlap; where there is no room, not every row."""
+def _fitting(ax: Axes, n: int) -> tuple[int, float]:
+    """Return how many of n names in a column share one, where letters would be too small, and the height of letters."""
     box = ax.get_window_extent()  # in dots
     height = box.height if ax.get_aspect() == "auto" else min(box.height, box.width)
-    room = 72.0 / ax.figure.dpi * height / max(len(names), 1)  # in points
-    step = math.ceil(_LINE * _SMALLEST / room)  # rows that share a label, where letters would be too small
+    room = 72.0 / ax.figure.dpi * height / max(n, 1)  # in points
+    step = math.ceil(_LINE * _SMALLEST / room)
+    return step, step * room / _LINE
+
+
+def label_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name the rows from top to bottom, so that no two names overlap; where there is no room, not every row."""
+    step, size = _fitting(ax, len(names))
     ax.set_yticks(range(0, len(names), step), names[::step], parse_math=False)  # "$" is a dollar
     for label in ax.get_yticklabels():
-        label.set_fontsize(min(label.get_fontsize(), step * room / _LINE))
+        label.set_fontsize(min(label.get_fontsize(), size))
     ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def label_ends(ax: Axes, ends: Array, names: Sequence[str], colours: Sequence[str]) -> None:
+    """Name lines right of the axes by the heights of their ends, so that no two names overlap, as in `label_rows`."""
+    step, size = _fitting(ax, len(names))
+    order = np.argsort(ends, kind="stable")[::step]
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high)  # the names are placed for these limits
+    size = min(size, ax.xaxis.label.get_fontsize())
+    gap = (high - low) * _LINE * size / (72.0 / ax.figure.dpi * ax.get_window_extent().height)
+    # The heights nearest to the ends with a gap between neighbours: without the gaps they only have to ascend.
+    gaps = gap * np.arange(order.size)
+    places = gaps + isotonic_regression(ends[order] - gaps, y_min=low, y_max=high - gaps[-1])
+    style = {"va": "center", "fontsize": size, "parse_math": False, "annotation_clip": False}
+    style |= dict.fromkeys(("xycoords", "textcoords"), ax.get_yaxis_transform())
+    for line, place in zip(order.tolist(), places.tolist(), strict=True):
+        leader = {"arrowstyle": "-", "color": colours[line], "linewidth": 0.6, "relpos": (0.0, 0.5), "shrinkB": 0.0}
+        text = {"xytext": (1.03, place), "color": colours[line], "arrowprops": leader}
+        ax.annotate(names[line], (1.0, ends[line]), **style, **text)
 
 
 def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:

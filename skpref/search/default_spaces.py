@@ -152,7 +152,8 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
     space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
-    if not isinstance(estimator.scale_prior, Fixed):
+    moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
+    if not (moves or isinstance(estimator.scale_prior, Fixed)):
         space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}
     items = getattr(estimator, "items", None)
     if items is None:

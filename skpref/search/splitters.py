@@ -1,8 +1,9 @@
-"""Cross-validation splitters for users who are known: everyone in a test part has other rows in the training part."""
+"""Cross-validation splitters: for users who are known, and for blocks of time that earlier rows predict."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from sklearn.model_selection import BaseCrossValidator
 
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary
+from skpref.data.columns import Columns
+from skpref.data.ids import shorten
+from skpref.data.times import as_duration, as_times, read_times
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -17,9 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import BoolArray, IntArray
+    from skpref._typing import Array, BoolArray, IntArray
 
-__all__ = ["WithinUserKFold", "WithinUserShuffleSplit"]
+__all__ = ["TimeBlocks", "WithinUserKFold", "WithinUserShuffleSplit"]
 
 
 class _WithinUserSplitter(BaseCrossValidator):
@@ -201,6 +205,144 @@ class WithinUserShuffleSplit(_WithinUserSplitter):
         """
         del X, y, groups
         return self.n_splits
+
+
+class TimeBlocks(BaseCrossValidator):
+    """Walk-forward splitter: each block of time is tested by a model of all rows before it.
+
+    From `start` on, time is cut into blocks of equal length. A split tests the rows of one block and trains on all rows
+    before its beginning, so that no model sees the block that it predicts, or a later one. Rows of equal time are in
+    the same part. Rows may be in any order, and blocks without rows are skipped.
+
+    Parameters
+    ----------
+    time : str or int
+        Column of X with the times, by name or by position: dates, also as text such as "2024-05-31", or numbers.
+    every : timedelta, str, int or float
+        Length of a block. Of dates: a timedelta, or a text such as "12h", "7D", "2W", "3M" or "1Y" (a year is 365.25
+        days, a month its twelfth part). Of numbers: a number in their unit.
+    start : date, str, int or float
+        Beginning of the first block, which belongs to it: a date such as "2024-05-31", or a number. Rows before it only
+        train.
+
+    See Also
+    --------
+    GPPLClassifier : Its `time` gives utilities that move.
+    sklearn.model_selection.TimeSeriesSplit : Blocks with equal numbers of rows, which must be sorted.
+
+    Notes
+    -----
+    The test parts do not cover the rows before `start`. So ``cross_val_predict`` refuses this splitter; predict in a
+    loop over the splits, as in the example.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.search import TimeBlocks
+    >>> X = [
+    ...     ["x", "y", "2024-01-03"],
+    ...     ["y", "x", "2024-01-05"],
+    ...     ["x", "y", "2024-02-01"],
+    ...     ["x", "y", "2024-02-07"],
+    ...     ["y", "x", "2024-02-08"],
+    ... ]
+    >>> blocks = TimeBlocks(2, every="7D", start="2024-02-01")
+    >>> blocks.get_n_splits(X)
+    2
+    >>> y, model = [1, 0, 1, 1, 0], GPPLClassifier(time=2, dynamics="drift")
+    >>> for train, test in blocks.split(X):
+    ...     _ = model.fit([X[k] for k in train], [y[k] for k in train])
+    ...     print(test.tolist(), model.predict([X[k] for k in test]).tolist())
+    [2, 3] [1, 1]
+    [4] [0]
+    """
+
+    def __init__(self, time: str | int, *, every: Any, start: Any) -> None:
+        self.time = time
+        self.every = every
+        self.start = start
+
+    def split(
+        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the rows of the training and of the test part of each block, the earliest block first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Rows with the column of times: a data frame (pandas, polars), an array or a list of rows.
+        y : array-like of shape (n,), default=None
+            Ignored.
+        groups : array-like of shape (n,), default=None
+            Ignored.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Rows, ascending.
+
+        Raises
+        ------
+        DataError
+            If a parameter does not suit the times, a time is missing, or no row is before the first tested block.
+        """
+        del y, groups
+        block = self._blocks(X)
+        for k in np.unique(block[block >= 0]).tolist():
+            yield np.flatnonzero(block < k), np.flatnonzero(block == k)
+
+    def get_n_splits(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> int:
+        """Return the number of blocks with rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns), default=None
+            Rows; without them there is no number.
+        y : array-like of shape (n,), default=None
+            Ignored.
+        groups : array-like of shape (n,), default=None
+            Ignored.
+
+        Returns
+        -------
+        int
+            Number of splits.
+
+        Raises
+        ------
+        DataError
+            As in `split`, or if X is None.
+        """
+        del y, groups
+        if X is None:
+            raise DataError("the number of TimeBlocks depends on the times in X: call get_n_splits(X)")
+        return sum(1 for _ in self.split(X))
+
+    def _blocks(self, X: ArrayLike) -> Array:
+        """Return the number of the block of each row, negative before the first one, shape (n,)."""
+        columns, time = Columns.of(X, "X", "X", ""), self.time
+        if isinstance(time, Integral) and time not in columns.values and 0 <= time < len(columns.names):
+            time = columns.names[time]
+        times, is_dated = read_times(columns, time)
+        start, every = (
+            as_times(self.start, "start", is_dated=is_dated),
+            as_duration(self.every, "every", is_dated=is_dated),
+        )
+        if start.ndim or not every > 0.0:
+            name, wanted = ("start", "one time") if start.ndim else ("every", "longer than 0")
+            raise DataError(f"{name} must be {wanted}; got {shorten(getattr(self, name))}")
+        # Rounding puts a time on an edge into the block that begins there, whatever the last bits of the quotient.
+        block = np.floor(np.round((times - start) / every, 6))
+        if not (block >= 0).any():
+            raise DataError(f"no row is at start={shorten(self.start)} or later, so that no block has rows to test")
+        if not (block < block[block >= 0].min()).any():
+            raise DataError(
+                f"no row is before the first block with rows, from start={shorten(self.start)} on: there is nothing to "
+                "train on; use a later start"
+            )
+        return block
 
 
 def _units(X: ArrayLike) -> tuple[IntArray, IntArray]:

@@ -19,7 +19,7 @@ from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
-from skpref.cli.tasks.times import read_times
+from skpref.cli.tasks.times import as_cells, read_times
 from skpref.data import Table
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
@@ -78,6 +78,8 @@ class Comparisons:
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
     groups: tuple[str, ...] = ()  # the same, without covariates
+    time: str | None = None  # name of the column of times, the last one of rows; None: nothing moves
+    dynamics: str = "auto"
     unit: str = "groups"  # what rows.groups are: groups of --group, or tasks or rankings with several comparisons each
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
     reading: str = ""  # what was read of the file
@@ -121,6 +123,8 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         if names:
             columns = {name: len(ids) + place for place, name in enumerate(names)}
             estimator.set_params(left=len(ids) - 2, right=len(ids) - 1, **{role: columns})
+    if data.time is not None:
+        estimator.set_params(left=0, right=1, time=data.rows.X.shape[1] - 1, dynamics=data.dynamics)
     space, has_ties = default_space(estimator), bool((data.rows.y == 0.5).any())
     if has_ties:
         space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
@@ -142,6 +146,7 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     shape += f" of {counted(data.n_items, 'items')}, "
     shape += "no features" if data.items is None else counted(n_features, "features")
     shape += f", {counted(rows.n_groups, data.unit)}" if rows.n_groups else ""
+    named = {"user": data.user, "time": data.time}
     known = "the items:   skpref rank {model}" if data.items is None else "new items:   skpref rank {model} ITEMS.csv"
     return Task(
         rows=rows,
@@ -156,9 +161,9 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         next_command=f"Rank {known}{'' if data.user is None else ' [--user ID]'}",
         data=data,
         noun="comparisons",
-        options={"max_inducing": max_inducing},
-        columns=dict(zip(("left", "right"), data.sides, strict=False)) | ({"user": data.user} if data.user else {}),
-        names=(*ids, *data.covariates, *data.groups),
+        options={"max_inducing": max_inducing} | ({"dynamics": data.dynamics} if data.time else {}),
+        columns=dict(zip(("left", "right"), data.sides, strict=False)) | {k: name for k, name in named.items() if name},
+        names=(*ids, *data.covariates, *data.groups, *filter(None, [data.time])),
         within_users=data.user is not None and data.group is None and data.rows.time is None,
         split_note=data.split_note,
     )
@@ -277,6 +282,8 @@ def read_comparisons(options: Data) -> Comparisons:
         has_sides=not (roles.several or won),
         covariates=options.covariates or (),
         groups=roles.groups,
+        time=roles.time,
+        dynamics=options.dynamics or "auto",
         unit="groups" if options.group is not None else _noun_of_units(roles),
         sides=() if roles.several else sides,
         reading=str(reading),
@@ -341,7 +348,8 @@ def _rows(rows: ReadRows, roles: Roles, groups: NDArray[Any] | None, time: Array
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
         C = None if C is None else np.where(swap[:, None], -C, C)
     ids = [left, right] if rows.user is None else [rows.user, left, right]
-    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups])
+    moved = [] if rows.time is None else [as_cells(rows.time, is_dated=rows.is_dated)]
+    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups, *moved])
     return Rows(X, y, rows.weight, groups, None if time is None else time[origin])
 
 

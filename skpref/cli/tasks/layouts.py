@@ -73,17 +73,19 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "weight": options.weight,
         "covariates": terms,
         "groups": options.groups or (),
+        "time": options.time,
         "once": tuple(filter(None, [options.group, options.time_split])),
         "rest": options.rest,
         "unranked": None if codes is None else tuple(code for code in codes if code != "none"),
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
     }
-    for option in ("weight", "groups", "group", "time_split"):
+    for option in ("weight", "groups", "time", "group", "time_split"):
         names = getattr(options, option) or ()
         asked = f"It was asked for by --{option.replace('_', '-')}"
         sheet.require((names,) if isinstance(names, str) else names, asked)
-    roles = Roles(**common, **_layout(sheet, options, (user, options.weight, *common["groups"], *common["once"])))
+    taken = user, options.weight, options.time, *common["groups"], *common["once"]
+    roles = Roles(**common, **_layout(sheet, options, taken))
     sheet.require([name for name in roles.columns() if name not in sheet.values], _COLUMNS)
     if roles.several and terms:
         raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
@@ -151,10 +153,11 @@ def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     if len({*roles.groups}) < len(roles.groups):
         raise sheet.fault("--groups names a column twice")
     item = () if roles.item == roles.once else roles.item
-    taken = {*replace(roles, item=item, user=None, weight=None, covariates=(), groups=(), once=()).columns()}
+    plain = replace(roles, item=item, user=None, weight=None, time=None, covariates=(), groups=(), once=())
+    taken = {*plain.columns()}
     terms = {part for term in roles.covariates for part in (term if isinstance(term, tuple) else (term,))}
     own = {"--user": {roles.user} - {None, *roles.task}, "--groups": {*roles.groups}, "--covariates": terms}
-    own |= {"--weight": {roles.weight} - {None, *terms}}
+    own |= {"--weight": {roles.weight} - {None, *terms}, "--time": {roles.time} - {None, *terms, *roles.once}}
     for option, names in own.items():
         for name in sorted(names & taken):
             raise sheet.fault(f"this column has another meaning; {option} must name another", None, name)

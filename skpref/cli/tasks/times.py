@@ -1,4 +1,4 @@
-"""Columns of times, by which rows are split: numbers, or dates in several forms."""
+"""Columns of times, by which rows are split or utilities move: numbers, or dates in several forms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 
 from skpref._text import is_number, lacks_number
 from skpref.cli.files import say_note
+from skpref.data.times import to_dates
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref._typing import Array
     from skpref.data.columns import Columns
 
@@ -44,6 +47,12 @@ def read_times(sheet: Columns, column: str | None) -> Array | None:
     if np.unique(times).size == 1:
         raise sheet.fault("--time-split needs different times; this column has one", None, column)
     return times
+
+
+def as_cells(times: Array, *, is_dated: bool) -> NDArray[Any]:
+    """Return times as the estimator takes them beside ids, shape (n,)."""
+    cells: NDArray[Any] = (to_dates(times) if is_dated else times).astype(object)
+    return cells
 
 
 def _form_of_year_last(sheet: Columns, texts: list[str], column: str) -> str:

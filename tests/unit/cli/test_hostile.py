@@ -159,7 +159,7 @@ def test_tables_nested_too_deeply_are_one_line(folder: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
-        (["tune", "votes.csv", "--time", "3"], "unrecognized arguments: --time 3; did you mean '--timeout'?"),
+        (["tune", "votes.csv", "--timeou", "3"], "unrecognized arguments: --timeou 3; did you mean '--timeout'?"),
         (["tune", "votes.csv", "--dup=last"], "unrecognized arguments: --dup=last; did you mean '--duplicates'?"),
         (["--verson"], "unrecognized arguments: --verson; did you mean '--version'?"),
         (["rank", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),

@@ -1,0 +1,175 @@
+"""Utilities that move in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from skpref.data.ids import shorten
+from skpref.data.times import as_times, to_dates
+from skpref.exceptions import DataError
+from skpref.gp.pairwise.ranking import Ranking
+from skpref.plots._base import COLOUR, Display, fitted_part, label_ends, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from skpref._typing import Array
+
+_N_ITEMS = 5
+_N_TIMES = 200
+_AHEAD = 0.1  # share of the time of the comparisons that is forecast
+_STYLES = "-", "--", ":", "-."  # line styles, of the first ten lines, the next ten ...
+
+
+class SkillCurvesDisplay(Display):
+    """Utilities of items over time with credible intervals, which grow after the last comparison.
+
+    The average over all compared items is 0 (1500 Elo points) at each time. A thin vertical line is at the last
+    comparison.
+
+    Parameters
+    ----------
+    ids : sequence
+        Names of the items.
+    time : array-like of shape (n_times,)
+        Numbers or dates, ascending.
+    utility, utility_low, utility_high : array-like of shape (n, n_times)
+        Posterior means, and ends of the credible intervals; NaN where an item has no line.
+    end : number or date, default=None
+        Time of the last comparison; None draws no line there.
+    credibility : float, default=0.9
+        Posterior probability of the intervals.
+    unit : str, default="utility"
+        Unit of the axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> from skpref.plots import SkillCurvesDisplay, offscreen_axes
+    >>> display = SkillCurvesDisplay(
+    ...     ["tea"], [1, 2, 3], [[0, 0.1, 0.1]], [[-0.2, -0.1, -0.3]], [[0.2, 0.3, 0.5]], end=2
+    ... )
+    >>> display.plot(ax=offscreen_axes()).ax_.get_ylabel()
+    'utility (mean and 90 % interval)'
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[Any],
+        time: ArrayLike,
+        utility: ArrayLike,
+        utility_low: ArrayLike,
+        utility_high: ArrayLike,
+        end: Any = None,
+        credibility: float = 0.9,
+        unit: str = "utility",
+    ) -> None:
+        self.ids = ids
+        self.time = time
+        self.utility = utility
+        self.utility_low = utility_low
+        self.utility_high = utility_high
+        self.end = end
+        self.credibility = credibility
+        self.unit = unit
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        items: ArrayLike | None = None,
+        *,
+        times: ArrayLike | None = None,
+        credibility: float = 0.9,
+        scale: Literal["utility", "elo"] = "utility",
+        ax: Axes | None = None,
+    ) -> Self:
+        """Plot the curves of a fitted estimator; the line of an item begins at its first comparison.
+
+        Parameters
+        ----------
+        estimator : GPPLClassifier
+            Fitted with `time`, or a Pipeline or search of one.
+        items : array-like of shape (n,), default=None
+            Ids. None: the five best at the last comparison.
+        times : array-like of shape (n_times,), default=None
+            Dates or numbers, as the times of `fit`. None: from the first comparison to the last one, and a tenth of
+            that time ahead.
+        credibility : float, default=0.9
+            Posterior probability of the intervals.
+        scale : {"utility", "elo"}, default="utility"
+            Units of the answer noise, or Elo points with the average of the compared items at 1500.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+
+        Returns
+        -------
+        SkillCurvesDisplay
+            The display with its plot.
+
+        Raises
+        ------
+        ValueError
+            If the estimator was fitted without `time`, an id is unknown, or an item was first compared after `times`.
+        """
+        model = fitted_part(estimator, "curves")
+        moving = getattr(model, "moving_posterior_", None)
+        if moving is None:
+            raise DataError("the estimator has no curves to plot: fit it with time=, the column of X with the times")
+        if items is None:
+            items = model.item_ids_[np.argsort(-model.utility(model.item_ids_), kind="stable")[:_N_ITEMS]]
+        start, end = float(moving.first.min()), moving.end
+        if times is None:
+            later = end + _AHEAD * (end - start or 1.0)
+            grid = np.append(np.linspace(start, end, _N_TIMES), np.linspace(end, later, _N_TIMES // 10))
+        else:
+            grid = as_times(times, "times", is_dated=moving.is_dated)
+        grid = np.unique(grid)
+        to_axis = to_dates if moving.is_dated else np.asarray
+        curves = model.curves(items, times=to_axis(grid), credibility=credibility)
+        if not len(curves):
+            raise DataError(f"there is nothing to plot: got items={shorten(items)} and times={shorten(times)}")
+        ids = np.asarray(curves.id).tolist()[:: grid.size]
+        first = dict(zip(model.item_ids_.tolist(), moving.first.tolist(), strict=True))
+        hidden = grid < np.array([[first[name]] for name in ids])
+        if hidden.all(axis=1).any():
+            name = ids[int(np.argmax(hidden.all(axis=1)))]
+            raise DataError(f"item {shorten(name)} has its first comparison after all times; add later times")
+        unit = Ranking(*np.ones((7, 1))).to_scale(scale, model.likelihood_)  # an item with utility 1 and deviation 1
+
+        def lines(column: Any) -> Array:
+            points = unit.utility + unit.std * (np.asarray(column).reshape(hidden.shape) - 1.0)
+            return np.where(hidden, np.nan, points)
+
+        bands = lines(curves.utility), lines(curves.utility_low), lines(curves.utility_high)
+        axis = "Elo points" if scale == "elo" else "utility"
+        return cls(ids, to_axis(grid), *bands, to_axis(end), credibility, axis).plot(ax=ax)
+
+    def _n_labels(self) -> tuple[int, int]:
+        return 0, len(self.ids)
+
+    def _draw(self, ax: Axes) -> None:
+        time, lines = np.asarray(self.time), np.asarray(self.utility)
+        colours = [COLOUR] if len(lines) == 1 else [f"C{k % 10}" for k in range(len(lines))]
+        bands = zip(np.asarray(self.utility_low), np.asarray(self.utility_high), strict=True)
+        for k, (line, (low, high), colour) in enumerate(zip(lines, bands, colours, strict=True)):
+            ax.fill_between(time, low, high, color=colour, alpha=0.2 / len(lines) ** 0.5, linewidth=0)
+            ax.plot(time, line, color=colour, linestyle=_STYLES[k // 10 % len(_STYLES)])
+        if self.end is not None and time[0] <= self.end <= time[-1]:
+            ax.axvline(self.end, color="black", linewidth=0.8)
+        ax.margins(x=0.0)
+        ends = np.array([line[np.isfinite(line)][-1] for line in lines])
+        label_ends(ax, ends, [shortened(name) for name in self.ids], colours)
+        ax.set(xlabel="time", ylabel=f"{self.unit} (mean and {100 * self.credibility:g} % interval)")

@@ -1,0 +1,153 @@
+"""``--time``: utilities that move in time, from the file to the ranking at any date."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skpref import GPPLClassifier, load
+from skpref.cli import main
+from skpref.cli.options import Tune, options_of, parse
+from skpref.cli.tasks.comparisons import read
+from skpref.gp.pairwise.over_time import DYNAMICS
+from skpref.search import default_space
+
+SIDES = ["--left", "home", "--right", "away", "--score", "score"]
+
+
+@pytest.fixture(autouse=True)
+def games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """Write games of four teams, of which the first becomes the last."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    home = rng.integers(0, 4, 300)
+    away, day, rest = (home + rng.integers(1, 4, 300)) % 4, rng.integers(0, 600, 300), rng.integers(-2, 3, 300)
+    z = (home - away) * (day / 300 - 1.0) + 0.4 * rest
+    won = rng.random(300) < 1.0 / (1.0 + np.exp(-z))
+    date = (pd.Timestamp("2022-01-01") + pd.to_timedelta(day, "D")).strftime("%Y-%m-%d")
+    teams = np.array(["ajax", "bari", "como", "derby"])
+    score = np.where(won, "1-0", "0-1")
+    frame = pd.DataFrame(
+        {"home": teams[home], "away": teams[away], "date": date, "day": day, "rest": rest, "score": score}
+    )
+    frame.to_csv("games.csv", index=False)
+    return frame
+
+
+def fit(*more: str) -> GPPLClassifier:
+    assert main(["fit", "games.csv", *SIDES, *more, "--dynamics", "drift"]) == 0
+    model: GPPLClassifier = load("model.skpref")
+    return model
+
+
+def printed(capsys: pytest.CaptureFixture[str], *command: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert main([*command, "--json"]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+@pytest.mark.parametrize("time", ["date", "day"])
+def test_fit_predict_and_rank_are_those_of_python(
+    time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit("--time", time, "--covariates", "rest")
+    assert f"time = {time}" in capsys.readouterr().out
+    columns = {"left": "home", "right": "away", "time": time, "covariates": ["rest"]}
+    model = GPPLClassifier(**columns, dynamics="drift", random_state=0).fit(games, games.score == "1-0")
+    new = games.head(5).assign(day=[0, 100, 300, 599, 900], date=["2022-01-01", "2022-06-01", *["2024-09-01"] * 3])
+    new = new.assign(away=["ajax", "nobody", *new.away[2:]]).drop(columns="score")
+    new.to_csv("new.csv", index=False)
+    p = [row["probability_left"] for row in printed(capsys, "predict", "model.skpref", "new.csv")]
+    np.testing.assert_allclose(p, model.predict_proba(new)[:, 1], atol=1e-9)
+    at = "2022-01-20" if time == "date" else "20"
+    for more, ranking in (([], model.rank()), (["--at", at], model.rank(at=at if time == "date" else 20))):
+        rows = printed(capsys, "rank", "model.skpref", *more)
+        assert [row["id"] for row in rows] == ranking.id.tolist()
+        np.testing.assert_allclose([row["utility"] for row in rows], ranking.utility, atol=1e-9)
+    assert model.rank(at=at if time == "date" else 20).id[0] == "ajax" != model.rank().id[0]
+    assert main(["rank", "model.skpref", "--at", at]) == 0
+    assert f"Ranking at {at} (4)" in capsys.readouterr().out
+
+
+def test_a_file_without_covariates_is_predicted_without_differences(
+    games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit("--time", "date", "--covariates", "rest")
+    games.assign(rest=0).head().to_csv("zeros.csv", index=False)
+    games[["home", "away", "date"]].rename(columns={"date": "when"}).head().to_csv("few.csv", index=False)
+    zeros = printed(capsys, "predict", "model.skpref", "zeros.csv")
+    few = printed(capsys, "predict", "model.skpref", "few.csv", "--time", "when")
+    assert [row["probability_left"] for row in few] == [row["probability_left"] for row in zeros]
+
+
+def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
+    options = ["tune", "games.csv", *SIDES, "--covariates", "rest", "--time", "date"]
+    task, other = read(parse(options)), read(parse([*options, "--dynamics", "form"]))
+    assert task.names == ("home", "away", "rest", "date")
+    assert (task.estimator.time, task.estimator.dynamics, other.estimator.dynamics) == (3, "auto", "form")
+    assert [f"{cell:%Y-%m-%d}" for cell in task.rows.X[:, 3]] == games.date.tolist()
+    assert task.options != other.options  # a study of one is not resumed by the other
+    assert task.rows.time is None  # the hold-out is drawn as ever
+    assert set(task.space) == {"likelihood", "order_effect", "covariates"}
+    assert set(default_space(GPPLClassifier(time="date"))) == {"likelihood", "order_effect"}
+    assert "scale_prior__rate" in default_space(GPPLClassifier())
+
+
+def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("optuna")
+    pytest.importorskip("matplotlib")
+    options = ["--time", "date", "--dynamics", "drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
+    assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
+    assert "the latest" in capsys.readouterr().out
+    first = printed(capsys, "rank", "skpref-out/model.skpref", "--at", "2022-01-05")[0]
+    last = printed(capsys, "rank", "skpref-out/model.skpref")[0]
+    assert (first["id"], last["id"]) == ("ajax", "derby")
+
+
+def test_rankings_of_one_row_have_its_time() -> None:
+    Path("races.csv").write_text("first,second,third,day\nx,y,z,1\ny,x,z,2\nz,x,y,4\n", "utf-8")
+    task = read(parse(["fit", "races.csv", "--ranking", "first,second,third", "--time", "day"]))
+    assert sorted(task.rows.X[:, 2].tolist()) == [1.0] * 3 + [2.0] * 3 + [4.0] * 3
+
+
+def test_all_dynamics_can_be_typed() -> None:
+    (option,) = (option for option in options_of(Tune) if option.name == "dynamics")
+    assert set(option.metadata["choices"]) == DYNAMICS
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["fit", "games.csv", *SIDES, "--time", "dat"], "no column 'dat'; did you mean 'date'? It was asked for by"),
+        (["fit", "games.csv", *SIDES, "--time", "home"], "column 'home': this column has another meaning; --time must"),
+        (["fit", "games.csv", *SIDES, "--time", "score"], "column 'score': this column has another meaning; --time"),
+        (["fit", "games.csv", *SIDES, "--dynamics", "drift"], "name the column of times by --time"),
+        (["fit", "games.csv", *SIDES, "--time", "day", "--model", "crowd"], "--time is for --model gppl"),
+        (["fit", "games.csv", *SIDES, "--time", "day", "--set", "dynamics=drift"], "--set dynamics: use --dynamics"),
+        (["fit", "bad.csv", "--time", "date"], "bad.csv, line 3, column 'date': expected a date such as 2024-05-31"),
+        (["fit", "gap.csv", "--time", "date"], "gap.csv, line 3, column 'date': a time is missing"),
+        (["predict", "model.skpref", "none.csv"], "The model was learnt with --time; name the column of times by"),
+        (["predict", "model.skpref", "games.csv", "--time", "day"], "are numbers, and those of fit were dates"),
+        (["rank", "model.skpref", "--at", "31.12.2022"], "at must be dates"),
+        (
+            ["rank", "still.skpref", "--at", "2022-12-31"],
+            "--at is for models that were learnt with --time",
+        ),
+        (["elicit", "model.skpref"], "questions have no times"),
+    ],
+)
+def test_mistakes_are_named(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if command[0] != "fit":
+        fit("--time", "date")
+    assert main(["fit", "games.csv", *SIDES, "--out", "still.skpref"]) == 0
+    Path("bad.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,31.01.2024\n", "utf-8")
+    Path("gap.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,\n", "utf-8")
+    Path("none.csv").write_text("home,away\najax,bari\n", "utf-8")
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
