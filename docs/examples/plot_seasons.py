@@ -38,7 +38,9 @@ battles.assign(a_won=a_won).head()
 # Name the column of the days. The evidence says that strengths move, and how.
 model = GPPLClassifier(left="model_a", right="model_b", time="day", likelihood="logit")
 model.fit(battles, a_won)
-print(f"{model.dynamics_.name}: form with a standard deviation of {model.dynamics_.form_sd:.2f}")
+print(
+    f"{model.dynamics_.name}: form with a standard deviation of {model.dynamics_.form_sd:.2f}"
+)
 pd.Series(model.dynamics_.log_posteriors).round(1)
 
 # %%
@@ -46,8 +48,12 @@ pd.Series(model.dynamics_.log_posteriors).round(1)
 # forecast begins: intervals fan out.
 fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
 times = pd.date_range("2024-01-01", "2026-07-01", periods=150)
-SkillCurvesDisplay.from_estimator(model, items=["opus", "sonnet", "haiku"], times=times, ax=ax)
-truth = np.array([[-0.3 * k - 1.2 * (k == 1) * (t >= change) for k in range(6)] for t in times])
+SkillCurvesDisplay.from_estimator(
+    model, items=["opus", "sonnet", "haiku"], times=times, ax=ax
+)
+truth = np.array(
+    [[-0.3 * k - 1.2 * (k == 1) * (t >= change) for k in range(6)] for t in times]
+)
 for k in (0, 1, 3):
     ax.plot(times, truth[:, k] - truth.mean(axis=1), "k--", linewidth=0.8)
 plt.show()
@@ -56,7 +62,8 @@ plt.show()
 # The difference between two dates, with an interval: utilities at both dates are nearly independent where they are a
 # year apart.
 before, after = (
-    model.utility(["sonnet"], at=date, return_std=True) for date in ("2025-02-01", "2025-10-01")
+    model.utility(["sonnet"], at=date, return_std=True)
+    for date in ("2025-02-01", "2025-10-01")
 )
 fall = after[0][0] - before[0][0]
 std = np.hypot(after[1][0], before[1][0])
@@ -68,7 +75,9 @@ model.rank(at="2025-02-01").id.tolist(), model.rank(active="90D").id.tolist()
 
 # %%
 # A model that does not move averages over both years, and its intervals do not contain today's strength.
-still = GPPLClassifier(left="model_a", right="model_b", likelihood="logit").fit(battles, a_won)
+still = GPPLClassifier(left="model_a", right="model_b", likelihood="logit").fit(
+    battles, a_won
+)
 today = strength(1)[-1] - np.mean([strength(k)[-1] for k in range(6)])
 for name, one in (("moves", model), ("does not move", still)):
     utility, std = one.utility(["sonnet"], return_std=True)
