@@ -23,6 +23,7 @@ from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
 from skpref.data.ratings import encoded_ratings, enough_levels
 from skpref.data.stored import check_names, column_values
+from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 
@@ -90,6 +91,7 @@ class ShardSummary(NamedTuple):
     users: IdColumn | None = None  # distinct ids of the users
     pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
     groups: Sequence[IdColumn] = ()  # distinct ids of the groups of each kind
+    is_dated: bool | None = None  # whether times are dates; None without times or rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +132,7 @@ def read_shard(
     groups = [columns.ids(name, "group") for name in roles.groups]
     kinds = [Vocabulary.from_columns(ids) for ids in groups]
     levels = [kind.encode(ids, kind="group") for kind, ids in zip(kinds, groups, strict=True)]
+    time, is_dated = (None, None) if roles.time is None else read_times(columns, roles.time)
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
         vocabulary.encode(left),
@@ -143,6 +146,7 @@ def read_shard(
         n_users=0 if users is None else users.size,
         covariates=np.column_stack(covariates) if covariates else None,
         group=np.column_stack(levels) if levels else None,
+        time=time,
     )
     labels = rows.y[rows.weight > 0.0]
     merged, used = rows.merged(keep_order=options.keep_order, keep_ties=options.keep_ties).compact()
@@ -157,6 +161,7 @@ def read_shard(
         None if users is None else users.ids,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
         [kind.ids for kind in kinds],
+        is_dated if left.size else None,
     )
     return summary, merged
 

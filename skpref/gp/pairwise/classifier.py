@@ -316,13 +316,9 @@ class GPPLClassifier(MovingClassifier):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             comparisons = self._encode(items, rows, y, sample_weight)
-            if self._columns is not None:
-                self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
-            data, config = self._prepare(items, comparisons)
-            self._set_attributes(self._infer_at_times(data, config, rows))
-            self._keep(data.comparisons)
+            self._fit_comparisons(items, comparisons, is_dated=rows.is_dated)
             if not self.order_effect:
                 warn_never_left(comparisons, self.classes_)
                 warn_of_sides(comparisons, self._expected(comparisons))
@@ -388,9 +384,17 @@ class GPPLClassifier(MovingClassifier):
             new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
-            self._set_attributes(self._infer_at_times(data, config, rows, resume=True))
+            self._set_attributes(self._infer_at_times(data, config, is_dated=rows.is_dated, resume=True))
             self._keep(data.comparisons)
         return self
+
+    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
+        """Fit to comparisons by rows of the vocabulary."""
+        if self._columns is not None:
+            self._columns.check_varying(comparisons)
+        data, config = self._prepare(items, comparisons)
+        self._set_attributes(self._infer_at_times(data, config, is_dated=is_dated))
+        self._keep(data.comparisons)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""

@@ -43,13 +43,13 @@ class MovingClassifier(ShardedClassifier):
     item_ids_: Any
     _items: Entities
 
-    def _infer_at_times(self, data: PairData, config: PairConfig, rows: PairRows, *, resume: bool = False) -> PairFit:
-        """Fit, over time where rows have times; with `resume`, hyperparameters stay."""
+    def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
+        """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
         moving, dynamics = (getattr(self, name, None) for name in ("moving_posterior_", "dynamics_"))
         for name in ("moving_posterior_", "dynamics_"):
             if hasattr(self, name):
                 delattr(self, name)
-        if rows.time is None:
+        if data.comparisons.time is None:
             if self.dynamics != "auto":
                 raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
             return self._infer(data, config, self.item_ids_, resume=resume)
@@ -63,7 +63,7 @@ class MovingClassifier(ShardedClassifier):
             self.dynamics,
             earlier,
             as_generator(self.random_state),
-            is_dated=rows.is_dated,
+            is_dated=is_dated,
         )
         return fit
 

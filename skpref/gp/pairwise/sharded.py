@@ -142,15 +142,33 @@ def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: boo
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 
 
+def _all_columns(comparisons: Comparisons, number: IntArray) -> list[Any]:
+    """Return the comparisons of a shard by the items' numbers in all shards, column by column."""
+    c = comparisons
+    return [number[c.left], number[c.right], c.y, c.weight, c.covariates, c.time]
+
+
+def bring_all(shards: Shards, rows: Sequence[Any], number: Sequence[IntArray], items: Entities) -> Comparisons:
+    """Bring all comparisons here, by the rows of the items' vocabulary."""
+    parts = zip(*shards.collect(_all_columns, rows, number), strict=True)
+    columns: list[Any] = [None if part[0] is None else np.concatenate(part) for part in parts]
+    left, right, y, weight, covariates, time = columns
+    n, sides = items.vocabulary.size, (items.seen[left], items.seen[right])
+    return Comparisons(*sides, y, weight, n, covariates=covariates, time=time)
+
+
 def roles_of(estimator: Any, source: Source) -> Roles:
     """Return the columns of comparisons: parameters name them, or else they have their usual names or places."""
     sides = estimator._sides  # noqa: SLF001 - the columns of ids of comparisons
     refuse_two_weights(estimator.weight, True if source.are_apart[1] else source.weight)
     columns = estimator._columns  # noqa: SLF001
     terms, groups = ((), ()) if columns is None else (columns.roles.covariates, columns.groups)
+    time = None if columns is None else columns.roles.time
     if source.names is None:
-        if terms or groups:
-            raise DataError("covariates and groups need names of columns, which an array of Dask lacks; pass a frame")
+        if terms or groups or time is not None:
+            raise DataError(
+                "covariates, groups and time need names of columns, which an array of Dask lacks; pass a frame"
+            )
         if source.width != len(sides):
             raise DataError(f"Expected 2D array of {len(sides)} columns for X, got {source.width} columns instead")
         return Roles(**dict(zip(sides, range(len(sides)), strict=True)))
@@ -160,7 +178,7 @@ def roles_of(estimator: Any, source: Source) -> Roles:
     chosen = {side: getattr(estimator, side) for side in sides}
     ids = {side: name if chosen[side] is None else chosen[side] for side, name in zip(sides, usual, strict=True)}
     weight = estimator.weight if source.weight is None else source.weight
-    check_names(source.names, ids | {"y": source.y, "weight": weight})
+    check_names(source.names, ids | {"y": source.y, "weight": weight, "time": time})
     y = source.y
     if y is None and not source.are_apart[0] and "y" in set(source.names) - set(ids.values()):
         y = "y"
@@ -168,8 +186,8 @@ def roles_of(estimator: Any, source: Source) -> Roles:
         for name in chain.from_iterable(term if isinstance(term, tuple) else (term,) for term in listed):
             check_names(source.names, {parameter: name})
     if columns is not None:
-        columns.check_distinct(ids, terms, groups, weight)
-    return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups)
+        columns.check_distinct(ids, terms, groups, weight, time)
+    return Roles(**ids, winner=y, weight=weight, covariates=terms, groups=groups, time=time)
 
 
 class ReadsSources:
@@ -215,21 +233,35 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
         refuse_parameters(
             {
                 f"inference={self.inference!r}": str(self.inference) not in _FULL_PASSES,
-                f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
-                f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
-                f"time={self.time!r}": self.time is not None,
             },
-            'in full passes by inference="vb" or "laplace", without covariates and time, by a likelihood without '
-            'parameters of its own ("probit" or "logit")',
+            'in full passes by inference="vb" or "laplace"',
         )
+
+    @property
+    def _needs_all(self) -> bool:
+        """Whether a fit needs all comparisons in one place."""
+        has_covariates = self.covariates is not None and len(self.covariates) > 0
+        return has_covariates or self.time is not None or as_likelihood(self.likelihood).has_parameters
+
+    @abstractmethod
+    def _fit_comparisons(self, items: Entities, comparisons: Comparisons, *, is_dated: bool) -> None:
+        """Fit to comparisons in memory."""
 
     def _shard_options(self) -> ShardOptions:
         """Return how the comparisons of a shard are read and merged."""
-        ties = getattr(self.likelihood, "ties_are_answers", False)
+        ties = as_likelihood(self.likelihood).ties_are_answers
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         """Fit to comparisons in shards, given their summaries and handles on the comparisons."""
+        if self._needs_all:
+            items, number, _, _ = numbered(self, summaries)
+            self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+            dated = {s.is_dated for s in summaries if s.is_dated is not None}
+            if len(dated) > 1:
+                raise DataError(f"the times of column {self.time!r} are dates in one shard and numbers in another")
+            self._fit_comparisons(items, bring_all(shards, rows, number, items), is_dated=any(dated))
+            return
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
         self.components_ = connected_components(comparisons)

@@ -53,6 +53,18 @@ def lazy(frame, n=4):
 
 
 @pytest.mark.usefixtures("client")
+def test_covariates_ties_and_times_are_those_in_memory():
+    frame = rows().assign(when=np.arange(200.0), y=np.arange(200) % 3 / 2)
+    options = {"time": "when", "covariates": ["times"], "likelihood": "logit-ties", "dynamics": "drift"}
+    model = GPPLClassifier(left="left", right="right", random_state=0, tol=TOL, **options).fit(lazy(frame), "y")
+    here = GPPLClassifier(left="left", right="right", random_state=0, tol=TOL, **options).fit(frame, frame.y)
+    assert_allclose(model.predict_proba(frame), here.predict_proba(frame), rtol=1e-9)
+    assert_allclose(
+        model.predict_proba(lazy(frame), ties=True).compute(), here.predict_proba(frame, ties=True), rtol=1e-9
+    )
+
+
+@pytest.mark.usefixtures("client")
 def test_labels_are_the_column_y_as_in_parquet_files_unless_it_is_a_side():
     frame = rows()
     named = GPPLClassifier(random_state=0, tol=TOL).fit(lazy(frame), "y")

@@ -334,11 +334,3 @@ def test_without_time_a_fit_forgets_what_moved(moved):
     other.set_params(time=None, dynamics="auto").fit(frame, y)
     assert not hasattr(other, "moving_posterior_")
     assert not hasattr(other, "dynamics_")
-
-
-def test_files_are_refused(tmp_path):
-    pytest.importorskip("pyarrow")
-    frame, y, _ = league(n=40)
-    frame.assign(y=y).to_parquet(tmp_path / "games.parquet")
-    with pytest.raises(DataError, match="time='week'"):
-        model().fit(tmp_path / "games.parquet", "y")

@@ -154,6 +154,39 @@ def test_a_fit_to_a_file_is_cloned_saved_and_loaded(stored, tmp_path):
     np.testing.assert_array_equal(clone(model).fit(stored[1]).utility(), model.utility())
 
 
+@pytest.mark.parametrize("dated", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"covariates": ["home"]},
+        {"likelihood": "logit-ties"},
+        {"covariates": ["home"], "likelihood": "probit-ties", "order_effect": True, "weight": "times"},
+        {"time": "when", "dynamics": "drift"},
+        {"time": "when", "dynamics": "form", "covariates": ["home"], "likelihood": "logit-ties"},
+    ],
+)
+def test_what_needs_all_comparisons_brings_them_here(tmp_path, options, dated):
+    rows, rng = frame(), np.random.default_rng(3)
+    rows = rows.assign(home=rng.integers(-1, 2, len(rows)), y=np.where(rng.random(len(rows)) < 0.2, 0.5, rows.y))
+    rows["when"] = np.arange(len(rows)) // 7
+    if dated:
+        rows["when"] = np.datetime64("2024-01-01") + rows["when"].to_numpy().astype("timedelta64[D]")
+    rows.to_parquet(tmp_path / "rows.parquet")
+    model = GPPLClassifier(left="left", right="right", random_state=0, **options)
+    here, there = clone(model).fit(rows, rows.y), clone(model).fit(tmp_path / "rows.parquet")
+    assert_allclose(there.predict_proba(rows), here.predict_proba(rows), rtol=1e-12)
+    assert there.item_ids_.tolist() == here.item_ids_.tolist()
+    assert_allclose(there.partial_fit(rows[:5], rows.y[:5]).utility(), here.partial_fit(rows[:5], rows.y[:5]).utility())
+
+
+def test_shards_agree_on_what_times_are(tmp_path):
+    rows = frame(n=40)
+    for name, when in (("a", np.arange(40)), ("b", np.datetime64("2024-01-01") + np.arange(40))):
+        rows.assign(when=when).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(DataError):
+        GPPLClassifier(left="left", right="right", time="when").fit(tmp_path)
+
+
 @pytest.mark.parametrize("method", ["partial_fit", "win_matrix"])
 def test_what_needs_the_comparisons_is_refused(stored, method):
     model = GPPLClassifier().fit(stored[1])
@@ -166,8 +199,6 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
     ("options", "message"),
     [
         ({"inference": "svi"}, "inference='svi' needs all rows in memory"),
-        ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
-        ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
         ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
         ({"left": 0}, "left must be the name of a column of X, which is not in memory; got int"),
