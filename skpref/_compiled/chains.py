@@ -64,7 +64,7 @@ def condition(scales: Scales, starts: IntArray, time: Array, decay: Array, D: Ar
         for k in range(b - 1, a - 1, -1):
             # From the state after the node's rows: before them its variance may be so large that digits cancel.
             p, q = after[k, 0] + after[k, 1], after[k, 1] + after[k, 2]
-            variance[k] = p + q - (p * p * form + 2.0 * p * q * both + q * q * level)
+            variance[k] = max(p + q - (p * p * form + 2.0 * p * q * both + q * q * level), 0.0)
             x, y, weight = gain[k, 0], gain[k, 1], D[k] * share[k]
             p, q = weight * (form * x + both * y), weight * (both * x + level * y)
             s = weight * (x * p + y * q) + weight

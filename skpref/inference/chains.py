@@ -34,6 +34,7 @@ _STILL = 1e-3
 _SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no further round is needed
 _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
 _MOST_STEPS = 300  # steps of the conjugate gradients
+_LEAST_SHARE = 0.05  # least share of the way that sites go
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
@@ -236,20 +237,23 @@ def fit_chains(
 
     chains, message, variance, coupling = passes(chains, message, n_rounds)
     u, alpha, _ = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
-    bounds, before, n_halved, converged, step, last = list[float](), (tau, nu), 0, False, np.inf, -np.inf
+    bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
+    rho, rose = 1.0, False  # share of the way that sites go
     while True:
         mean = project(node, coefficient, u)
         sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
         bound = float(sites.value.sum()) - 0.5 * float(chains.log_det - chains.D @ chains.variance + u @ alpha)
         bound += coupling
-        fell = bound < last - _FALL * max(1.0, abs(bound))
-        if fell and n_halved < _MOST_HALVINGS:
+        change, size = bound - last, max(1.0, abs(bound))
+        if rose and change < -0.01 * tol * size:  # Bethe's bound may fall a little, but not in turns
+            rho = max(0.5 * rho, _LEAST_SHARE)
+        if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])
             chains, message, variance, coupling = passes(chains, message, 1)
             u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
             continue
         bounds.append(bound)
-        still = abs(bound - last) < 0.01 * tol * max(1.0, abs(bound)) and step < _STILL
+        rose, still = change > 0.0, abs(change) < 0.01 * tol * size and step < _STILL * rho
         converged = still and len(bounds) > 1 + (start is None)
         event = Iteration(len(bounds), max_iter, bound, seconds_since(begin, len(bounds), 0))
         stopped = on_iteration is not None and bool(on_iteration(event))
@@ -260,7 +264,8 @@ def fit_chains(
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
-        tau, nu = np.maximum(sites.weight, _LEAST_SITE), sites.pseudo_linear(mean)
+        tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
+        nu = nu + rho * (sites.pseudo_linear(mean) - nu)
         chains, message, variance, coupling = passes(chains, message, 2)
         tolerance = _SOLVED if len(bounds) < 3 else _SOLVED_LATER
         u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), tolerance)

@@ -53,6 +53,7 @@ _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drif
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _AGES = 200  # ages that are told apart in a span
+_MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
 # Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
 # model.
 _MANY, _MANY_EACH = 50_000, 10
@@ -254,6 +255,12 @@ def fit_over_time(
 ) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
     """Choose how utilities move, and infer them; the dynamics of an earlier fit stay."""
     assert c.time is not None  # noqa: S101 - type narrowing
+    heaviest = float(c.weight.max(initial=0.0))
+    if heaviest > _MAX_WEIGHT:
+        raise DataError(
+            f"sample_weight: the answers about a pair at one time weigh up to {heaviest:.3g} together, and with time at "
+            f"most {_MAX_WEIGHT:.0e}. Divide the weights"
+        )
     span = float(c.time.max() - c.time.min())
     if span <= 0.0 and dynamics != "constant":
         warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)

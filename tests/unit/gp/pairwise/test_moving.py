@@ -299,6 +299,24 @@ def test_what_has_no_meaning_is_refused(params, message):
     assert not hasattr(estimator, "posterior_")
 
 
+def test_one_who_always_wins_is_learnt():
+    frame, _, _ = league(n=200, n_items=6)
+    separable = (frame.left < frame.right).astype(int)
+    for X, y in ((frame, separable), (pd.concat([frame[:1]] * 1000), np.ones(1000))):
+        fitted = model(dynamics="constant").fit(X, y)
+        assert fitted.converged_
+        assert fitted.score(X, y) == 1.0
+
+
+def test_weights_of_any_size_up_to_a_million():
+    frame, y, _ = league(n=100)
+    weight = np.random.default_rng(0).choice([0.0, 1e-9, 1.0, 1e6], 100)
+    fitted = model(max_iter=1000).fit(frame, y, weight)
+    assert np.isfinite(fitted.predict_proba(frame)).all()
+    with pytest.raises(DataError, match=r"weigh up to 1e\+09 together, and with time at most 1e\+06"):
+        model().fit(frame, y, np.full(100, 1e9))
+
+
 def test_times_that_are_missing_or_words_are_refused():
     frame, y, _ = league(n=40)
     for wrong, message in (
