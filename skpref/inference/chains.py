@@ -34,7 +34,7 @@ _STILL = 1e-3
 _SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no further round is needed
 _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
 _MOST_STEPS = 300  # steps of the conjugate gradients
-_LEAST_SHARE = 0.05  # least share of the way that sites go
+_LEAST_SHARE, _TURN = 0.05, 1e-6  # least share of the way that sites go, and relative fall that shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
@@ -245,7 +245,7 @@ def fit_chains(
         bound = float(sites.value.sum()) - 0.5 * float(chains.log_det - chains.D @ chains.variance + u @ alpha)
         bound += coupling
         change, size = bound - last, max(1.0, abs(bound))
-        if rose and change < -0.01 * tol * size:  # Bethe's bound may fall a little, but not in turns
+        if rose and change < -_TURN * size:  # Bethe's bound may fall a little, but not in turns
             rho = max(0.5 * rho, _LEAST_SHARE)
         if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])

@@ -258,8 +258,8 @@ def fit_over_time(
     heaviest = float(c.weight.max(initial=0.0))
     if heaviest > _MAX_WEIGHT:
         raise DataError(
-            f"sample_weight: the answers about a pair at one time weigh up to {heaviest:.3g} together, and with time at "
-            f"most {_MAX_WEIGHT:.0e}. Divide the weights"
+            f"sample_weight: the answers about a pair at one time weigh up to {heaviest:.3g} together, and with time "
+            f"at most {_MAX_WEIGHT:.0e}. Divide the weights"
         )
     span = float(c.time.max() - c.time.min())
     if span <= 0.0 and dynamics != "constant":
