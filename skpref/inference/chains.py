@@ -34,7 +34,7 @@ _STILL = 1e-3
 _SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no further round is needed
 _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
 _MOST_STEPS = 300  # steps of the conjugate gradients
-_LEAST_SHARE, _TURN = 0.05, 1e-6  # least share of the way that sites go, and relative fall that shortens it
+_LEAST_SHARE, _TURN = 0.05, 1e-4  # least share of the way that sites go, and relative fall that shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
