@@ -45,18 +45,16 @@ class MovingClassifier(ShardedClassifier):
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
-        moving, dynamics = (getattr(self, name, None) for name in ("moving_posterior_", "dynamics_"))
-        for name in ("moving_posterior_", "dynamics_"):
-            if hasattr(self, name):
-                delattr(self, name)
         if data.comparisons.time is None:
             if self.dynamics != "auto":
                 raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
-            return self._infer(data, config, self.item_ids_, resume=resume)
+            fit = self._infer(data, config, self.item_ids_, resume=resume)
+            for name in ("moving_posterior_", "dynamics_"):
+                if hasattr(self, name):
+                    delattr(self, name)
+            return fit
         self._refuse_fixed_parameters()
-        earlier = None
-        if resume and moving is not None and dynamics is not None:
-            earlier = moving, dynamics
+        earlier = (self.moving_posterior_, self.dynamics_) if resume else None
         fit, self.moving_posterior_, self.dynamics_ = fit_over_time(
             data.comparisons,
             config,

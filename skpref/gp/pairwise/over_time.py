@@ -185,7 +185,8 @@ class MovingPosterior:
         effect, spread = np.zeros(0), np.zeros(0)
         if self.effects is not None:
             effect, spread = self.effects.moments(numbers, np.full(numbers.size, time))
-        half = np.diag(np.sqrt(spread))
+        least = np.finfo(float).tiny  # of a variance that rounding may lose
+        variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
         centre = float(mean.mean()), np.zeros(numbers.size)
         parts = True, self.has_order, scales, *centre, None, self.covariate_scale
         return PairPosterior(None, effect, half, mean, variance, *parts)
@@ -287,12 +288,10 @@ def fit_over_time(
         record = _record(choice, moving, tried)
         scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
         snapshot = moving.snapshot(moving.end, scales)
-    precision = 1.0 / np.maximum(np.square(np.diag(snapshot.half)), np.finfo(float).tiny)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
-    offsets = DiagonalBlock(1.0 / snapshot.offset_variance, snapshot.offset_mean / snapshot.offset_variance)
-    blocks: dict[str, Any] = {"offsets": offsets}
-    if precision.size:
-        blocks["f"] = DenseBlock.isotropic(precision, snapshot.mean)
+    blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
+    if snapshot.mean.size:
+        blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
     parts = fit.likelihood, None, fit.bounds, fit.bound, fit.converged
     return PairFit(snapshot, State(blocks, scales), *parts), moving, record
 
