@@ -17,6 +17,7 @@ import numpy as np
 from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import condition, decays, project, scatter, scatter_rows, score, send_messages, solve
 from skpref._events import Iteration, seconds_since
+from skpref.exceptions import DataError
 from skpref.inference import hyper
 from skpref.inference.sites import VARIATIONAL
 
@@ -184,7 +185,8 @@ def _joint_means(
     n, D = u.size, chains.D
     r = scatter_rows(node, coefficient, nu - tau * project(node, coefficient, u), n) - alpha
     linear = scatter_rows(node, coefficient, nu, n)
-    least = tol**2 * float(linear @ chains.solve(linear))
+    # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
+    least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
     z = chains.solve(r)
     size = float(r @ z)
     step = float(np.sqrt(max(size, 0.0) / n))
@@ -283,7 +285,7 @@ def gradient_of_bound(problem: ChainProblem, fit: ChainFit) -> Array:
 
 
 def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: float) -> tuple[Array, ChainFit]:
-    """Maximise the bound plus the log prior over the hyperparameters; return them and the last fit."""
+    """Maximise the bound plus the log prior over the hyperparameters; return the best, and a fit near it."""
     mean, deviation = problem.priors()
     last: list[ChainFit] = []
 
@@ -296,6 +298,11 @@ def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: flo
 
     limits = np.column_stack([mean - _BOUNDS, mean + _BOUNDS])
     best = hyper.maximise(objective, theta, limits, max_iter=30, tol=1e-4)
+    if not last:
+        raise DataError(
+            f"no finite posterior over time was found with likelihood={type(problem.likelihood).__name__}: it must be "
+            "one of comparisons; or use weights nearer to 1"
+        )
     return best.theta, last[0]
 
 
@@ -336,6 +343,18 @@ class Trajectories:
         variance, _, passes = condition(scales, nodes.starts, nodes.time, decay, D)
         mean = solve(nodes.starts, D, passes, linear)[0]
         return mean[place[n:]], variance[place[n:]]
+
+    def covariance(self, time: Array) -> Array:
+        """Return the covariance of a single chain at times, shape (n, n)."""
+        c2, g2, length, w2 = self.scales.tolist()
+        first = float(self.time.min(initial=np.inf))
+        times = np.concatenate([self.time, time])
+        since = np.maximum(times - first, 0.0)
+        K = c2 + g2 * np.exp(-np.abs(times[:, None] - times) / length) + w2 * np.minimum(since[:, None], since)
+        n, root = self.time.size, np.sqrt(self.D)
+        among = np.eye(n) + root[:, None] * K[:n, :n] * root
+        reach = root[:, None] * K[:n, n:]
+        return np.asarray(K[n:, n:] - reach.T @ np.linalg.solve(among, reach))
 
 
 def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:

@@ -170,6 +170,11 @@ class SkillCurvesDisplay(Display):
         if self.end is not None and time[0] <= self.end <= time[-1]:
             ax.axvline(self.end, color="black", linewidth=0.8)
         ax.margins(x=0.0)
+        if time.dtype.kind == "M":  # at most seven labels, of which each says only what has changed
+            import matplotlib.dates as mdates
+
+            locator = mdates.AutoDateLocator(minticks=3, maxticks=7)
+            ax.xaxis.set(major_locator=locator, major_formatter=mdates.ConciseDateFormatter(locator))
         ends = np.array([line[np.isfinite(line)][-1] for line in lines])
         label_ends(ax, ends, [shortened(name) for name in self.ids], colours)
         ax.set(xlabel="time", ylabel=f"{self.unit} (mean and {100 * self.credibility:g} % interval)")

@@ -106,6 +106,8 @@ class Comparisons:
         """How the hold-out was drawn."""
         if self.rows.time is not None:
             return ", the latest"
+        if self.time is not None and self.group is None:
+            return f", drawn at random: --time-split {self.time} tests on the latest ones, as forecasts are"
         if self.group is not None or self.user is None:
             return "" if self.group is None else f", split by {self.group}"
         note = "; each user also has comparisons to learn from"

@@ -139,7 +139,8 @@ class GPPLClassifier(MovingClassifier):
     verbose : int, default=0
         Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of inducing points, mini-batches and restarts.
+        Seed of inducing points, mini-batches and restarts, and of the part of more than 50,000 comparisons that chooses
+        `dynamics`.
 
     Attributes
     ----------
@@ -156,7 +157,8 @@ class GPPLClassifier(MovingClassifier):
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the advantage of the left side; zeros without `order_effect`.
     coef_ : ndarray of shape (n_covariates,)
-        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate.
+        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate. With
+        `time`, these and `order_effect_` are those at the last comparison.
     coef_std_ : ndarray of shape (n_covariates,)
         Their posterior standard deviations; `covariate_table` has credible intervals.
     covariate_names_ : ndarray of shape (n_covariates,)
@@ -337,8 +339,8 @@ class GPPLClassifier(MovingClassifier):
         """Learn from more comparisons, which may be of new items.
 
         Earlier comparisons are kept. So the result is that of one fit with all comparisons, up to the tolerance. The
-        kernel and the inducing points do not change; while there are no new items, the fit starts from the previous
-        posterior.
+        kernel, the inducing points and the dynamics do not change; while there are no new items and no times, the fit
+        starts from the previous posterior.
 
         Parameters
         ----------
@@ -620,7 +622,7 @@ class GPPLClassifier(MovingClassifier):
         Parameters
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items. None: all items.
+            Ids, or features of items. None: all items, and with `at` those that were compared by then.
         at : date or number, default=None
             Time of the utilities, as in `utility`.
         active : timedelta, str or number, default=None
@@ -647,6 +649,8 @@ class GPPLClassifier(MovingClassifier):
             if items is not None:
                 raise DataError("pass either items or active to rank")
             items = self.item_ids_[self._active(active, at)]
+        elif at is not None and items is None:
+            items = self.item_ids_[self._begun(at)]
         ids, chosen = self._select(items)
         counts = np.append(self._comparisons.counts(), 0.0)[chosen.position]
         ranking = rank_items(

@@ -8,13 +8,14 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import check_types, require
+from skpref._checks import require
 from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_duration, as_times, to_dates
 from skpref.exceptions import DataError
+from skpref.gp.pairwise.base import as_likelihood
 from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.likelihoods import PairwiseTies
@@ -54,7 +55,7 @@ class MovingClassifier(ShardedClassifier):
                     delattr(self, name)
             return fit
         self._refuse_fixed_parameters()
-        earlier = (self.moving_posterior_, self.dynamics_) if resume else None
+        earlier = self._earlier() if resume else None
         fit, self.moving_posterior_, self.dynamics_ = fit_over_time(
             data.comparisons,
             config,
@@ -65,6 +66,17 @@ class MovingClassifier(ShardedClassifier):
         )
         return fit
 
+    def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
+        """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
+        moving, dynamics = self.moving_posterior_, self.dynamics_
+        same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
+        if not same or self.dynamics not in {"auto", dynamics.name}:
+            raise DataError(
+                f"likelihood or dynamics differs from the first call, which found dynamics={dynamics.name!r}; "
+                "partial_fit cannot change it. Set it back, or call fit with all comparisons"
+            )
+        return None if moving.end <= float(moving.first.min()) else (moving, dynamics)
+
     def _refuse_fixed_parameters(self) -> None:
         """Refuse parameters that have no meaning for items whose utilities move."""
         refused = {
@@ -74,6 +86,7 @@ class MovingClassifier(ShardedClassifier):
             "inference": self.inference not in ("auto", "vb"),
             "optimizer": self.optimizer not in ("auto", None),
             "kernel": self.kernel is not None,
+            "warm_start": self.warm_start,
         }
         for name in (name for name, is_given in refused.items() if is_given):
             raise DataError(
@@ -93,9 +106,11 @@ class MovingClassifier(ShardedClassifier):
 
     def _check_moving(self) -> None:
         """Raise DataError unless the posterior over time fits the other attributes."""
-        if self.time is None:
+        if self.time is None and not hasattr(self, "moving_posterior_"):
             return
-        check_types(self, moving_posterior_=MovingPosterior, dynamics_=SkillDynamics)
+        both = {name: getattr(self, name, None) for name in ("moving_posterior_", "dynamics_")}
+        found = isinstance(both["moving_posterior_"], MovingPosterior), isinstance(both["dynamics_"], SkillDynamics)
+        require(all(found), self, "moving_posterior_", "must be there, with dynamics_, where time is a parameter")
         moving = self.moving_posterior_
         require(moving.first.size == self._items.seen.size, self, "moving_posterior_", "must be of the compared items")
         same = moving.n_effects == self.posterior_.mean.size and moving.has_order == self.posterior_.has_order
@@ -136,8 +151,17 @@ class MovingClassifier(ShardedClassifier):
         for side in items:
             result[side[recent]] = True
         if not result.any():
-            raise DataError(f"active={shorten(active)}: no item took part in that time before {shorten(at)}")
+            before = "the last comparison" if at is None else f"at={shorten(at)}"
+            raise DataError(f"active={shorten(active)}: no item took part in that time before {before}")
         return result
+
+    def _begun(self, at: Any) -> BoolArray:
+        """Return which compared items had a comparison by a time."""
+        moving = self._moving(f"at={shorten(at)}")
+        begun = moving.first <= float(as_times(at, "at", is_dated=moving.is_dated))
+        if not begun.any():
+            raise DataError(f"at={shorten(at)}: no item had been compared by then")
+        return np.asarray(begun)
 
     def _expected(self, comparisons: Comparisons) -> Array | None:
         """Return the predicted labels, a tie as 0.5; None where only the two items count."""
@@ -186,16 +210,22 @@ class MovingClassifier(ShardedClassifier):
             grid = np.linspace(float(moving.first.min()), moving.end, _N_TIMES)
         else:
             grid = np.atleast_1d(as_times(times, "times", is_dated=moving.is_dated))
+            if grid.ndim > 1:
+                raise DataError(f"times must be one list of times; got {shorten(times)}")
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
         position, n, n_all = chosen.position, grid.size, moving.first.size
         mean, variance = moving.utility(np.repeat(position, n), np.tile(grid, position.size))
-        average = np.empty(n)
+        average, spread = np.empty(n), np.empty(n)
         step = max(1, _MAX_CURVES // n_all)
         for part in range(0, n, step):
             few = grid[part : part + step]
-            of_all, _ = moving.utility(np.tile(np.arange(n_all), few.size), np.repeat(few, n_all))
-            average[part : part + step] = of_all.reshape(few.size, n_all).mean(axis=1)
-        utility, std = mean - np.tile(average, position.size), np.sqrt(variance)
+            of_all = moving.utility(np.tile(np.arange(n_all), few.size), np.repeat(few, n_all))
+            own = (each.reshape(few.size, n_all).mean(axis=1) for each in of_all)
+            average[part : part + step], spread[part : part + step] = own
+        utility = mean - np.tile(average, position.size)
+        # Of the difference to the average, in which the item has a share.
+        shared = np.tile(spread, position.size) / n_all
+        std = np.sqrt(np.maximum(variance * (1.0 - 2.0 / n_all) + shared, 0.0))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
         time = np.tile(to_dates(grid) if moving.is_dated else grid, position.size)
         columns = np.repeat(ids, n), time, utility, std, utility - half_width, utility + half_width

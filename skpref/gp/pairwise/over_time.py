@@ -52,7 +52,8 @@ KINDS = {
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
-_AGES = 200  # ages that are told apart in a span
+_AGES, _MOST_AGES = 200, 2_000  # ages that are told apart in a span, and at most
+_LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
 # Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
 # model.
@@ -69,7 +70,7 @@ class SkillDynamics:
     Parameters
     ----------
     name : str
-        "constant", "drift", "form" or "drift+form".
+        "constant", "drift", "form" or "drift+form", with "+career" where there is a career curve.
     start_sd : float
         Standard deviation of utilities at an item's first comparison, without the form, in units of the answer noise.
     drift_sd : float
@@ -107,7 +108,7 @@ class SkillDynamics:
 
     def validate(self) -> None:
         """Raise DataError unless all numbers are at least 0."""
-        require(self.name in KINDS, self, "name", f"must be one of {', '.join(KINDS)}")
+        require(self.name in DYNAMICS - {"auto"}, self, "name", f"must be one of {', '.join(sorted(DYNAMICS))}")
         check_positive(self, *(item.name for item in fields(self)[1:-1]), zero=True)
         check_types(self, log_posteriors=dict)
 
@@ -156,8 +157,9 @@ class MovingPosterior:
         at = np.maximum(time[seen], self.first[item])
         mean[seen], variance[seen] = self.items.moments(item, at)
         if self.career is not None:
-            # All items share the curve, so that its uncertainty is small against their own.
-            mean[seen] += self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])[0]
+            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])
+            mean[seen] += of_age[0]
+            variance[seen] += of_age[1]
         return mean, variance
 
     def pairs(
@@ -167,7 +169,10 @@ class MovingPosterior:
         n, same = left.size, left == right
         position = items.position[np.concatenate([left, right])]
         u, v = self.utility(position, np.concatenate([time, time]))
-        mean, variance = u[:n] - u[n:], np.where(same, 0.0, v[:n] + v[n:])
+        mean, variance = u[:n] - u[n:], v[:n] + v[n:]
+        if self.career is not None:  # which both sides share
+            variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
+        variance = np.where(same, 0.0, variance)
         columns = [] if covariates is None else list((covariates / self.covariate_scale).T)
         columns += [np.ones(n)] if order and self.has_order else []
         if self.effects is not None and columns:
@@ -177,6 +182,17 @@ class MovingPosterior:
             mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
             variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
         return mean, variance
+
+    def _shared_career(self, position: IntArray, time: Array) -> Array:
+        """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
+        assert self.career is not None  # noqa: S101 - type narrowing
+        seen = position >= 0
+        first = np.where(seen, self.first[np.maximum(position, 0)], np.inf)
+        age = np.where(seen, np.maximum(np.concatenate([time, time]) - first, 0.0), 0.0)
+        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / _AGES
+        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
+        left, right = np.split(place, 2)
+        return self.career.covariance(ages * step)[left, right]
 
     def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
         """Return the posterior of all items and effects at one time; items are independent given the comparisons."""
@@ -245,6 +261,7 @@ class UtilityCurves:
         return len(self.time)
 
 
+@np.errstate(invalid="ignore", over="ignore")  # a posterior that is not finite is refused in words
 def fit_over_time(
     c: Comparisons,
     config: PairConfig,
@@ -263,6 +280,8 @@ def fit_over_time(
             f"at most {_MAX_WEIGHT:.0e}. Divide the weights"
         )
     span = float(c.time.max() - c.time.min())
+    if 0.0 < span < _LEAST_SPAN:
+        raise DataError(f"the times differ by at most {span:g}: use a smaller unit")
     if span <= 0.0 and dynamics != "constant":
         warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)
         dynamics = "constant"
@@ -377,7 +396,7 @@ class _Model:
 
     def again(self, moving: MovingPosterior, record: SkillDynamics) -> _Learnt:
         """Return what moved in an earlier fit, with its hyperparameters."""
-        choice, theta = _Choice(record.name, moving.career is not None, bool(self.columns)), []
+        choice, theta = _Choice(record.name.partition("+career")[0], moving.career is not None, bool(self.columns)), []
         for name in choice.groups:
             scales: Array = getattr(moving, name).scales
             kept = [LOGS.index(key) for key in self._priors(name, choice.kind)]
@@ -394,9 +413,8 @@ class _Model:
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
         found = [self._learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]
-        best = max(found, key=lambda each: each.log_posterior)
-        if dynamics == "auto" and best.choice.kind != "constant":
-            found.append(self._learnt(replace(best.choice, career=True), best.theta))
+        if dynamics == "auto":
+            found.append(self._learnt(replace(found[-1].choice, career=True), found[-1].theta))
         best = max(found, key=lambda each: each.log_posterior)
         return best, {str(each.choice): each.log_posterior for each in found}
 
@@ -430,7 +448,7 @@ def _record(choice: _Choice, moving: MovingPosterior, tried: dict[str, float]) -
     effects = np.zeros(4) if moving.effects is None else moving.effects.scales
     career = 0.0 if moving.career is None else float(np.sqrt(moving.career.scales[3]))
     return SkillDynamics(
-        choice.kind,
+        str(choice),
         start_sd=float(np.sqrt(c2)),
         drift_sd=float(np.sqrt(w2)),
         form_sd=float(np.sqrt(g2)),

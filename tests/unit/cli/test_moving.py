@@ -105,7 +105,7 @@ def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--time", "date", "--dynamics", "drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
     assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
     assert "the latest" in capsys.readouterr().out
-    first = printed(capsys, "rank", "skpref-out/model.skpref", "--at", "2022-01-05")[0]
+    first = printed(capsys, "rank", "skpref-out/model.skpref", "--at", "2022-02-01")[0]
     last = printed(capsys, "rank", "skpref-out/model.skpref")[0]
     assert (first["id"], last["id"]) == ("ajax", "derby")
 

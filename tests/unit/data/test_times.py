@@ -57,6 +57,12 @@ def test_numbers_stay_numbers(column):
         ([1.0, None], "a number is missing"),
         (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "column 'when', row 1: a time is missing"),
         ([np.inf, 1.0], "finite"),
+        (
+            np.array(["2020-01-01", "300000-01-01"], dtype="datetime64[s]"),
+            "row 1: expected a date of the years 1 to 9999",
+        ),
+        ([1.0, 1e101], "1e\\+101 is outside the range"),
+        ([20240131, 20240201], "row 0: 20240131 may be a date, or a number"),
     ],
 )
 def test_cells_that_are_no_times_are_refused(column, message):
@@ -73,7 +79,16 @@ def test_times_that_a_caller_gives():
     assert_allclose(as_times("2020-01-01", "at", is_dated=True), YEARS[0])
     assert_allclose(as_times([dt.date(2020, 1, 1)], "at", is_dated=True), YEARS[:1])
     assert as_times(3, "at", is_dated=False) == 3.0
-    for wrong, is_dated in (("soon", True), (3.0, True), (np.datetime64("NaT"), True), (np.nan, False), ("3", False)):
+    east = dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    assert_allclose(as_times([east, "2020-01-01T00:00Z"], "at", is_dated=True), YEARS[[0, 0]])
+    for wrong, is_dated in (
+        ("soon", True),
+        ("3", True),
+        (3.0, True),
+        (np.datetime64("NaT"), True),
+        (np.nan, False),
+        ("3", False),
+    ):
         with pytest.raises(DataError, match="at must be"):
             as_times(wrong, "at", is_dated=is_dated)
 
@@ -85,6 +100,7 @@ def test_lengths_of_time():
         [as_duration(text, "every", is_dated=True) for text in ("1Y", "12M", "24h")], [1.0, 1.0, 1.0 / 365.25]
     )
     assert_allclose(as_duration(dt.timedelta(days=365.25), "active", is_dated=True), 1.0)
+    assert as_duration(np.timedelta64(2, "Y"), "active", is_dated=True) == 2.0
     assert_allclose(as_duration(np.timedelta64(6, "h"), "active", is_dated=True), 0.25 / 365.25)
     assert as_duration(3, "active", is_dated=False) == 3.0
     for wrong, is_dated in (

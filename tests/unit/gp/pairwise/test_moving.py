@@ -13,6 +13,7 @@ from sklearn.metrics import log_loss
 
 from skpref import Fixed, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, DataWarning
+from skpref.likelihoods import Poisson
 
 pd = pytest.importorskip("pandas")
 YEAR = 365.25
@@ -187,6 +188,47 @@ def test_a_career_is_a_curve_over_ages():
     assert curve[2] > curve[1] + 0.5
 
 
+def test_a_career_counts_even_where_nothing_else_moves():
+    rng = np.random.default_rng(1)
+    begin = rng.uniform(0.0, 6.0, 40)
+    time = np.sort(rng.uniform(0.5, 9.0, 600))
+    active = [np.flatnonzero((begin < t) & (t < begin + 4.0)) for t in time]
+    sides = np.array([rng.choice(each, 2, replace=False) for each in active])
+    skill = 0.5 * (time[:, None] - begin[sides])
+    y = rng.uniform(size=600) < 1.0 / (1.0 + np.exp(skill[:, 1] - skill[:, 0]))
+    X = pd.DataFrame({"left": sides[:, 0], "right": sides[:, 1], "week": time})
+    fitted = model().fit(X, y)
+    assert set(fitted.dynamics_.log_posteriors) == {"constant", "drift+form", "drift+form+career"}
+    best = max(fitted.dynamics_.log_posteriors, key=fitted.dynamics_.log_posteriors.get)
+    assert fitted.dynamics_.name == best == "drift+form+career"
+    # A new item against an old one: the curve at the old one's age is uncertain; against a twin it cancels.
+    moving, last = fitted.moving_posterior_, time[-1]
+    old = int(sides[-1, 0])
+    age = np.array([last - moving.first[np.searchsorted(fitted.item_ids_, old)]])
+    spread = moving.career.moments(np.zeros(1, dtype=int), age)[1][0]
+    assert_allclose(moving.career.covariance(age)[0, 0], spread, rtol=1e-8)
+    row = pd.DataFrame({"left": [old], "right": [99], "week": [last]})
+    variance = fitted.latent_mean_and_variance(row)[1][0]
+    own = moving.items.moments(np.searchsorted(fitted.item_ids_, [old]), np.array([last]))[1][0]
+    assert_allclose(variance, own + spread + moving.items.prior_variance, rtol=0.02)
+
+
+def test_the_first_comparisons_of_one_time_decide_nothing():
+    frame, y, _ = league(n=1500, n_items=12)
+    with pytest.warns(DataWarning, match="the same time"):
+        fitted = model().fit(frame[:20].assign(week=0.0), y[:20])
+    fitted.partial_fit(frame[20:], y[20:])
+    assert fitted.dynamics_.name.startswith("drift+form")
+    for changed in ({"likelihood": "probit"}, {"dynamics": "constant"}):
+        with pytest.raises(DataError, match="likelihood or dynamics differs from the first call"):
+            clone(fitted).fit(frame, y).set_params(**changed).partial_fit(frame[:2], y[:2])
+
+
+def test_heavy_weights_converge():
+    frame, y, _ = league(n=200)
+    assert model().fit(frame, y, np.full(200, 1000.0)).converged_
+
+
 def test_ranks_at_a_time_and_of_the_active():
     frame, y, _ = league()
     frame = frame[~((frame.left == 0) | (frame.right == 0)) | (frame.week < 3.0)]
@@ -205,6 +247,12 @@ def test_ranks_at_a_time_and_of_the_active():
         fitted.rank(active="365D")
     with pytest.raises(DataError, match="no item took part"):
         fitted.rank(at=100.0, active=1.0)
+    later = frame.assign(week=frame.week.where(frame.left != 5, frame.week + 20.0))
+    late = model(dynamics="form").fit(later, y[frame.index])
+    late_items = set(late.item_ids_[late.moving_posterior_.first > 2.0])
+    assert set(late.rank(at=2.0).id) == set(range(8)) - late_items
+    with pytest.raises(DataError, match="no item had been compared by then"):
+        late.rank(at=-1.0)
 
 
 def test_curves_are_the_utilities_at_their_times(moved):
@@ -213,12 +261,13 @@ def test_curves_are_the_utilities_at_their_times(moved):
     for time, part in frame.groupby("time"):
         utility, std = moved.utility([2, 5], at=time, return_std=True)
         assert_allclose(part["utility"], utility, atol=1e-9)
-        # Curves have the own uncertainty of an item, utilities that against the average.
-        assert_allclose(part["std"], std, rtol=0.2)
+        assert_allclose(part["std"], std, rtol=1e-6)
         assert_allclose(part.utility_high - part.utility, 1.6448536 * part["std"])
     assert len(moved.curves()) == 8 * 100
     with pytest.raises(DataError, match="times must be finite numbers"):
         moved.curves(times=["2020-01-01"])
+    with pytest.raises(DataError, match="times must be one list"):
+        moved.curves(times=[[1.0, 2.0]])
 
 
 def test_more_comparisons_keep_the_hyperparameters():
@@ -287,6 +336,8 @@ def test_one_time_is_constant():
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b'"),
         ({"kernel": "squared-exponential"}, "kernel='squared-exponential'"),
         ({"time": None, "dynamics": "drift"}, "dynamics='drift' needs time="),
+        ({"warm_start": True}, "warm_start=True"),
+        ({"likelihood": Poisson()}, "likelihood=Poisson: it must be one of comparisons"),
         ({"time": "day"}, "no column 'day'"),
         ({"time": "left"}, "time='left': column 'left' of X holds the ids of left"),
     ],
