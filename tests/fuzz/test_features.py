@@ -73,7 +73,8 @@ def test_any_sparse_matrix_is_used_or_refused(data: Any, name: str, method: str,
 
 
 # Parameters that are about predictions, or about the columns of any table, and may be changed after the fit.
-OF_PREDICTIONS = {"prediction", "unknown", "unknown_user", "user", "left", "right", "weight", "covariates"}
+COLUMNS = {"user", "left", "right", "weight", "covariates", "groups", "time"}
+OF_PREDICTIONS = {"prediction", "unknown", "unknown_user"} | COLUMNS
 
 
 @settings(max_examples=3 * EXAMPLES)
