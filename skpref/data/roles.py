@@ -210,7 +210,10 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
     with np.errstate(over="ignore"):  # of differences, which the caller refuses
         C = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
     time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
-    reading = reading_of(columns, roles.named(), roles.columns(), answers.left_out)
+    named = roles.named()
+    if time is not None:
+        named["time"] = f"{roles.time} ({'dates' if is_dated else 'numbers'})"
+    reading = reading_of(columns, named, roles.columns(), answers.left_out)
     left, right, y, origin, share, _, unit = answers
     if not len(left):
         out = ", ".join(f"{count} {why}" for why, count in answers.left_out.items() if count)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number
+from skpref._text import is_number, lacks_number
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from skpref._typing import Array
     from skpref.data.columns import Columns
 
@@ -20,24 +23,30 @@ _YEAR = 365.25 * 86_400e6  # microseconds
 _UNITS = {"h": 3_600e6, "D": 86_400e6, "W": 7 * 86_400e6, "M": _YEAR / 12, "Y": _YEAR}
 _LARGEST = 1e100  # size of a time: differences stay finite
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([hDWMY])")
+_DATE_AND_TIME = re.compile(r"(.*?)(?:[ T,]+([0-9]{1,2}:.*))?")
+_YEAR_FIRST = "%Y-%m-%d", "%Y-%m", "%Y"
+_WITH_NAME = "%d-%b-%Y", "%d-%B-%Y", "%b-%d-%Y", "%B-%d-%Y"  # 1 Aug 2023, or August 1, 2023
+_DAY_FIRST, _MONTH_FIRST = "%d-%m-%Y", "%m-%d-%Y"  # 31.01.2026 or 01/31/2026
+_AS_NUMBERS = "%Y%m%d", "%d%m%Y", "%m%d%Y"
+_ISO = "write dates as 2024-05-31"
 
 
-def read_times(columns: Columns, name: Any) -> tuple[Array, bool]:
-    """Return a column of times as numbers, shape (n,), and whether they were dates, which become years since 1970."""
+def read_times(columns: Columns, name: Any, *, is_order_enough: bool = False) -> tuple[Array, bool]:
+    """Return a column of times as numbers, shape (n,), and whether they were dates, which become years since 1970.
+
+    Dates in files have several forms, in tables that of ISO 8601 alone. With `is_order_enough`, numbers such as
+    20240531 are numbers: they increase as the dates do.
+    """
     column = columns.column(name)
     values = np.asarray(column) if hasattr(column, "dtype") or hasattr(column, "to_numpy") else None
     if values is None or values.dtype.kind != "M":
-        cells = columns.cells(name)
+        cells = [None if isinstance(cell, str) and lacks_number(cell) else cell for cell in columns.cells(name)]
         first = next((cell for cell in cells if cell is not None), None)
         is_text = isinstance(first, str) and not is_number(columns.with_point(first))
         if not (is_text or isinstance(first, dt.date | np.datetime64)):
-            return _numbers(columns, name), False
+            return _numbers(columns, name, is_order_enough=is_order_enough), False
         columns.refuse_empty("a time is missing", (cell is None for cell in cells), name)
-        dates = [_date(cell) for cell in cells]
-        wrong = next((row for row, date in enumerate(dates) if date is None), None)
-        if wrong is not None:
-            raise columns.fault(f"expected a date such as 2024-05-31, got {shorten(cells[wrong])}", wrong, name)
-        values = np.array(dates, dtype="datetime64[us]")
+        values = np.array(_dates(columns, name, cells), dtype="datetime64[us]")
     columns.refuse_empty("a time is missing", np.isnat(values), name)
     far = np.flatnonzero(~_within_reach(values))
     if far.size:
@@ -45,18 +54,67 @@ def read_times(columns: Columns, name: Any) -> tuple[Array, bool]:
     return to_years(values), True
 
 
-def _numbers(columns: Columns, name: Any) -> Array:
+def _numbers(columns: Columns, name: Any, *, is_order_enough: bool) -> Array:
     """Return times that are numbers; ask where they may be dates."""
     times = columns.numbers(name, -_LARGEST, _LARGEST, "a time")
-    texts = [f"{time:.0f}" for time in times.tolist()] if times.size and (times % 1.0 == 0.0).all() else ["none"]
-    if all(len(text) == len("20240531") and _date(f"{text[:4]}-{text[4:6]}-{text[6:]}") is not None for text in texts):
-        raise columns.fault(
-            f"{texts[0]} may be a date, or a number whose differences are not days: write dates as 2024-05-31, or "
-            "count days",
-            0,
-            name,
-        )
+    texts = [f"{time:.0f}" if time % 1.0 == 0.0 else "" for time in times.tolist()]
+    forms = _AS_NUMBERS[is_order_enough:]
+    if texts and all(any(_is_recent(text, form) for form in forms) for text in texts):
+        what = f"{texts[0]} may be a date, or a number whose differences are not days"
+        raise columns.fault(f"{what}: {_ISO}, or count days", 0, name)
     return times
+
+
+def _dates(columns: Columns, name: Any, cells: Sequence[Any]) -> list[np.datetime64]:
+    """Return dates; refuse cells that are none."""
+    dates = [_date(cell) for cell in cells]
+    others = {row: cells[row] for row, date in enumerate(dates) if date is None}
+    forms: tuple[str, ...] = ()
+    if others and columns.is_text:
+        forms = *_YEAR_FIRST, _form_of_year_last(columns, name, others), *_WITH_NAME
+    for row, cell in others.items():
+        date = next(filter(None, (_parsed(str(cell), form) for form in forms)), None)
+        if date is None:
+            more = " or 31.05.2024" if columns.is_text else ""
+            raise columns.fault(f"expected a date such as 2024-05-31{more}, got {shorten(cell)}", row, name)
+        dates[row] = _date(date)
+    return [date for date in dates if date is not None]
+
+
+def _form_of_year_last(columns: Columns, name: Any, texts: Mapping[int, Any]) -> str:
+    """Return whether dates with the year at the end begin with the day; refuse them where no day is after the 12th."""
+    by_day, by_month = (
+        {row for row, text in texts.items() if _is_recent(text, form)} for form in (_DAY_FIRST, _MONTH_FIRST)
+    )
+    day, month = min(by_day - by_month, default=None), min(by_month - by_day, default=None)
+    if day is not None and month is not None:
+        what = f"begins with the month, but {texts[day]} on {columns.unit} {columns.lines[day]} with the day"
+        raise columns.fault(f"{texts[month]} {what}; {_ISO}", month, name)
+    if by_day and day is None and month is None:
+        what = "has the day or the month first, and no date of the column tells which"
+        raise columns.fault(f"{texts[min(by_day)]} {what}; {_ISO}", min(by_day), name)
+    for part, row in (("day", day), ("month", month)):
+        if row is not None:
+            columns.notes.append(f"{columns.source}: column {name!r} has the {part} first, as {texts[row]} shows")
+    return _DAY_FIRST if month is None else _MONTH_FIRST
+
+
+def _is_recent(text: Any, form: str) -> bool:
+    """Tell whether a text is a date of our time in a form."""
+    date = _parsed(str(text), form)
+    return date is not None and 1900 <= date.year <= 2100
+
+
+@functools.lru_cache(maxsize=100_000)
+def _parsed(text: str, form: str) -> dt.datetime | None:
+    """Return a date and perhaps a time of day, UTC unless the time names another zone; None if the form is another."""
+    match: Any = _DATE_AND_TIME.fullmatch(text)
+    try:
+        date = dt.datetime.strptime(re.sub(r"[\s./,-]+", "-", match[1]), form).date()  # noqa: DTZ007 - a date
+        time = dt.time() if match[2] is None else dt.time.fromisoformat(re.sub("^(.):", r"0\1:", match[2]))
+    except ValueError:
+        return None
+    return dt.datetime.combine(date, time, time.tzinfo or dt.UTC)
 
 
 def _date(cell: Any) -> np.datetime64 | None:

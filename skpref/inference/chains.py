@@ -327,6 +327,16 @@ class Trajectories:
         require(sound, self, "scales", "must be variances and a positive length-scale")
 
     @property
+    def first(self) -> Array:
+        """First time of each chain, where all have nodes, shape (n_chains,)."""
+        return self.time[np.flatnonzero(np.diff(self.chain, prepend=-1))]
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains with nodes."""
+        return int(np.count_nonzero(np.diff(self.chain, prepend=-1)))
+
+    @property
     def prior_variance(self) -> float:
         """Variance of a chain at its first time."""
         return float(self.scales[0] + self.scales[1])

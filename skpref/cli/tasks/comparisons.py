@@ -19,7 +19,7 @@ from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
-from skpref.cli.tasks.times import as_cells, read_times
+from skpref.cli.tasks.times import as_cells, split_times
 from skpref.data import Table
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
@@ -255,7 +255,7 @@ def read_comparisons(options: Data) -> Comparisons:
     def read_part(part: Columns) -> tuple[Columns, ReadRows, Table | None, NDArray[Any] | None, Array | None]:
         rows = read_roles(part, roles, None)
         shown = read_shown_items(part, options)
-        return part, rows, shown, read_groups(part, options.group), read_times(part, options.time_split)
+        return part, rows, shown, read_groups(part, options.group), split_times(part, options.time_split)
 
     with as_of_command():
         kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)

@@ -112,7 +112,9 @@ class MovingClassifier(ShardedClassifier):
         found = isinstance(both["moving_posterior_"], MovingPosterior), isinstance(both["dynamics_"], SkillDynamics)
         require(all(found), self, "moving_posterior_", "must be there, with dynamics_, where time is a parameter")
         moving = self.moving_posterior_
-        require(moving.first.size == self._items.seen.size, self, "moving_posterior_", "must be of the compared items")
+        require(
+            moving.items.n_chains == self._items.seen.size, self, "moving_posterior_", "must be of the compared items"
+        )
         same = moving.n_effects == self.posterior_.mean.size and moving.has_order == self.posterior_.has_order
         require(same, self, "moving_posterior_", "must have the effects of posterior_")
 
@@ -147,7 +149,7 @@ class MovingClassifier(ShardedClassifier):
         width = as_duration(active, "active", is_dated=moving.is_dated)
         times, items = self._comparisons.time, (self._comparisons.left, self._comparisons.right)
         recent = (times <= time) & (times >= time - width)
-        result = np.zeros(moving.first.size, dtype=bool)
+        result = np.zeros(moving.items.n_chains, dtype=bool)
         for side in items:
             result[side[recent]] = True
         if not result.any():
@@ -167,9 +169,8 @@ class MovingClassifier(ShardedClassifier):
         """Return the predicted labels, a tie as 0.5; None where only the two items count."""
         if comparisons.covariates is None and comparisons.time is None:
             return None
-        items = self._items.rows(self._items.seen)
-        rows = np.searchsorted(self._items.seen, np.stack([comparisons.left, comparisons.right]))
-        pairs, covariates = (items, rows[0], rows[1]), comparisons.covariates
+        items = self._items.rows(np.arange(self._items.vocabulary.size))
+        pairs, covariates = (items, comparisons.left, comparisons.right), comparisons.covariates
         if comparisons.time is None:
             moments = self.posterior_.pairs(*pairs, covariates=covariates)
         else:
@@ -213,7 +214,7 @@ class MovingClassifier(ShardedClassifier):
             if grid.ndim > 1:
                 raise DataError(f"times must be one list of times; got {shorten(times)}")
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
-        position, n, n_all = chosen.position, grid.size, moving.first.size
+        position, n, n_all = chosen.position, grid.size, moving.items.n_chains
         mean, variance = moving.utility(np.repeat(position, n), np.tile(grid, position.size))
         average, spread = np.empty(n), np.empty(n)
         step = max(1, _MAX_CURVES // n_all)

@@ -117,9 +117,7 @@ class SkillDynamics:
 class MovingPosterior:
     """Posterior of utilities over time, and of effects that drift."""
 
-    items: Trajectories
-    first: Array  # (n_items,): time of the first comparison of each item
-    last: Array  # (n_items,): of the last one
+    items: Trajectories  # with a node at each time of each compared item
     effects: Trajectories | None  # of covariates, in units of `covariate_scale`, then of the left side
     career: Trajectories | None  # over the time since an item's first comparison
     covariate_scale: Array  # (q,)
@@ -130,14 +128,14 @@ class MovingPosterior:
         """Raise DataError unless the parts fit together."""
         types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool}
         check_types(self, items=Trajectories, **types)
-        check_arrays(self, first="n", last="n", covariate_scale="q")
+        check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
-        require(bool((self.first <= self.last).all()), self, "last", "must not be before the first comparison")
-        for name, n in (("items", self.first.size), ("effects", self.n_effects), ("career", 1)):
-            part = getattr(self, name)
-            inside = part is None or int(part.chain.max(initial=-1)) < n
-            require(inside, self, name, f"must have {n} chains at most")
         require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
+        for name, n in (("items", None), ("effects", self.n_effects), ("career", 1)):
+            part = getattr(self, name)
+            chains = np.zeros(0, dtype=np.int64) if part is None else np.unique(part.chain)
+            whole = part is None or np.array_equal(chains, np.arange(n or max(chains.size, 1)))
+            require(whole, self, name, "must have nodes of each chain")
 
     @property
     def n_effects(self) -> int:
@@ -145,19 +143,24 @@ class MovingPosterior:
         return int(self.covariate_scale.size) + int(self.has_order)
 
     @property
+    def first(self) -> Array:
+        """Time of the first comparison of each item, shape (n_items,)."""
+        return self.items.first
+
+    @property
     def end(self) -> float:
         """Time of the last comparison."""
-        return float(self.last.max(initial=0.0))
+        return float(self.items.time.max())
 
     def utility(self, position: IntArray, time: Array) -> tuple[Array, Array]:
         """Return means and variances of items at times, shape (n,); before its first comparison an item is as there."""
         mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
-        seen = position >= 0
+        seen, first = position >= 0, self.first
         item = position[seen]
-        at = np.maximum(time[seen], self.first[item])
+        at = np.maximum(time[seen], first[item])
         mean[seen], variance[seen] = self.items.moments(item, at)
         if self.career is not None:
-            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])
+            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - first[item])
             mean[seen] += of_age[0]
             variance[seen] += of_age[1]
         return mean, variance
@@ -177,11 +180,16 @@ class MovingPosterior:
         columns += [np.ones(n)] if order and self.has_order else []
         if self.effects is not None and columns:
             numbers = np.arange(self.n_effects)[-len(columns) :] if covariates is None else np.arange(len(columns))
-            effect, spread = self.effects.moments(np.repeat(numbers, n), np.tile(time, len(columns)))
+            effect, spread = self._effects_at(np.repeat(numbers, n), np.tile(time, len(columns)))
             design = np.concatenate(columns)
             mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
             variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
         return mean, variance
+
+    def _effects_at(self, number: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of effects at times; before the first comparison they are as there."""
+        assert self.effects is not None  # noqa: S101 - type narrowing
+        return self.effects.moments(number, np.maximum(time, self.effects.first[number]))
 
     def _shared_career(self, position: IntArray, time: Array) -> Array:
         """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
@@ -196,11 +204,11 @@ class MovingPosterior:
 
     def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
         """Return the posterior of all items and effects at one time; items are independent given the comparisons."""
-        n, numbers = self.first.size, np.arange(self.n_effects)
+        n, numbers = self.items.n_chains, np.arange(self.n_effects)
         mean, variance = self.utility(np.arange(n), np.full(n, time))
         effect, spread = np.zeros(0), np.zeros(0)
         if self.effects is not None:
-            effect, spread = self.effects.moments(numbers, np.full(numbers.size, time))
+            effect, spread = self._effects_at(numbers, np.full(numbers.size, time))
         least = np.finfo(float).tiny  # of a variance that rounding may lose
         variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
         centre = float(mean.mean()), np.zeros(numbers.size)
@@ -221,7 +229,7 @@ class UtilityCurves:
     utility : ndarray of shape (n,)
         Posterior mean, in units of the answer noise; the average over the compared items is 0 at each time.
     std : ndarray of shape (n,)
-        Posterior standard deviation.
+        Posterior standard deviation of the difference to that average.
     utility_low, utility_high : ndarray of shape (n,)
         Ends of the credible interval.
 
@@ -344,14 +352,12 @@ class _Learnt(NamedTuple):
 class _Model:
     """Comparisons over time as rows of chains."""
 
-    def __init__(self, c: Comparisons, config: PairConfig, span: float) -> None:
+    def __init__(self, c: Comparisons, config: PairConfig, span: float, first: Array | None = None) -> None:
+        """Lay out the rows; `first` has the items' first times where these are a part of all rows, shape (n_items,)."""
         assert c.time is not None  # noqa: S101 - type narrowing
         self.c, self.config, self.span = c, config, span
         n, time = c.n_items, c.time
         sides = np.concatenate([c.left, c.right])
-        self.first, self.last = np.full(n, np.inf), np.full(n, -np.inf)
-        np.minimum.at(self.first, sides, np.tile(time, 2))
-        np.maximum.at(self.last, sides, np.tile(time, 2))
         scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
         self.covariate_scale = scale
         columns = [] if c.covariates is None else list((c.covariates / scale).T)
@@ -359,6 +365,7 @@ class _Model:
         self.nodes: dict[str, tuple[Nodes, list[IntArray]]] = {}
         nodes, place = Nodes.from_times(sides, np.tile(time, 2), n)
         self.nodes["items"] = nodes, np.split(place, 2)
+        self.first = nodes.time[nodes.starts[:-1]] if first is None else first
         if self.columns:
             p = len(self.columns)
             nodes, place = Nodes.from_times(np.repeat(np.arange(p), c.n_pairs), np.tile(time, p), p)
@@ -407,8 +414,8 @@ class _Model:
         """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
         enough = max(_MANY, _MANY_EACH * self.c.n_items)
         if self.c.n_pairs > enough:
-            sample = self.c.take(np.sort(rng.choice(self.c.n_pairs, enough, replace=False))).compact()[0]
-            best, tried = _Model(sample, self.config, self.span).choose(dynamics, rng)
+            part, items = self.c.take(np.sort(rng.choice(self.c.n_pairs, enough, replace=False))).compact()
+            best, tried = _Model(part, self.config, self.span, self.first[items]).choose(dynamics, rng)
             return best._replace(fit=None), tried
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
@@ -433,7 +440,7 @@ class _Model:
         """Return the record for predictions."""
         parts = dict(zip(choice.groups, trajectories(problem, fit), strict=True))
         more = self.covariate_scale, self.config.order, is_dated
-        return MovingPosterior(parts["items"], self.first, self.last, parts.get("effects"), parts.get("career"), *more)
+        return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more)
 
 
 def noise_unit(likelihood: Likelihood) -> float:

@@ -260,18 +260,21 @@ class ShardedClassifier(ReadsSources, ComparisonClassifier):
             dated = {s.is_dated for s in summaries if s.is_dated is not None}
             if len(dated) > 1:
                 raise DataError(f"the times of column {self.time!r} are dates in one shard and numbers in another")
-            self._fit_comparisons(items, bring_all(shards, rows, number, items), is_dated=any(dated))
+            comparisons = bring_all(shards, rows, number, items)
+            if self._columns is not None and comparisons.covariates is not None:
+                self._columns.check_sizes(comparisons.covariates)
+            self._fit_comparisons(items, comparisons, is_dated=any(dated))
             return
-        items, comparisons = join(self, shards, summaries, rows)
+        items, joined = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
-        self.components_ = connected_components(comparisons)
+        self.components_ = connected_components(joined)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         config = self._config(offsets=self._has_offsets(), order=self.order_effect)
-        here = merge_if_few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
-        data = PairData(items.seen_features, here, comparisons)
+        here = merge_if_few(joined, HYPER_PAIRS, keep_order=self.order_effect)
+        data = PairData(items.seen_features, here, joined)
         self._set_attributes(self._infer(data, config, self.item_ids_))
-        self._keep(ComparisonCounts(comparisons.weight_of_item))
+        self._keep(ComparisonCounts(joined.weight_of_item))
 
     def _kept_comparisons(self, method: str) -> Comparisons:
         """Return the comparisons of the fit for a method that needs them."""

@@ -99,6 +99,17 @@ def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
     assert "scale_prior__rate" in default_space(GPPLClassifier())
 
 
+def test_dates_of_files_have_the_day_first(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = fit("--time", "date")
+    games.assign(date=pd.to_datetime(games.date).dt.strftime("%d.%m.%Y")).to_csv("games.csv", index=False)
+    capsys.readouterr()
+    found = fit("--time", "date")
+    text = capsys.readouterr()
+    assert "column 'date' has the day first" in text.err
+    assert "time = date (dates)" in text.out + text.err
+    np.testing.assert_allclose(found.utility(), wanted.utility(), rtol=1e-9)
+
+
 def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("optuna")
     pytest.importorskip("matplotlib")
@@ -146,7 +157,7 @@ def test_mistakes_are_named(command: list[str], message: str, capsys: pytest.Cap
     if command[0] != "fit":
         fit("--time", "date")
     assert main(["fit", "games.csv", *SIDES, "--out", "still.skpref"]) == 0
-    Path("bad.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,31.01.2024\n", "utf-8")
+    Path("bad.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,31.13.2024\n", "utf-8")
     Path("gap.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,\n", "utf-8")
     Path("none.csv").write_text("home,away\najax,bari\n", "utf-8")
     assert main(command) == 2

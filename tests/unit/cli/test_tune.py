@@ -624,10 +624,10 @@ def test_time_split(folder: Path, capsys: pytest.CaptureFixture[str], day: str) 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["2026-01-01", "soon"], "line 3, column 'day': expected a number or a date such as 2026-01-31"),
+        (["2026-01-01", "soon"], "line 3, column 'day': expected a date such as 2024-05-31 or 31.05.2024"),
         (
             ["2026-01-01", "NaT"],
-            "line 3, column 'day': a date is missing (--time-split); --missing drop leaves such rows out",
+            "line 3, column 'day': a time is missing, got 'NaT'; --missing drop leaves such rows out",
         ),
         (["3", "4 pm"], "line 3, column 'day': expected a number (a time), got '4 pm'"),
         (["3", "3"], "column 'day': --time-split needs different times; this column has one"),

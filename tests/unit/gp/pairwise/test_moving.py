@@ -162,6 +162,25 @@ def test_predictions_take_the_effects_at_their_times():
     assert fitted.covariate_table().name.tolist() == ["home", "left side"]
 
 
+def test_predictions_of_a_row_do_not_depend_on_the_others(moved):
+    frame, _, _ = league()
+    early = frame[:3].assign(week=[-50.0, -20.0, 30.0])
+    alone = np.concatenate([moved.predict_proba(early[k : k + 1]) for k in range(3)])
+    both = moved.predict_proba(pd.concat([early, frame]))
+    assert_allclose(both[:3], alone, rtol=1e-9)
+    assert_allclose(both[3:], moved.predict_proba(frame), rtol=1e-9)
+
+
+def test_an_item_whose_comparisons_weigh_nothing_is_no_trouble():
+    frame, y, _ = league(n=100)
+    ghost = pd.concat([frame, frame[:1].assign(left=99)])
+    for params in ({}, {"time": None, "covariates": ["home"]}):
+        fitted = model(**params) if not params else model().set_params(**params)
+        wanted = clone(fitted).fit(frame, y).predict_proba(frame)
+        weighed = fitted.fit(ghost, np.append(y, 1), np.append(np.ones(100), 0.0))
+        assert_allclose(weighed.predict_proba(frame), wanted, rtol=1e-9)
+
+
 def test_ties_are_answers():
     frame, y, _ = league()
     y = np.where(np.arange(y.size) % 4 == 0, 0.5, y)
@@ -310,8 +329,9 @@ def test_a_model_in_a_file_predicts_the_same(moved, tmp_path):
         again.partial_fit(frame[:9], y[:9]).utility(), load(tmp_path / "model").partial_fit(frame[:9], y[:9]).utility()
     )
     broken = clone(moved).fit(frame, y)
-    broken.moving_posterior_ = replace(moved.moving_posterior_, first=moved.moving_posterior_.last + 1.0)
-    with pytest.raises(DataError, match="last"):
+    moving = moved.moving_posterior_
+    broken.moving_posterior_ = replace(moving, items=replace(moving.items, D=-moving.items.D))
+    with pytest.raises(DataError, match="D must be at least 0"):
         load_of(broken, tmp_path)
 
 
