@@ -135,7 +135,7 @@ _RECORDS = _named(
         "skpref.likelihoods.gaussian": "Gaussian",
         "skpref.likelihoods.ordinal": "OrdinalProbit",
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
-        "skpref.likelihoods.pairwise": "PairwiseLogit PairwiseProbit",
+        "skpref.likelihoods.pairwise": "Luce PairwiseLogit PairwiseProbit",
         "skpref.likelihoods.robust": "StudentT",
         "skpref.likelihoods.softmax": "Softmax",
         "skpref.likelihoods.ties": "PairwiseLogitTies PairwiseProbitTies",

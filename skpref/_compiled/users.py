@@ -168,7 +168,9 @@ def user_block(u, S, coordinates, places, tau, nu):  # type: ignore[no-untyped-d
     low, high = starts[u], starts[u + 1]
     P = _gather(S, first, second, low, high)
     D, d = _user_sites(u, high - low, places, tau, nu)
-    W, log_det = _diagonal_weight(P, D) if by_pairs[u] else _dense_weight(P, D)
+    # Of the pairs of a choice some may have a negative precision.
+    diagonal = by_pairs[u] and not (np.diag(D) < 0.0).any()
+    W, log_det = _diagonal_weight(P, D) if diagonal else _dense_weight(P, D)
     return P, W, D, d, log_det
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparisons", "from_labels", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
-_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time"
+_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +59,10 @@ class Comparisons:
         that there are no groups.
     time : ndarray of shape (P,), dtype float64, default=None
         When each comparison took place; None means that nothing moves in time.
+    stage : ndarray of shape (P,), dtype int64, default=None
+        Number of the choice, of one among k, that a comparison is a part of. The k (k - 1) / 2 pairs of a choice stand
+        together, in the order (0, 1), ..., (0, k - 1), (1, 2), ..., where 0 was chosen; in a choice of the worst, left
+        and right are exchanged. None means that each comparison is an answer of its own.
 
     Raises
     ------
@@ -87,6 +91,7 @@ class Comparisons:
     covariates: Array | None = None
     group: IntArray | None = None
     time: Array | None = None
+    stage: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
@@ -112,6 +117,9 @@ class Comparisons:
         if self.time is not None:
             require(np.isfinite(self.time).all(), self, "time", "must be finite")
             columns["time"] = self.time
+        if self.stage is not None:
+            _check_stages(self.stage)
+            columns["stage"] = self.stage
         check_consistent_length(*columns.values())
         for name, values in columns.items():
             object.__setattr__(self, name, read_only(values))
@@ -175,10 +183,12 @@ class Comparisons:
         Comparisons
             Sorted by (left, right), or by (user, left, right) with users; with `keep_ties`, within each label. Each
             label is the weighted mean of the merged labels, each weight the sum of the merged weights. Comparisons of
-            weight zero are left out.
+            weight zero are left out. Those of choices stay as they are.
         """
         used = self.weight > 0.0
         pairs = self if used.all() else self.take(used)
+        if pairs.stage is not None:
+            return pairs
         if not keep_order:
             pairs = _left_first(pairs)
         if not keep_ties:
@@ -269,6 +279,8 @@ def _concatenated(parts: list[Comparisons]) -> Comparisons:
 def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
     """Return old and new comparisons; the rows of the old users and items are the same in both."""
     old = replace(old, n_items=new.n_items, n_users=new.n_users)
+    if old.stage is not None and new.stage is not None:
+        new = replace(new, stage=new.stage + int(old.stage.max(initial=-1)) + 1)
     return _concatenated([old, new])
 
 
@@ -308,6 +320,15 @@ def _rows(values: Any, name: str) -> IntArray:  # any array-like
     if ids.dtype == object and ids.size:
         raise DataError(f"{name} must hold row numbers, integers from 0; convert ids with Table.rows first")
     return ids.astype(np.int64)
+
+
+def _check_stages(stage: IntArray) -> None:
+    """Refuse choices whose pairs are not all there, since compiled loops count on them."""
+    _, counts = np.unique(stage, return_counts=True)
+    sizes = np.rint(0.5 + np.sqrt(0.25 + 2.0 * counts))
+    together = stage.dtype == np.int64 and np.count_nonzero(np.diff(stage)) == max(counts.size - 1, 0)
+    if not together or (sizes * (sizes - 1.0) != 2.0 * counts).any():
+        raise DataError("stage must number choices, whose pairs are all there and stand together")
 
 
 def _check_range(noun: str, limit: int, *columns: IntArray) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["are_classes", "classes_of", "left_column", "read_labels", "refuse_one_side"]
 
-_WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
+WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 _CASES = str.lower, str.upper, str.title
 _LABELS = (
     "labels of comparisons are numbers in [0, 1] (1 = left preferred, 0 = right preferred, 0.5 = a tie), booleans, or "
@@ -61,7 +61,7 @@ def _numbers(values: NDArray[Any]) -> Array:
             return values.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"Unknown label type: {error}; {_LABELS}") from error
-    numbers = [_WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
+    numbers = [WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
     if None in numbers:
         row = numbers.index(None)
         raise DataError(

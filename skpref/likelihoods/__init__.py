@@ -6,6 +6,7 @@ from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
 from skpref.likelihoods.pairwise import (
+    Luce,
     PairwiseLikelihood,
     PairwiseLogit,
     PairwiseProbit,
@@ -17,6 +18,7 @@ from skpref.likelihoods.ties import PairwiseLogitTies, PairwiseProbitTies, Pairw
 __all__ = [
     "Gaussian",
     "Likelihood",
+    "Luce",
     "NegativeBinomial",
     "OrdinalLogit",
     "OrdinalProbit",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.likelihoods.base import Triple
 
-__all__ = ["PairwiseLikelihood", "PairwiseLogit", "PairwiseProbit", "beta_binomial_variance"]
+__all__ = ["Luce", "PairwiseLikelihood", "PairwiseLogit", "PairwiseProbit", "beta_binomial_variance"]
 
 _INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
 # The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
@@ -185,6 +185,21 @@ class PairwiseLogit(PairwiseLikelihood):
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
         return _compiled_expectation(y, mu, v, probit=False)
+
+
+@dataclass(frozen=True)
+class Luce(PairwiseLogit):
+    """Choice of one among k: p(y | z) = exp(z_y) / sum_j exp(z_j), the multinomial logit.
+
+    Of rankings it is the model of Plackett and Luce: the best is chosen, then the best of the rest. With two
+    alternatives it is `PairwiseLogit`, which predictions of pairs use.
+
+    Examples
+    --------
+    >>> from skpref.likelihoods import Luce
+    >>> Luce().predict([1.0], [0.0]).round(4)
+    array([0.7311])
+    """
 
 
 def beta_binomial_variance(prior_variance: ArrayLike) -> Array:

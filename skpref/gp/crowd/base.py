@@ -71,6 +71,7 @@ class CrowdBase(ComparisonClassifier):
     posterior_: CrowdPosterior | PersonalPosterior
     groups: Any
     _groups: tuple[Entities, ...]  # of each kind
+    _form: str | None  # how answers to tasks name what was chosen; None where rows are comparisons
     _thresholds: Any  # TieThresholds; None where all users share one
     _state: Any  # what a warm start needs besides: a State, or the Regularisations of a hierarchy
     _alive: tuple[int, ...]
@@ -80,6 +81,11 @@ class CrowdBase(ComparisonClassifier):
     inducing_points_: Features
     inducing_users_: Features
     factor_scales_: Array
+
+    @property
+    def _has_tasks(self) -> bool:
+        """Whether the rows of the fit are tasks, and not comparisons."""
+        return getattr(self, "_form", None) is not None
 
     def _encode(self, users: Entities, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
@@ -212,7 +218,9 @@ class CrowdBase(ComparisonClassifier):
         compared = comparisons_of_seen(comparisons, users, items)
         if self.order_effect:
             refuse_one_side(compared.y, compared.weight)
-        self.components_ = connected_components(compared)
+        # Effects of features relate all items.
+        part_worths = self._crowd_config().part_worths
+        self.components_ = compared.components()[1] if part_worths else connected_components(compared)
         # The site of a win, or of a loss, has a closed form; that of their mean takes quadrature.
         apart = as_likelihood(self.likelihood).ties_are_answers or self._is_hierarchical(compared.n_items)
         compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
@@ -237,7 +245,8 @@ class CrowdBase(ComparisonClassifier):
             )
             warn(msg, DataWarning)
         if (features := items.seen_features) is not None:
-            check_memory(features.shape[0], self._max_inducing(features))
+            width = features.shape[1] if self._crowd_config().part_worths else self._max_inducing(features)
+            check_memory(features.shape[0], width)
             warn_constant(features)
         if (features := users.seen_features) is not None:
             check_memory(features.shape[0], min(self._crowd_config().pair.n_inducing, features.shape[0]), whose="users")
@@ -263,14 +272,15 @@ class CrowdBase(ComparisonClassifier):
 
     def _has_own_thresholds(self, *, hierarchical: bool) -> bool:
         """Tell whether each user has a threshold of ties."""
-        return hierarchical and isinstance(as_likelihood(self.likelihood), PairwiseTies)
+        return hierarchical and isinstance(self._crowd_config().pair.likelihood, PairwiseTies)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
-        require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
-        self._check_width()
+        if not self._has_tasks:
+            require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+            self._check_width()
         thresholds = getattr(self, "_thresholds", None)
         if thresholds is not None:
             check_types(self, _thresholds=TieThresholds)
@@ -312,7 +322,8 @@ class CrowdBase(ComparisonClassifier):
         sound = bool(self._state) and all(isinstance(part, Regularisation) for part in self._state)
         require(sound, self, "_state", "must be regularisations")
         items, users, covariates = self._items, self._users, posterior.covariates
-        sound = posterior.n_seen == items.seen.size and posterior.n_users == users.seen.size
+        sound = posterior.n_seen == (posterior.places.n_attributes or items.seen.size)
+        sound = sound and posterior.n_users == users.seen.size
         require(sound, self, "posterior_", "has other items or users")
         self._check_groups(posterior)
         with_features = items.features is not None
@@ -437,7 +448,9 @@ class CrowdBase(ComparisonClassifier):
             covariates = fit.posterior.covariates
             self.inducing_points_ = fit.item_points
             self.inducing_users_ = None if covariates is None or covariates.basis is None else covariates.basis.points
-            self.factor_scales_, self.item_factors_, self.user_factors_ = fit.posterior.factors(int(self.n_factors))
+            self.factor_scales_, self.item_factors_, self.user_factors_ = fit.posterior.factors(
+                int(self.n_factors), self._seen(self._items)
+            )
         else:
             self._state, self._segments, self._alive = fit.state, fit.segments, fit.alive
             bases = fit.bases
@@ -504,18 +517,14 @@ def refuse_unknown_users(users: Entities, ids: Any, rows: IntArray, noun: str) -
 
 def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entities) -> Comparisons:
     """Return the comparisons of positive weight, in positions of the seen users and items."""
-    used = comparisons.weight > 0.0
+    used = comparisons.take(comparisons.weight > 0.0)
     item, user = items.position, users.position
     return replace(
-        comparisons,
-        left=item[comparisons.left[used]],
-        right=item[comparisons.right[used]],
-        y=comparisons.y[used],
-        weight=comparisons.weight[used],
-        covariates=None if comparisons.covariates is None else comparisons.covariates[used],
-        group=None if comparisons.group is None else comparisons.group[used],
+        used,
+        left=item[used.left],
+        right=item[used.right],
         n_items=max(items.seen.size, 1),
-        user=user[np.asarray(comparisons.user)[used]],
+        user=user[np.asarray(used.user)],
         n_users=users.seen.size,
     )
 

@@ -30,9 +30,10 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.base import LIKELIHOODS, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
+from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, Checkpoint, Fixed, Gamma, Inducing
 
 
@@ -95,6 +95,9 @@ class CrowdGPPL(ShardedCrowd):
         each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
+    shown : list of str or int, default=None
+        Columns of X with the ids of the items that a task shows, by name or by position. None: if X has more than three
+        columns, all but the user's; otherwise rows are comparisons of the left and the right item.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
@@ -103,8 +106,9 @@ class CrowdGPPL(ShardedCrowd):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
-        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
+    likelihood : {"auto", "probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="auto"
+        "auto": "probit" for comparisons, and "luce" for tasks, which have no other one: the multinomial logit of
+        choices, and the model of Plackett and Luce for rankings. "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
         user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
         users differ little.
@@ -240,6 +244,8 @@ class CrowdGPPL(ShardedCrowd):
         **CHECKPOINT_CONSTRAINTS,
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
+        "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
+        "shown": ["array-like", None],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
         "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],
@@ -272,10 +278,11 @@ class CrowdGPPL(ShardedCrowd):
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
+        shown: Sequence[str | int] | None = None,
         weight: str | int | None = None,
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "probit",
+        likelihood: str | Likelihood = "auto",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
@@ -300,6 +307,7 @@ class CrowdGPPL(ShardedCrowd):
         self.user = user
         self.left = left
         self.right = right
+        self.shown = shown
         self.weight = weight
         self.unknown_user = unknown_user
         self.on_self = on_self
@@ -354,8 +362,12 @@ class CrowdGPPL(ShardedCrowd):
             is the same in all comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            self._form = None
             if is_elsewhere(X):
                 self._fit_source(as_source(X, y, sample_weight))
+                return self
+            if self._holds_tasks(X, y):
+                self._fit_tasks(X, y, sample_weight)
                 return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
@@ -426,6 +438,9 @@ class CrowdGPPL(ShardedCrowd):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             self._check_same_model()
+            if self._has_tasks:
+                self._learn_more_tasks(X, y, sample_weight, items, users)
+                return self
             rows = self._with_covariates(self._read(X, reset=False))
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
@@ -551,7 +566,7 @@ class CrowdGPPL(ShardedCrowd):
             One row per user, with the columns of `Annotators`. Those of the bias are there only with `order_effect`,
             and those of the threshold of ties only if each user has a threshold. A data frame if pandas is installed.
         """
-        check_is_fitted(self)
+        self._refuse_tasks("annotators", "utility")
         report = describe_annotators(
             self.user_ids_,
             *self._flatten_groups(),

@@ -42,6 +42,7 @@ from skpref.gp.pairwise.fit import (
 )
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
+from skpref.inference.choices import sizes_of, starts_of
 from skpref.kernels import Linear, median_length_scales
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
 _SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
 _FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
+_FREEDOM = 2.0  # users that the prior of S counts for beyond its dimension, where the answers are choices
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 
@@ -153,6 +155,12 @@ class _Shape:
     share: float
 
     @classmethod
+    def from_attributes(cls, basis: InducingBasis, *, order: bool) -> _Shape:
+        """Return independent effects of attributes, from which the items follow."""
+        n = basis.chol.shape[0]
+        return cls(np.eye(n + order), basis, np.eye(n, n + order), 0.0)
+
+    @classmethod
     def from_basis(cls, basis: InducingBasis | None, X: Features, n_items: int, share: float, *, order: bool) -> _Shape:
         """Return the covariance of items with features X, or of independent items without a basis."""
         matrix, rows = np.eye(n_items + order), np.zeros((0, n_items + order))
@@ -178,10 +186,14 @@ def fit_crowd_hierarchy(
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
-    if c.n_items > _MOST_ITEMS:
+    n, what = c.n_items, "compared items"
+    if config.part_worths and data.items is not None:
+        n, what = data.items.shape[1], "features of items"
+    if n > _MOST_ITEMS:
+        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
         raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all items and takes at most {_MOST_ITEMS} "
-            f"compared items; got {c.n_items}. Use inference='vb'."
+            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {_MOST_ITEMS} "
+            f"{what}; got {n}. {advice}."
         )
     if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
         raise DataError(
@@ -191,6 +203,10 @@ def fit_crowd_hierarchy(
         )
     c = c.take(order_by_user(c))
     places = Places.from_comparisons(c, order=config.pair.order) if data.shards is None else data.shards.places
+    if config.part_worths and data.items is not None:
+        n_covariates = 0 if c.covariates is None else c.covariates.shape[1]
+        places = Places.from_attributes(data.items.shape[1], n_covariates, order=config.pair.order)
+        kernels = kernels._replace(items=_kernel_of_attributes(data.items, c) if start is None else start.kernels.items)
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.rows(data.users)
@@ -201,8 +217,11 @@ def fit_crowd_hierarchy(
         scales |= prior_scales([name for name in scales if name not in _EFFECTS], c.group.shape[1])
     likelihood = config.pair.likelihood
     if start is None:
-        few = _some_users(model, MAX_CHOICE, rng)
-        shape = _choose_shape(few, data, items, kernels, scales, config, pair)
+        few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_AVERAGE, rng)
+        if basis is not None and places.n_attributes:
+            shape = _Shape.from_attributes(basis, order=config.pair.order)
+        else:
+            shape = _choose_shape(few, data, items, kernels, scales, config, pair)
         model = replace(model, shape=shape.matrix)
         scale = 1.0 if config.n_factors else _NO_TASTE
         part = replace(few, shape=shape.matrix)
@@ -212,9 +231,11 @@ def fit_crowd_hierarchy(
             state = start_state(model, scales, likelihood, scale)
             first = replace(state, S=_learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng))
     else:
-        shape = _Shape.from_basis(
-            start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
-        )
+        if basis is not None and places.n_attributes:
+            shape = _Shape.from_attributes(basis, order=config.pair.order)
+        else:
+            arguments = start.posterior.basis, data.items, c.n_items, start.posterior.own_share
+            shape = _Shape.from_basis(*arguments, order=config.pair.order)
         model, chosen = replace(model, shape=shape.matrix), start.chosen
         learnt = [_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)]
         first = replace(start_state(model, scales, likelihood, 1.0), S=learnt[0])
@@ -230,7 +251,7 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
-        if n_learnt <= _MAX_AVERAGE and model.max_rank:
+        if n_learnt <= _MAX_AVERAGE and model.max_rank and model.stage is None:
             again = start is not None or n_learnt > MAX_CHOICE
             model, first = _averaged(model, first, chosen, learnt, again=again)
         saved = _run_checkpoint(data, (items, user_kernel), chosen, config)
@@ -280,8 +301,10 @@ def _consensus_basis(
     items = kernels.items if start is None else start.kernels.items
     items = None if data.items is None else start_kernel(data.items, items, rng)
     points = None if start is None else start.item_points
+    if config.part_worths and isinstance(items, Linear):  # whose effects are the inducing values
+        points = np.diag(1.0 / np.sqrt(np.atleast_1d(items.variance)))
     pair = pair_model(pair_data, items, config.pair, rng, points)
-    if start is None and items is not None:
+    if start is None and items is not None and not config.part_worths:
         items = choose_kernel(pair, items, rng)
     return pair, items, pair.basis(items)
 
@@ -298,7 +321,8 @@ def _hierarchy(
     assert c.user is not None  # noqa: S101 - type narrowing
     columns: list[Array] = []
     names: list[str] = []
-    if config.consensus:
+    attributes = None if basis is None or not places.n_attributes else basis.rows(pair.data.X)
+    if config.consensus and attributes is None:
         if basis is not None:
             columns.append(basis.rows(pair.data.X))
             names.append("f")
@@ -312,6 +336,9 @@ def _hierarchy(
         _check_size(n_places, sum(rows.shape[1] for rows in columns))
     left, right = (places.find(side, c.group) for side in (c.left, c.right))
     extra = effect_columns(c, pair.covariate_scale, order=places.order)
+    if attributes is not None:
+        extra, left = np.hstack([attributes[left] - attributes[right], extra]), np.zeros_like(left)
+        right = left
     users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, n_places))
     parts = [(name, rows.shape[1]) for name, rows in zip(names, columns, strict=True)]
     rows = np.zeros((places.item.size, sum(size for _, size in parts) + extra.shape[1]))
@@ -319,7 +346,8 @@ def _hierarchy(
         rows[:n_places, : rows.shape[1] - extra.shape[1]] = np.hstack(columns)
     if extra.shape[1]:
         rows[n_places:, -extra.shape[1] :] = np.eye(extra.shape[1])
-        sizes = ("covariate", extra.shape[1] - places.order), ("order", int(places.order))
+        n_covariates = extra.shape[1] - places.n_attributes - places.order
+        sizes = ("f", places.n_attributes), ("covariate", n_covariates), ("order", int(places.order))
         parts += [(name, size) for name, size in sizes if size]
     return Hierarchy(
         users,
@@ -329,14 +357,23 @@ def _hierarchy(
         sparse.csr_array(rows) if n_kinds else rows,
         tuple(parts),
         places,
-        np.eye(c.n_items + places.order),
+        np.eye((places.n_attributes or c.n_items) + places.order),
         x,
         1.0,
         1.0,
         None,
         config.n_factors,
         own_thresholds=config.own_thresholds,
+        stage=c.stage,
     )
+
+
+def _kernel_of_attributes(X: Features, c: Comparisons) -> Linear:
+    """Return the kernel of utilities that are linear in attributes, in units of their root mean squares in choices."""
+    starts = starts_of(np.asarray(c.stage))
+    weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
+    rows = X.toarray() if sparse.issparse(X) else X
+    return Linear(1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2, "fixed")
 
 
 def _check_size(n_places: int, n_variables: int) -> None:
@@ -403,6 +440,8 @@ def _regularise(
     scale, n_items = model.item_scale(isotropic.state.S), len(model.shape)
     if not model.max_rank:
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
+    if model.stage is not None:  # choices of several items say more than comparisons: their evidence is enough
+        return (Regularisation(scale, n_items + _FREEDOM, 0.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
@@ -410,7 +449,7 @@ def _regularise(
     # Each fit starts anew: one from the S of the fold before remembers what its fold holds out, and with few users of
     # many items the candidate that follows noise best was chosen.
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
-        part, held = _subset(model, fold != k), _subset(model, fold == k)
+        part, held = model.select_rows(fold != k), model.select_rows(fold == k)
         fit = _fit(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
         learnt[0].append(fit.state.S)
@@ -478,11 +517,6 @@ def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     of_user = np.zeros(model.n_users, dtype=np.uint64)
     np.add.at(of_user, users.user, hashed(pair + answer))
     return (hashed(pair + of_user[users.user]) % np.uint64(_FOLDS)).astype(np.int64)
-
-
-def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
-    """Return the model of some comparisons, of the same users and items."""
-    return replace(model, users=model.users.take(rows), y=model.y[rows], weight=model.weight[rows])
 
 
 def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
@@ -596,14 +630,15 @@ def _posterior(
     sizes = dict(model.parts)
     consensus_basis = basis if "f" in sizes else None
     n_points, has_offsets = sizes.get("f", 0), "offset" in sizes
+    attributes = consensus_basis.rows(X).mean(axis=0) if consensus_basis is not None else None
     parts = {"f", "offset"} | _EFFECTS
     size = sum(sizes.get(name, 0) for name in parts)
     # The factor is lower triangular: the last rows and columns are that of the last variables alone.
     start = fit.mean.size - size
     mean, half = fit.mean[start:], np.ascontiguousarray(fit.half[start:, start:])
     average = np.zeros(size)
-    if consensus_basis is not None:
-        average[:n_points] = consensus_basis.rows(X).mean(axis=0)
+    if attributes is not None:
+        average[:n_points] = attributes
     average[n_points : n_points + n_items * has_offsets] = 1.0 / n_items
     scales = {name: scale for name, scale in state.scales.items() if name in parts}
     consensus = PairPosterior(
@@ -658,6 +693,8 @@ def _posterior(
         x=np.zeros((model.n_users, p)) if model.covariates is None else model.covariates,
         scales=dict(state.scales),
         groups=groups,
+        centre=attributes if model.places.n_attributes else None,
+        are_choices=model.stage is not None,
     )
     vars(posterior)["users"] = users  # which it would derive from the comparisons
     return posterior

@@ -21,6 +21,7 @@ from skpref._compiled.users import integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
+from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (
     Passes,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from skpref._events import OnIteration
-    from skpref._typing import Array, BoolArray
+    from skpref._typing import Array, BoolArray, IntArray
     from skpref.gp.crowd.places import Places
     from skpref.gp.crowd.users import UserRows
     from skpref.inference.checkpoint import Checkpoint
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _START_SITE = 0.3  # precision of the sites at the start
 # Share of the way that sites move: all at once they may swing, and then the objective falls.
 _DAMPING, _LEAST_DAMPING = 0.9, 0.2
+_DAMPING_OF_CHOICES = 0.6  # those of choices swing more
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
 # Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
 _SCALE_RISE, _SCALE_FALL = 0.25, 1.5
@@ -87,6 +89,12 @@ class Hierarchy:
     others: tuple[Array, Array] | None = None
     own_thresholds: bool = False  # whether each user has a threshold of ties
     learn_S: bool = True
+    stage: IntArray | None = None  # (P,): number of each row's choice; None where rows are answers of their own
+
+    @property
+    def damping(self) -> float:
+        """Largest share of the way that sites move."""
+        return _DAMPING if self.stage is None else _DAMPING_OF_CHOICES
 
     @property
     def own_left(self) -> bool:
@@ -114,7 +122,16 @@ class Hierarchy:
         rows = chosen[self.users.user]
         kept = self.users.take(rows, chosen)
         x = None if self.covariates is None else self.covariates[chosen]
-        return replace(self, users=kept, y=self.y[rows], weight=self.weight[rows], covariates=x)
+        return replace(self, users=kept, covariates=x, **self.answers(rows))
+
+    def select_rows(self, rows: BoolArray) -> Hierarchy:
+        """Return the model of some comparisons, of the same users and items."""
+        return replace(self, users=self.users.take(rows), **self.answers(rows))
+
+    def answers(self, rows: BoolArray) -> dict[str, Any]:
+        """Return answers, weights and choices of some comparisons."""
+        stage = None if self.stage is None else self.stage[rows]
+        return {"y": self.y[rows], "weight": self.weight[rows], "stage": stage}
 
     @property
     def n_users(self) -> int:
@@ -127,6 +144,8 @@ class Hierarchy:
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return sites that lean towards the answers, tau and nu."""
+        if self.stage is not None:
+            return start_sites(self.stage, self.weight)
         tau = _START_SITE * self.weight
         return tau, tau * (2.0 * self.y - 1.0)
 
@@ -284,7 +303,7 @@ def fit_hierarchy(
 
     Twice in a row, since it may turn. The size is that of the evidence: the penalty has arbitrary constants.
     """
-    begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, _DAMPING, 0
+    begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, model.damping, 0
     shape_chol = cholesky(model.shape)
     first = {} if checkpoint is None else _arrays_of(state, radius, damping, n_still)
     passes = Passes(checkpoint, first, {} if checkpoint is None else model.site_sizes())
@@ -307,7 +326,7 @@ def fit_hierarchy(
         if change < -_FALLS * size:
             radius, damping = max(0.5 * radius, _LEAST_RADIUS), max(0.6 * damping, _LEAST_DAMPING)
         else:
-            radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, _DAMPING)
+            radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, model.damping)
         n_still = n_still + 1 if len(bounds) > _FULL_RANK and abs(change) < 0.01 * tol * size else 0
         converged = n_still == 2
         event = Iteration(len(bounds), max_iter, bounds[-1], seconds_since(begin, len(bounds), n_before))
@@ -425,6 +444,8 @@ def _sites(
 ) -> tuple[Array, Array, float, Likelihood, tuple[Array, Array] | None]:
     """Return new sites, the log normalisers of the old ones, the learnt likelihood, and what thresholds follow from."""
     w, y, likelihood, thresholds = model.weight, model.y, state.likelihood, state.thresholds
+    if model.stage is not None:
+        return *choice_sites(model.stage, mean, variance, w, state.tau, state.nu), likelihood, None
     # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
     share = 1.0 / np.maximum(w, 1.0)
     retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)

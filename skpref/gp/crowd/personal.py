@@ -18,6 +18,7 @@ from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.spread import WEIGHTS, mixed_variance
 from skpref.gp.crowd.users import UserRows
+from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import FixedScale, check_scales
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
 
 
@@ -122,6 +122,8 @@ class PersonalPosterior:
     x: Array  # (U, p): covariates of the seen users
     scales: dict[str, Scale]  # of the consensus, and of the parts of groups
     groups: GroupPosterior | None = None
+    centre: Array | None = None  # (n,): mean attributes of the seen items, where there are attributes in place of items
+    are_choices: bool = False  # whether the comparisons are pairs of choices of one among several
     # The posterior at S, at a smaller and at a larger S, or none where S is known; `consensus` and `groups` have the
     # moments of their mixture.
     points: tuple[AtS, ...] = ()
@@ -136,13 +138,15 @@ class PersonalPosterior:
         sizes = check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p")
         places, n_covariates = self.places, self.consensus.covariate_scale.size
         check_indices(places, "item", places.item, -1, sizes["n"], sizes["L"])
-        sound = places.item.size == len(places.group) + n_covariates + order == sizes["L"] and places.order == order
+        n_effects = places.n_attributes + n_covariates + order
+        sound = places.item.size == len(places.group) + n_effects == sizes["L"] and places.order == order
         require(sound, places, "item", "must be of the items, the covariates and the left side")
         require(not order or places.item[-1] == sizes["n"] - 1, places, "item", "must end with the left side")
         require((groups is None) == (not places.n_levels.size), self, "groups", "must be of the groups of the places")
         if groups is None:
             n = sizes["n"] - order
-            require(np.array_equal(places.compared, np.arange(n)), places, "item", f"must be the {n} items")
+            own = places.item[: places.n_attributes] if places.n_attributes else places.compared
+            require(np.array_equal(own, np.arange(n)), places, "item", f"must be the {n} items")
         else:
             check_arrays(groups, sizes, half="K G")
             groups.check_with(self.consensus, places.n_levels)
@@ -156,11 +160,15 @@ class PersonalPosterior:
             require(sound, self, "covariates", f"must be of {sizes['p']} columns")
             check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
             check_positive(self, "effect_variance", zero=True)
-        check_positive(self, "tau", "effect_precision")
+        check_types(self, are_choices=bool, centre=np.ndarray | None)
+        check_positive(self, "effect_precision", *(() if self.are_choices else ("tau",)))
+        require((self.centre is None) == (not places.n_attributes), self, "centre", "must go with attributes")
+        if self.centre is not None:
+            check_arrays(self, {"n": places.n_attributes}, centre="n")
         check_positive(self, "own_share", "rest_scale", zero=True)
         for name in ("left", "right"):
-            check_indices(self, name, getattr(self, name), 0, len(places.group), sizes["P"])
-        check_arrays(self, {"P": sizes["P"], "E": n_covariates + order}, extra="P E")
+            check_indices(self, name, getattr(self, name), 0, max(len(places.group), 1), sizes["P"])
+        check_arrays(self, {"P": sizes["P"], "E": n_effects}, extra="P E")
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
@@ -269,14 +277,23 @@ class PersonalPosterior:
 
     @property
     def n_seen(self) -> int:
-        """Number of seen items, without the left side."""
+        """Number of seen items, or of attributes in their place, without the left side."""
         return self.S.shape[0] - int(self.consensus.has_order)
 
     def unseen_user_posterior(self) -> PersonalPosterior:
         """Return the posterior for users without a position: this one."""
         return self
 
+    def _placed(self, items: Items) -> Items:
+        """Return items with their positions among the coordinates: none where these are attributes."""
+        return Items.new(items.features) if self.places.n_attributes else items
+
     def _reach(self, items: Items, *, centred: bool = False) -> _Reach:
+        items = self._placed(items)
+        return _Reach(*self._weights(items, centred=centred), self.consensus.half_rows(items, centred=centred))
+
+    def _weights(self, items: Items, *, centred: bool = False) -> tuple[Array, Array]:
+        """Return the first two parts of `_reach`."""
         n, seen = self.S.shape[0], np.flatnonzero(items.position >= 0)
         weights, rest = np.zeros((items.size, n)), np.zeros(items.size)
         new = np.flatnonzero(items.position < 0)
@@ -291,8 +308,8 @@ class PersonalPosterior:
                 rest[new] += self.rest_scale * np.maximum(prior - explained, 0.0)
         weights[seen, items.position[seen]] = 1.0
         if centred:
-            weights[:, : self.n_seen] -= 1.0 / self.n_seen
-        return _Reach(weights, rest, self.consensus.half_rows(items, centred=centred))
+            weights[:, : self.n_seen] -= 1.0 / self.n_seen if self.centre is None else self.centre
+        return weights, rest
 
     def _effects(self, users: Items) -> Array:
         """Return the covariates of users, zero where there are no features, shape (U, p)."""
@@ -333,7 +350,8 @@ class PersonalPosterior:
         """Return what the effects multiply, shape (P, E); covariates that are None are zero."""
         columns = np.zeros((n_pairs, self.m.size - len(self.places.group)))
         if covariates is not None:
-            columns[:, : covariates.shape[1]] = covariates / self.consensus.covariate_scale
+            first = self.places.n_attributes
+            columns[:, first : first + covariates.shape[1]] = covariates / self.consensus.covariate_scale
         columns[:, columns.shape[1] - self.consensus.has_order :] = float(order)
         return columns
 
@@ -369,6 +387,7 @@ class PersonalPosterior:
         order: bool = True,
     ) -> tuple[Array, Array]:
         """Return what `pairs` does at this S."""
+        items = self._placed(items)
         mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)
         columns = self._effect_columns(left.size, covariates, order=order)
         users, index = users_of_pairs
@@ -606,21 +625,22 @@ class PersonalPosterior:
         """Draw personal utilities from the posterior, shape (n_samples, n_users, n)."""
         return np.stack(list(self.draws(users, items, n_samples, rng)[1]), axis=1)
 
-    def factors(self, n_factors: int) -> tuple[Array, Array, Array]:
+    def factors(self, n_factors: int, seen: Items) -> tuple[Array, Array, Array]:
         """Return the principal directions of tastes, strongest first: scales (D,), items (n_seen, D), users (U, D)."""
         n, D = self.n_seen, n_factors
-        centring = np.eye(n) - 1.0 / n
+        centred = self._weights(self._placed(seen), centred=True)[0][:, :n]
         spread = self.B[:n] @ self.x.T / np.sqrt(max(self.n_users, 1))
-        size, directions = np.linalg.eigh(centring @ (self.S[:n, :n] + spread @ spread.T) @ centring)
-        kept = np.argsort(-size)[: min(D, n)]
-        scales, items, of_users = np.zeros(D), np.zeros((n, D)), np.zeros((self.n_users, D))
-        variance = np.maximum(size[kept], 0.0)
-        scales[: kept.size] = variance / n
+        half = centred @ cholesky(self.S[:n, :n] + spread @ spread.T)
+        directions, size, _ = np.linalg.svd(half, full_matrices=False)
+        kept = np.arange(min(D, size.size))
+        scales, items, of_users = np.zeros(D), np.zeros((seen.size, D)), np.zeros((self.n_users, D))
+        variance = size[kept] ** 2
+        scales[: kept.size] = variance / max(seen.size, 1)
         items[:, : kept.size] = directions[:, kept] * np.sqrt(variance)
         inverse = np.divide(1.0, np.sqrt(variance), out=np.zeros(kept.size), where=variance > 0.0)
         for part in chunks(self.n_users):
             mean = self._scores[part] @ self.S[:, :n] + self.x[part] @ self.B[:n].T
-            of_users[part, : kept.size] = (mean @ directions[:, kept]) * inverse
+            of_users[part, : kept.size] = (mean @ (centred.T @ directions[:, kept])) * inverse
         return scales, items, of_users
 
 

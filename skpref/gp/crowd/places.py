@@ -1,12 +1,13 @@
 """Where users compare: the items, each in the groups of its comparisons, then the covariates and the left side.
 
 A place is a coordinate of what all users share, m. Those of an item and of the left side have a personal part, too, the
-same in all groups; effects of covariates are the same for all users.
+same in all groups; effects of covariates are the same for all users. Where utilities are linear in attributes of the
+items, there are attributes in place of items: their effects, the part-worths, are the coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ class Places:
     item: IntArray
     group: IntArray  # (n_compared, q): the group of each kind in which it was compared
     n_levels: IntArray  # (q,): numbers of groups
+    n_attributes: int = 0  # coordinates that stand in place of items, before the covariates
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -42,8 +44,11 @@ class Places:
         require(fits, self, "group", f"must have {q} columns and a row for each item")
         inside = bool((self.group >= 0).all() and (self.group < self.n_levels).all())
         require(inside, self, "group", "holds an unknown group")
-        covariates = self.item[len(self.group) : self.item.size - self.order]
+        covariates = self.item[len(self.group) + self.n_attributes : self.item.size - self.order]
         sound = bool((self.compared >= 0).all() and (covariates == _SHARED).all())
+        attributes = self.item[len(self.group) :][: self.n_attributes]
+        sound = sound and np.array_equal(attributes, np.arange(self.n_attributes))
+        sound = sound and not (self.n_attributes and len(self.group))
         require(sound, self, "item", "must be the compared items, the covariates and the left side, in this order")
 
     @classmethod
@@ -65,14 +70,23 @@ class Places:
         item = np.concatenate([np.arange(n_items), np.full(n_covariates, _SHARED), np.full(int(order), n_items)])
         return cls(item, np.zeros((n_items, 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
 
+    @classmethod
+    def from_attributes(cls, n_attributes: int, n_covariates: int, *, order: bool) -> Places:
+        """Return the places of attributes of the items."""
+        return replace(
+            cls.from_items(n_attributes, n_covariates, order=order),
+            group=np.zeros((0, 0), dtype=np.int64),
+            n_attributes=n_attributes,
+        )
+
     @property
     def order(self) -> bool:
         """Whether the left side is the last of the places."""
-        return self.item.size > len(self.group) and bool(self.item[-1] >= 0)
+        return self.item.size > len(self.group) + self.n_attributes and bool(self.item[-1] >= 0)
 
     @property
     def effects(self) -> slice:
-        """The places of covariates and of the left side."""
+        """The places of attributes, covariates and the left side."""
         return slice(len(self.group), self.item.size)
 
     @property
@@ -141,4 +155,4 @@ class Places:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without cached values."""
-        return {"item": self.item, "group": self.group, "n_levels": self.n_levels}
+        return {field.name: getattr(self, field.name) for field in fields(self)}

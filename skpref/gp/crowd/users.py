@@ -40,6 +40,11 @@ class UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
         (n_users, n_items), n_extra = sizes, extra.shape[1]
         users = np.arange(n_users + 1)
+        if not n_items:  # all that is compared is in `extra`
+            at, none = np.zeros(user.size, dtype=np.int64), np.full(n_users * n_extra, -1)
+            coordinates = n_extra * users, np.tile(np.arange(n_extra), n_users), none, np.zeros(n_users, dtype=bool)
+            places = np.searchsorted(user, users), at, at - 1, np.zeros(user.size), extra
+            return cls(user, left, right, n_extra, *coordinates, *places)
         low, high = np.minimum(left, right), np.maximum(left, right)
         pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
         items, item_of = np.unique(
@@ -133,6 +138,8 @@ class UserRows:
 
 def order_by_user(c: Comparisons) -> IntArray:
     """Return the order of comparisons by user, and then by group and pair."""
+    if c.stage is not None:  # pairs of a choice stand together, in their order
+        return np.lexsort((c.stage, np.asarray(c.user)))
     return np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), np.asarray(c.user)))
 
 

@@ -42,6 +42,7 @@ from skpref.inference.scale import check_scales
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import (
     Likelihood,
+    Luce,
     PairwiseLogit,
     PairwiseLogitTies,
     PairwiseProbit,
@@ -75,7 +76,9 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.sharded import ShardedComparisons
 
-_LIKELIHOODS = {
+LIKELIHOODS = {
+    "auto": PairwiseProbit,  # of comparisons
+    "luce": Luce,
     "probit": PairwiseProbit,
     "logit": PairwiseLogit,
     "probit-ties": PairwiseProbitTies,
@@ -83,7 +86,7 @@ _LIKELIHOODS = {
 }
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(_LIKELIHOODS)), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"auto", "luce"}), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -335,7 +338,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
     """Return the likelihood of a name, or a likelihood as it is."""
-    return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
+    return LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
 
 
 def connected_components(comparisons: Comparisons | ShardedComparisons) -> IntArray:

@@ -48,7 +48,7 @@ def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
 def test_a_part_of_the_comparisons_has_the_same_users_and_items() -> None:
     model, _ = crowd_model(penalty=None)
     rows = model.users.user % 2 == 0
-    part = fit_hierarchy._subset(model, rows)
+    part = model.select_rows(rows)
     assert (part.n_users, part.users.n_items, part.y.size) == (30, 5, rows.sum())
     assert_array_equal(part.users.left, model.users.left[rows])
     assert_array_equal(part.weight, model.weight[rows])
@@ -139,7 +139,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     start = start_state(model, start.scales, start.likelihood, 0.5)
     model = replace(model, weight=np.linspace(0.5, 2.0, model.y.size))
     fold = np.arange(model.y.size) % 3 == 0
-    part, held = fit_hierarchy._subset(model, ~fold), fit_hierarchy._subset(model, fold)
+    part, held = model.select_rows(~fold), model.select_rows(fold)
     first = start_state(part, start.scales, start.likelihood, 0.5)
     fit = fit_hierarchy.fit_hierarchy(part, first, max_iter=8, tol=0.0)
     shape = _Shape(model.shape, None, np.zeros((0, len(model.shape))), 1.0)
@@ -228,7 +228,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     (nothing,), _ = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
     assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
     looked.clear()
-    few = fit_hierarchy._subset(model, np.arange(600) < 4)  # fewer comparisons than items
+    few = model.select_rows(np.arange(600) < 4)  # fewer comparisons than items
     (plain,), _ = fit_hierarchy._regularise(few, isotropic, start.scales, start.likelihood)
     assert (vars(plain), looked) == (vars(none), [])
 
@@ -280,6 +280,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     basis = InducingBasis.from_points(RBF(1.0), X[:3])
     c = SimpleNamespace(
         group=None,
+        stage=None,
         covariates=None,
         user=np.array([0, 0, 1]),
         left=np.array([0, 1, 4]),

@@ -531,7 +531,7 @@ def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool)
 class Scripted:
     """A hierarchy whose evidence changes by given amounts from one iteration to the next."""
 
-    shape, others, n_users = np.eye(1), "known", 1
+    shape, others, n_users, damping = np.eye(1), "known", 1, 0.9
 
     def __init__(self, changes: list[float]) -> None:
         self.evidence = iter(np.cumsum([-500.0, *changes]))

@@ -158,7 +158,8 @@ def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
 
 def test_factors_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = with_features()
-    wanted = posterior.factors(3)
+    seen = Items(None, np.arange(posterior.n_seen))
+    wanted = posterior.factors(3, seen)
     monkeypatch.setattr("skpref.gp.crowd.personal.chunks", lambda n: [slice(k, k + 5) for k in range(0, n, 5)])
-    for values, whole in zip(posterior.factors(3), wanted, strict=True):
+    for values, whole in zip(posterior.factors(3, seen), wanted, strict=True):
         assert_allclose(values, whole, atol=1e-12)

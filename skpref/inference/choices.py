@@ -1,0 +1,119 @@
+"""Expectation propagation for choices of one among k, unbroken (docs/maths section 14).
+
+A choice of the alternative y has the likelihood softmax(z)_y. Its site is a Gaussian factor in the differences to z_y,
+written as sites of the k (k - 1) / 2 pairs of alternatives, so that all that is done with comparisons of pairs holds for
+choices: only the sites of the pairs of one choice follow from each other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from skpref._compiled.choices import expected_shares, matching_choices
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, BoolArray, IntArray
+
+MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
+_MOST_POINTS = 256  # points that an expectation is taken at
+_MOST_A_LINE = 20  # Gauss-Hermite points of one difference
+_LEAST_A_LINE = 4  # fewer are no rule: then the points are those of Sobol's sequence
+_LEAST_WEIGHT = 1e-9  # weight of a point that counts
+# Sets of them that choices take in turn, so that their errors do not add up.
+_SETS = 16
+
+
+class Nodes(NamedTuple):
+    """Points and weights for expectations over N(0, I) in 0, 1, ... dimensions, as compiled loops take them."""
+
+    points: Array  # all sets, one after the other
+    logs: Array  # logarithms of the weights
+    starts: IntArray  # (F + 2,): first number of the points of each dimension
+    log_starts: IntArray  # (F + 2,): first weight
+    n_sets: IntArray  # (F + 1,)
+
+
+def pairs_of(k: int) -> tuple[IntArray, IntArray]:
+    """Return the first and the second of each pair of k alternatives, in the order of the loops, shape (n,) each."""
+    first, second = np.array(list(combinations(range(k), 2)), dtype=np.int64).reshape(-1, 2).T
+    return first, second
+
+
+def sizes_of(starts: IntArray) -> IntArray:
+    """Return the number of alternatives of choices, given the first row of each, shape (T,)."""
+    return np.rint(0.5 + np.sqrt(0.25 + 2.0 * np.diff(starts))).astype(np.int64)
+
+
+def starts_of(stage: IntArray) -> IntArray:
+    """Return the first row of each choice, and the number of rows, given the number of each row's choice."""
+    return np.concatenate([[0], np.flatnonzero(np.diff(stage)) + 1, [stage.size]]) if stage.size else np.zeros(1, int)
+
+
+def start_sites(stage: IntArray, weight: Array) -> tuple[Array, Array]:
+    """Return the sites of choices at equal utilities: tau and nu of each pair, shape (P,)."""
+    starts = starts_of(stage)
+    k = np.repeat(sizes_of(starts), np.diff(starts))
+    return weight / k**2, np.where(are_answered(stage), weight / k, 0.0)
+
+
+def are_answered(stage: IntArray) -> BoolArray:
+    """Tell of pairs of choices whether one of them was chosen, shape (P,)."""
+    starts = starts_of(stage)
+    place = np.arange(stage.size) - np.repeat(starts[:-1], np.diff(starts))
+    return np.asarray(place < np.repeat(sizes_of(starts) - 1, np.diff(starts)))
+
+
+def choice_sites(
+    stage: IntArray, mean: Array, variance: Array, weight: Array, tau: Array, nu: Array
+) -> tuple[Array, Array, float]:
+    """Return new sites of the pairs of choices, and the sum of the log normalisers of the old ones."""
+    starts = starts_of(stage)
+    nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1)
+    tau, nu, log_sites = matching_choices(starts, mean, variance, weight, tau, nu, nodes)
+    return tau, nu, float(log_sites)
+
+
+def shares_of(starts: IntArray, mean: Array, variance: Array) -> Array:
+    """Return the probabilities of the alternatives of choices, one after the other."""
+    nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1)
+    return np.asarray(expected_shares(starts, mean, variance, nodes))
+
+
+@cache
+def nodes_of(most: int) -> Nodes:
+    """Return the points in up to `most` dimensions: products of Gauss-Hermite rules, or points of Sobol's sequence."""
+    sets = [_points(f) for f in range(most + 1)]
+    points = [part.ravel() for part, _ in sets]
+    logs = [part for _, part in sets]
+    ends, log_ends = (np.cumsum([0, *(part.size for part in parts)]) for parts in (points, logs))
+    n_sets = np.array([len(part) for part, _ in sets])
+    return Nodes(np.concatenate(points), np.concatenate(logs), ends, log_ends, n_sets)
+
+
+def _points(f: int) -> tuple[Array, Array]:
+    """Return sets of points in f dimensions, shape (G, Q, f), and the logarithms of their weights (Q,)."""
+    a_line = min(int(_MOST_POINTS ** (1.0 / max(f, 1)) + 1e-9), _MOST_A_LINE)
+    if f == 0:
+        return np.zeros((1, 1, 0)), np.zeros(1)
+    if a_line >= _LEAST_A_LINE:
+        x, weight = np.polynomial.hermite_e.hermegauss(a_line)
+        log_weight = np.log(weight / weight.sum())
+        grid = np.stack(np.meshgrid(*[x] * f, indexing="ij"), axis=-1).reshape(-1, f)
+        logs = np.asarray(sum(np.meshgrid(*[log_weight] * f, indexing="ij"))).ravel()
+        kept = logs > np.log(_LEAST_WEIGHT)
+        return grid[None, kept], logs[kept]
+    return np.stack([_whitened(f, seed) for seed in range(_SETS)]), np.full(_MOST_POINTS, -np.log(_MOST_POINTS))
+
+
+def _whitened(f: int, seed: int) -> Array:
+    """Return points of Sobol's sequence and their negatives, whose covariance is I, shape (Q, f)."""
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and most choices are among fewer
+
+    half = ndtri(qmc.Sobol(f, rng=seed).random(_MOST_POINTS // 2))
+    z = np.concatenate([half, -half])
+    return np.asarray(np.linalg.solve(np.linalg.cholesky(z.T @ z / len(z)), z.T).T)
