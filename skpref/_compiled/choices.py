@@ -50,28 +50,79 @@ def _root_of_differences(low, k, variance):  # type: ignore[no-untyped-def]  # n
 
 
 @njit()
-def _nodes_of(f, nodes, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return one of the sets of points in f dimensions (Q, f), and the logarithms of their weights (Q,)."""
-    points, logs, starts, log_starts, n_sets = nodes
-    Q = log_starts[f + 1] - log_starts[f]
-    low = starts[f] + (number % n_sets[f]) * Q * f
-    return points[low : low + Q * f].reshape((Q, f)), logs[log_starts[f] : log_starts[f + 1]]
+def _within(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return M with its eigenvalues between two numbers; mostly they are, which two factors tell sooner."""
+    n = M.shape[0]
+    F, inside = np.empty((n, n)), True
+    for side in range(2):
+        for j in range(n):
+            pivot = M[j, j] - low if side == 0 else high - M[j, j]
+            for k in range(j):
+                pivot -= F[j, k] * F[j, k]
+            if not pivot > 0.0:
+                inside = False
+                break
+            F[j, j] = np.sqrt(pivot)
+            for i in range(j + 1, n):
+                value = M[i, j] if side == 0 else -M[i, j]
+                for k in range(j):
+                    value -= F[i, k] * F[j, k]
+                F[i, j] = value / F[j, j]
+        if not inside:
+            break
+    if inside:
+        return M
+    size, directions = np.linalg.eigh(M)
+    return (directions * np.minimum(np.maximum(size, low), high)) @ directions.T
 
 
 @njit()
-def _softmax_terms(mu, R, e, z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write z = mu + R e and return the largest of 0 and z, and log of the sum of exp of these."""
-    top = 0.0
-    for a in range(mu.shape[0]):
-        s = mu[a]
+def _nodes_of(f, nodes, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return one of the sets of points in f dimensions (f, Q), and the logarithms of their weights (Q,)."""
+    points, logs, starts, log_starts, n_sets = nodes
+    Q = log_starts[f + 1] - log_starts[f]
+    low = starts[f] + (number % n_sets[f]) * Q * f
+    return points[low : low + Q * f].reshape((f, Q)), logs[log_starts[f] : log_starts[f + 1]]
+
+
+@njit()
+def _exp(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Replace numbers of at most 0 by their exponentials, those below -40 by e^-40, to 1e-11.
+
+    It is exp(x / 64)^64, by a polynomial. Other than calls of a library's, such loops run in SIMD lanes.
+    """
+    for q in range(x.shape[0]):
+        y = max(x[q], -40.0) / 64.0
+        p = 1.0 + y / 9.0 * (1.0 + y / 10.0)
+        p = 1.0 + y / 6.0 * (1.0 + y / 7.0 * (1.0 + y / 8.0 * p))
+        p = 1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0 * (1.0 + y / 4.0 * (1.0 + y / 5.0 * p))))
+        p = p * p
+        p = p * p
+        p = p * p
+        p = p * p
+        p = p * p
+        x[q] = p * p
+
+
+@njit()
+def _softmax(mu, R, points):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return softmax of 0 and z = mu + R e but for its normaliser, shape (1 + r, Q), and log of the normaliser."""
+    r, Q = mu.shape[0], points.shape[1]
+    terms, top, total = np.zeros((r + 1, Q)), np.zeros(Q), np.zeros(Q)
+    for a in range(r):
+        row = terms[a + 1]
+        row += mu[a]
         for x in range(R.shape[1]):
-            s += R[a, x] * e[x]
-        z[a] = s
-        top = max(top, s)
-    total = np.exp(-top)
-    for a in range(mu.shape[0]):
-        total += np.exp(z[a] - top)
-    return top + np.log(total)
+            for q in range(Q):
+                row[q] += R[a, x] * points[x, q]
+        for q in range(Q):
+            top[q] = max(top[q], row[q])
+    for a in range(r + 1):
+        row = terms[a]
+        row -= top
+        _exp(row)
+        total += row
+    return terms, total, top
 
 
 @njit()
@@ -92,7 +143,7 @@ def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ig
         if f == 0:  # all alternatives are the same
             total -= w * np.log(k)
             continue
-        mu, n, L, z = np.empty(r), np.empty(r), np.zeros((r, r)), np.empty(r)
+        mu, n, L = np.empty(r), np.empty(r), np.zeros((r, r))
         for a in range(r):
             mu[a], n[a] = -mean[low + a], -nu[low + a]
             L[a, a] += tau[low + a]
@@ -103,38 +154,33 @@ def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ig
                 L[b, b] += precision
         points, logs = _nodes_of(f, nodes, t)
         Q = logs.shape[0]
-        log_weight, top = np.empty(Q), -np.inf
+        old, pull = R.T @ L @ R, L @ mu
+        slope, constant = R.T @ (pull - n), np.dot(mu, 0.5 * pull - n)
+        _, normaliser, largest = _softmax(mu, R, points)
+        share = np.empty(Q)
         for q in range(Q):
-            value = logs[q] - w * _softmax_terms(mu, R, points[q], z)
-            for a in range(r):
-                x = 0.0
-                for b in range(r):
-                    x += L[a, b] * z[b]
-                value += z[a] * (0.5 * x - n[a])
-            log_weight[q] = value
-            top = max(top, value)
-        W, m, C = 0.0, np.zeros(f), np.zeros((f, f))
-        for q in range(Q):
-            x = np.exp(log_weight[q] - top)
-            W += x
-            for a in range(f):
-                m[a] += x * points[q, a]
-                for b in range(a + 1):
-                    C[a, b] += x * points[q, a] * points[q, b]
-        total += top + np.log(W)
-        m /= W
+            share[q] = logs[q] + constant - w * (largest[q] + np.log(normaliser[q]))
         for a in range(f):
-            for b in range(a + 1):
-                C[a, b] = C[a, b] / W - m[a] * m[b]
-                C[b, a] = C[a, b]
-        size, directions = np.linalg.eigh(C)
-        size = np.minimum(np.maximum(size, _NARROWEST), _WIDEST)
-        precision_of_e = (directions / size) @ directions.T
-        old = R.T @ L @ R
+            half = 0.5 * old[a, a]
+            for q in range(Q):
+                share[q] += points[a, q] * (half * points[a, q] + slope[a])
+            for b in range(a):
+                for q in range(Q):
+                    share[q] += old[a, b] * points[a, q] * points[b, q]
+        top = share.max()
+        share -= top
+        _exp(share)
+        W = share.sum()
+        total += top + np.log(W)
+        share /= W
+        m, weighted = points @ share, np.empty((f, Q))
+        for a in range(f):
+            for q in range(Q):
+                weighted[a, q] = points[a, q] * share[q]
+        C = weighted @ points.T - np.outer(m, m)
+        precision_of_e = np.linalg.inv(_within(C, _NARROWEST, _WIDEST))
         site = old + precision_of_e - np.eye(f)
-        size, directions = np.linalg.eigh(0.5 * (site + site.T))
-        size = np.minimum(np.maximum(size, _LEAST_SITE), _LARGEST_SITE)
-        D = inverse.T @ ((directions * size) @ directions.T - old) @ inverse
+        D = inverse.T @ (_within(0.5 * (site + site.T), _LEAST_SITE, _LARGEST_SITE) - old) @ inverse
         linear = D @ mu + inverse.T @ (precision_of_e @ m)
         for a in range(r):
             of_chosen = D[a, a]
@@ -159,12 +205,10 @@ def expected_shares(first, mean, variance, nodes):  # type: ignore[no-untyped-de
         low = first[t]
         k = _size(first[t + 1] - low)
         R, _ = _root_of_differences(low, k, variance)
-        mu, z = -mean[low : low + k - 1], np.empty(k - 1)
         points, logs = _nodes_of(R.shape[1], nodes, t)
-        for q in range(logs.shape[0]):
-            log_total, share = _softmax_terms(mu, R, points[q], z), np.exp(logs[q])
-            out[at] += share * np.exp(-log_total)
-            for a in range(k - 1):
-                out[at + 1 + a] += share * np.exp(z[a] - log_total)
+        terms, normaliser, _ = _softmax(-mean[low : low + k - 1], R, points)
+        share = np.exp(logs) / normaliser
+        for a in range(k):
+            out[at + a] = np.dot(terms[a], share)
         at += k
     return out

@@ -1,5 +1,6 @@
 """Tables, ids, comparisons and ratings: from the user's data to checked arrays."""
 
+from skpref.data.choices import TaskRows, from_tasks
 from skpref.data.comparisons import Comparisons
 from skpref.data.design import OneHotDesign, feature_groups
 from skpref.data.frames import (
@@ -26,6 +27,7 @@ __all__ = [
     "Ratings",
     "Reading",
     "Table",
+    "TaskRows",
     "Vocabulary",
     "as_ids",
     "feature_groups",
@@ -36,6 +38,7 @@ __all__ = [
     "from_preflib",
     "from_rankings",
     "from_results",
+    "from_tasks",
     "from_win_matrix",
     "from_winners",
     "unique_rows",

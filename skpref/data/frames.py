@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from skpref._validation import column_names, refuse_collection
+from skpref.data.choices import read_unbroken
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
@@ -373,13 +374,14 @@ def from_choices(
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
+    broken: bool = True,
 ) -> ComparisonRows:
     """Read a table of choices: one of several items was chosen; in best-worst scaling (MaxDiff), the worst one, too.
 
     The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight 2 /
     k. Together they then carry as much information about the utilities as the choice, if it follows Luce's rule and the
     items have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the
-    weight 2 / (k - 1).
+    weight 2 / (k - 1). Unbroken, each choice is one row; that is more accurate, most of all where users gave few answers.
 
     Parameters
     ----------
@@ -396,6 +398,9 @@ def from_choices(
         Columns of the users and of the weights, as in `from_winners`.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row without an answer, as in `from_winners`.
+    broken : bool, default=True
+        Whether choices become comparisons, which all models of pairs take. False: rows of X are tasks, the user and the
+        items offered, and y has the items chosen, or the best and the worst one, shape (n, 2).
 
     Returns
     -------
@@ -424,7 +429,7 @@ def from_choices(
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     """
     roles = Roles(offered=_names(offered), chosen=chosen, worst=worst, user=user, weight=sample_weight)
-    return _rows(frame, roles, missing)
+    return _rows(frame, roles, missing, broken=broken)
 
 
 def from_rankings(
@@ -441,6 +446,7 @@ def from_rankings(
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
+    broken: bool = True,
 ) -> ComparisonRows:
     """Read rankings: every item won against those behind it.
 
@@ -477,6 +483,9 @@ def from_rankings(
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
+    broken : bool, default=True
+        Whether rankings become comparisons, which all models of pairs take. False: rows of X are tasks, the user and the
+        items of a ranking, and y has their ranks, NaN for items behind all that are ranked (``rest="lost"``).
 
     Returns
     -------
@@ -525,7 +534,7 @@ def from_rankings(
             layout = {role: named if isinstance(named, Mapping) else {name: name for name in _names(named)}}
     codes = None if unranked is None else tuple(unranked)
     roles = Roles(**layout, rest=rest, unranked=codes, user=user, weight=sample_weight)
-    return _rows(frame, roles, missing)
+    return _rows(frame, roles, missing, broken=broken)
 
 
 def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> ComparisonRows:
@@ -585,11 +594,14 @@ def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str,
     return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
 
 
-def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
+def _rows(frame: Frame, roles: Roles, missing: Missing, *, broken: bool = True) -> ComparisonRows:
     """Return what `fit` takes of comparisons with these roles."""
     refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
+    if not broken:
+        X, answers, weight, reading = read_unbroken(frame, roles, missing)
+        return ComparisonRows(X, answers, weight, None, reading)
     rows = read(frame, roles, missing)
     columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
     y = np.ones(rows.left.size) if rows.y is None else rows.y

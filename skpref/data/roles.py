@@ -74,11 +74,11 @@ class Roles:
     def named(self) -> dict[str, Any]:
         """Return the columns of each role, for people."""
         higher = (
-            f"the higher of {_listed(self.scores)}"
+            f"the higher of {listed(self.scores)}"
             if len(self.scores) > 1
-            else f"{_listed(self.scores)} (left - right)"
+            else f"{listed(self.scores)} (left - right)"
         )
-        answer = higher if self.scores else f"counts {_listed(self.counts)}" if self.counts else self.winner
+        answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else self.winner
         several = ("ranking", "offered", "chosen", "worst", "task", "item", "rank")
         shown = {
             **{role: getattr(self, role) for role in ("left", "right")},
@@ -137,7 +137,7 @@ class Reading:
         """Return one line."""
         text = ", ".join(f"{role} = {names}" for role, names in self.roles.items())
         if self.unused:
-            text += f", not used: {_listed(self.unused)}"
+            text += f", not used: {listed(self.unused)}"
         if self.left_out:
             total = sum(self.left_out.values())
             reasons = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
@@ -197,14 +197,14 @@ def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRow
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
     if roles.item_ratings:
-        answers = _rankings(columns, roles, _rated(columns, roles))
+        answers = _rankings(columns, roles, rated_of(columns, roles))
     elif roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
-        answers = _rankings(columns, roles, _ranked(columns, roles))
+        answers = _rankings(columns, roles, ranked_of(columns, roles))
     elif roles.offered or roles.task:
         answers = _choices(columns, roles)
     else:
         answers = _pairs(columns, roles)
-    weight = np.ones(columns.size) if roles.weight is None else _weights(columns, roles.weight)
+    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")
     groups = tuple(columns.ids(name, "group") for name in roles.groups)
     with np.errstate(over="ignore"):  # of differences, which the caller refuses
@@ -232,7 +232,7 @@ def reading_of(
     """Return what was read of a table: what columns were taken for, and the columns that were used."""
     used = {str(name) for name in used}
     unused = tuple(str(name) for name in columns.names if str(name) not in used)
-    texts = {role: _listed(names) for role, names in named.items() if names not in (None, ())}
+    texts = {role: listed(names) for role, names in named.items() if names not in (None, ())}
     return Reading(texts, unused, columns.size, dict(left_out or {}))
 
 
@@ -242,7 +242,7 @@ def reading_of_all(reading: Reading, columns: Columns, kept: Columns) -> Reading
     return replace(reading, n_rows=columns.size, left_out={why: count for why, count in out.items() if count})
 
 
-def _weights(columns: Columns, name: Any) -> Array:
+def weights_of(columns: Columns, name: Any) -> Array:
     weight = columns.numbers(name, low=0.0, meaning="a weight")
     if columns.is_text and not (weight > 0.0).any():
         raise columns.fault("all weights are zero", column=name)
@@ -288,7 +288,7 @@ def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
     counted = len(scores) > 1 and any(word in str(scores[0]).lower() for word in _COUNTS)
     if counted and np.max(columns.numbers(scores[0]), initial=0.0) > 1.0:  # not flags
         warn(
-            f"{_listed(scores)} are read as the scores of one game: the higher one wins, however much higher. If they "
+            f"{listed(scores)} are read as the scores of one game: the higher one wins, however much higher. If they "
             "count wins or votes, from_counts reads them.",
             DataWarning,
         )
@@ -351,7 +351,7 @@ def _choices(columns: Columns, roles: Roles) -> _Answers:
     """Return the comparisons of choices: the chosen item won against the others, which won against the worst one."""
     if roles.chosen is None and roles.worst is None:
         raise DataError("choices need the column of the item that was chosen, or of the worst one")
-    tasks, sets, answers = _tasks(columns, roles) if roles.task else _menus(columns, roles)
+    tasks, sets, answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
     none = [None] * len(sets)
     best = none if roles.chosen is None else answers[0]
     last = none if roles.worst is None else answers[-1]
@@ -360,7 +360,7 @@ def _choices(columns: Columns, roles: Roles) -> _Answers:
         if top is not None and low == top:
             both = f"columns {roles.chosen!r} and {roles.worst!r}"
             raise columns.fault(f"{shorten(top)} is both the best and the worst item ({both})", row)
-        _check_distinct(columns, items, row)
+        check_distinct(columns, items, row)
         rest = [item for item in items if item != top]
         won = [(top, item) for item in rest] if top is not None else []
         lost = [(item, low) for item in rest if item != low] if low is not None else []
@@ -372,7 +372,7 @@ def _choices(columns: Columns, roles: Roles) -> _Answers:
     return _of_pairs(pairs, np.ones(len(pairs)), origin, share, out)
 
 
-def _menus(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
+def menus_of(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     """Return rows, the items offered in each, and the answers, of choices in a row each."""
     if len(roles.offered) < 2:
         raise DataError(f"two columns of items at least are needed; got {roles.offered!r:.80}")
@@ -381,7 +381,7 @@ def _menus(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     odd = next((text for text in shown if not number(text).is_integer()), None) if all(map(is_number, shown)) else None
     if odd is not None:
         raise columns.fault(
-            f"the cells of {_listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
+            f"the cells of {listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
             "that have attributes, such as prices, are not read"
         )
     sets = [[item for item in items if item is not None] for items in lists]
@@ -441,9 +441,9 @@ def _places(cells: Sequence[Any], offered: Sequence[Any]) -> list[int] | None:
     return None
 
 
-def _tasks(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
+def tasks_of(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     """Return first rows, items and answers of choices of which a row is one item."""
-    members, items = _members(columns, roles), item_of_rows(columns, roles.item)
+    members, items = members_of(columns, roles), item_of_rows(columns, roles.item)
     names = [name for name in (roles.chosen, roles.worst) if name is not None]
     flags = [columns.numbers(name, meaning="1 for the item that was the answer, 0 for others") for name in names]
     for name, values in zip(names, flags, strict=True):
@@ -473,7 +473,7 @@ def _tasks(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
     return rows_of, sets, [list(each) for each in zip(*answers, strict=True)]
 
 
-def _members(columns: Columns, roles: Roles) -> dict[str, list[int]]:
+def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     """Return the rows of each task; each user has tasks of the user's own."""
     names = roles.task if roles.user is None or roles.user in roles.task else (roles.user, *roles.task)
     keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
@@ -506,7 +506,7 @@ def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------- rankings
-class _Ranking(NamedTuple):
+class Ranking(NamedTuple):
     """The items of a ranking and their ranks, 1 is the best."""
 
     row: int
@@ -514,7 +514,7 @@ class _Ranking(NamedTuple):
     ranks: Any  # (k,)
 
 
-def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
+def ranked_of(columns: Columns, roles: Roles) -> list[Ranking]:
     """Return the rankings of a table in any of three layouts."""
     if roles.item_ranks:
         names = list(roles.item_ranks)
@@ -528,7 +528,7 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
         _warn_of_ranks(rows, roles.ranking)
         rows = _without_nobody(columns, roles, rows)
         kept = [[item for item in row if item is not None] for row in rows]
-        return [_Ranking(row, items, np.arange(1.0, len(items) + 1.0)) for row, items in enumerate(kept)]
+        return [Ranking(row, items, np.arange(1.0, len(items) + 1.0)) for row, items in enumerate(kept)]
     cells, codes = columns.cells(roles.rank), set(map(as_text, roles.unranked or ()))
     ranks = np.array([number(columns.with_point(cell)) for cell in cells])
     absent = [row for row in np.flatnonzero(np.isnan(ranks)).tolist() if as_text(cells[row]) not in codes]
@@ -539,25 +539,25 @@ def _ranked(columns: Columns, roles: Roles) -> list[_Ranking]:
             absent,
             roles.rank,
         )
-    items, members = item_of_rows(columns, roles.item), _members(columns, roles)
+    items, members = item_of_rows(columns, roles.item), members_of(columns, roles)
     most = max(map(len, members.values()), default=0)
     ranks = _without_codes(columns, roles, ranks[:, None], [(roles.rank, most)])[:, 0]
     ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
-    return [_Ranking(first, [items[row] for row in own], ranks[own]) for first, own in ranked]
+    return [Ranking(first, [items[row] for row in own], ranks[own]) for first, own in ranked]
 
 
-def _rated(columns: Columns, roles: Roles) -> list[_Ranking]:
+def rated_of(columns: Columns, roles: Roles) -> list[Ranking]:
     """Return the rankings of ratings in columns of items: the higher rating is the better rank."""
     ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])
     return _of_matrix(-ratings, list(roles.item_ratings.values()))
 
 
-def _of_matrix(ranks: Array, items: list[Any]) -> list[_Ranking]:
+def _of_matrix(ranks: Array, items: list[Any]) -> list[Ranking]:
     """Return the rankings of a matrix of ranks, rows by items, NaN where an item has none."""
     if len(items) < 2 or len(set(map(str, items))) < len(items):
         raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
     ranked = [np.flatnonzero(np.isfinite(row)) for row in ranks]
-    return [_Ranking(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
+    return [Ranking(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
 
 
 def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]]) -> Array:
@@ -614,7 +614,7 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
         )
 
 
-def _rankings(columns: Columns, roles: Roles, rankings: list[_Ranking]) -> _Answers:
+def _rankings(columns: Columns, roles: Roles, rankings: list[Ranking]) -> _Answers:
     """Return all pairs of each ranking; with rest="lost", the items named also won against those not named.
 
     All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1). Where the rest lost, place j
@@ -640,7 +640,7 @@ def _rankings(columns: Columns, roles: Roles, rankings: list[_Ranking]) -> _Answ
     pairs: list[tuple[Any, Any]] = []
     labels, origin, share = [], [], []
     for row, items, ranks in rankings:
-        _check_distinct(columns, items, row)
+        check_distinct(columns, items, row)
         k = len(items)
         a, b = np.triu_indices(k, 1)
         named = set(items)
@@ -660,7 +660,7 @@ def _rankings(columns: Columns, roles: Roles, rankings: list[_Ranking]) -> _Answ
     return _of_pairs(pairs, np.array(labels), origin, share, out)
 
 
-def _check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
+def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
     """Refuse an item that a choice or a ranking has twice."""
     if not all(isinstance(item, Hashable) for item in items):
         return  # it is no id, which is said later
@@ -676,7 +676,7 @@ def _of_pairs(pairs: list[tuple[Any, Any]], y: Array, origin: Any, share: Any, l
     return _Answers(left, right, y, rows, np.array(share, dtype=np.float64), left_out, rows)
 
 
-def _listed(names: Any) -> str:
+def listed(names: Any) -> str:
     """Return names of columns as text; a pair is a difference."""
     if not isinstance(names, tuple | list):
         return str(names)

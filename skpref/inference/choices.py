@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
 
 MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
-_MOST_POINTS = 256  # points that an expectation is taken at
+# Points that an expectation is taken at, and the least number of Gauss-Hermite points for each difference: where there
+# would be fewer, the points are those of Sobol's sequence. The second rule is for fits that only prepare others.
+_RULES = (256, 4), (81, 3)
 _MOST_A_LINE = 20  # Gauss-Hermite points of one difference
-_LEAST_A_LINE = 4  # fewer are no rule: then the points are those of Sobol's sequence
 _LEAST_WEIGHT = 1e-9  # weight of a point that counts
 # Sets of them that choices take in turn, so that their errors do not add up.
 _SETS = 16
@@ -31,7 +32,7 @@ _SETS = 16
 class Nodes(NamedTuple):
     """Points and weights for expectations over N(0, I) in 0, 1, ... dimensions, as compiled loops take them."""
 
-    points: Array  # all sets, one after the other
+    points: Array  # all sets, one after the other, those of one dimension together
     logs: Array  # logarithms of the weights
     starts: IntArray  # (F + 2,): first number of the points of each dimension
     log_starts: IntArray  # (F + 2,): first weight
@@ -69,11 +70,11 @@ def are_answered(stage: IntArray) -> BoolArray:
 
 
 def choice_sites(
-    stage: IntArray, mean: Array, variance: Array, weight: Array, tau: Array, nu: Array
+    stage: IntArray, moments: tuple[Array, Array], weight: Array, sites: tuple[Array, Array], *, coarse: bool = False
 ) -> tuple[Array, Array, float]:
-    """Return new sites of the pairs of choices, and the sum of the log normalisers of the old ones."""
-    starts = starts_of(stage)
-    nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1)
+    """Return new sites of the pairs of choices, given means and variances, and log normalisers of the old sites."""
+    starts, (mean, variance), (tau, nu) = starts_of(stage), moments, sites
+    nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1, coarse=coarse)
     tau, nu, log_sites = matching_choices(starts, mean, variance, weight, tau, nu, nodes)
     return tau, nu, float(log_sites)
 
@@ -85,35 +86,36 @@ def shares_of(starts: IntArray, mean: Array, variance: Array) -> Array:
 
 
 @cache
-def nodes_of(most: int) -> Nodes:
+def nodes_of(most: int, *, coarse: bool = False) -> Nodes:
     """Return the points in up to `most` dimensions: products of Gauss-Hermite rules, or points of Sobol's sequence."""
-    sets = [_points(f) for f in range(most + 1)]
-    points = [part.ravel() for part, _ in sets]
+    sets = [_points(f, *_RULES[coarse]) for f in range(most + 1)]
+    points = [part.transpose(0, 2, 1).ravel() for part, _ in sets]
     logs = [part for _, part in sets]
     ends, log_ends = (np.cumsum([0, *(part.size for part in parts)]) for parts in (points, logs))
     n_sets = np.array([len(part) for part, _ in sets])
     return Nodes(np.concatenate(points), np.concatenate(logs), ends, log_ends, n_sets)
 
 
-def _points(f: int) -> tuple[Array, Array]:
+def _points(f: int, most: int, least_a_line: int) -> tuple[Array, Array]:
     """Return sets of points in f dimensions, shape (G, Q, f), and the logarithms of their weights (Q,)."""
-    a_line = min(int(_MOST_POINTS ** (1.0 / max(f, 1)) + 1e-9), _MOST_A_LINE)
+    a_line = min(int(most ** (1.0 / max(f, 1)) + 1e-9), _MOST_A_LINE)
     if f == 0:
         return np.zeros((1, 1, 0)), np.zeros(1)
-    if a_line >= _LEAST_A_LINE:
+    if a_line >= least_a_line:
         x, weight = np.polynomial.hermite_e.hermegauss(a_line)
         log_weight = np.log(weight / weight.sum())
         grid = np.stack(np.meshgrid(*[x] * f, indexing="ij"), axis=-1).reshape(-1, f)
         logs = np.asarray(sum(np.meshgrid(*[log_weight] * f, indexing="ij"))).ravel()
         kept = logs > np.log(_LEAST_WEIGHT)
         return grid[None, kept], logs[kept]
-    return np.stack([_whitened(f, seed) for seed in range(_SETS)]), np.full(_MOST_POINTS, -np.log(_MOST_POINTS))
+    half = 1 << (_RULES[0][0].bit_length() - 2)
+    return np.stack([_whitened(f, half, seed) for seed in range(_SETS)]), np.full(2 * half, -np.log(2 * half))
 
 
-def _whitened(f: int, seed: int) -> Array:
+def _whitened(f: int, n: int, seed: int) -> Array:
     """Return points of Sobol's sequence and their negatives, whose covariance is I, shape (Q, f)."""
     from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and most choices are among fewer
 
-    half = ndtri(qmc.Sobol(f, rng=seed).random(_MOST_POINTS // 2))
+    half = ndtri(qmc.Sobol(f, rng=seed).random(n))
     z = np.concatenate([half, -half])
     return np.asarray(np.linalg.solve(np.linalg.cholesky(z.T @ z / len(z)), z.T).T)

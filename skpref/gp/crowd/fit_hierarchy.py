@@ -86,6 +86,7 @@ _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
+_SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
 _FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
@@ -225,7 +226,8 @@ def fit_crowd_hierarchy(
         model = replace(model, shape=shape.matrix)
         scale = 1.0 if config.n_factors else _NO_TASTE
         part = replace(few, shape=shape.matrix)
-        isotropic = _fit(part, start_state(part, scales, likelihood, scale))
+        rough = replace(part, coarse=True)
+        isotropic = _fit(rough, start_state(part, scales, likelihood, scale), _CHOICE_TOL if c.stage is None else _SOON)
         (chosen, learnt), first = _regularise(part, isotropic, scales, likelihood), isotropic.state
         if few.n_users < model.n_users or data.shards is not None:
             state = start_state(model, scales, likelihood, scale)
@@ -386,8 +388,8 @@ def _check_size(n_places: int, n_variables: int) -> None:
         )
 
 
-def _fit(model: Hierarchy, state: HierarchyState) -> HierarchyFit:
-    return fit_hierarchy(model, state, max_iter=_CHOICE_PASSES, tol=_CHOICE_TOL)
+def _fit(model: Hierarchy, state: HierarchyState, tol: float = _CHOICE_TOL) -> HierarchyFit:
+    return fit_hierarchy(model, state, max_iter=_CHOICE_PASSES, tol=tol)
 
 
 def _choose_shape(

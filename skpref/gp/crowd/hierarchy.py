@@ -90,6 +90,7 @@ class Hierarchy:
     own_thresholds: bool = False  # whether each user has a threshold of ties
     learn_S: bool = True
     stage: IntArray | None = None  # (P,): number of each row's choice; None where rows are answers of their own
+    coarse: bool = False  # whether sites of choices are only needed roughly
 
     @property
     def damping(self) -> float:
@@ -372,7 +373,7 @@ def end_of_fit(model: Hierarchy, state: HierarchyState) -> tuple[HierarchyFit, A
     """Return the fit at a state, the information about the users' tastes (n, n), and the sum of tr (P W)^2."""
     informed = model.integrate_out(state)
     consensus = _consensus(model, state, informed)
-    seen = model.see(state, informed, consensus.m, consensus.V)
+    seen = replace(model, coarse=True).see(state, informed, consensus.m, consensus.V)  # its new sites are not used
     return _fit_at(model, state, consensus, seen), consensus.information, seen.squared
 
 
@@ -445,7 +446,8 @@ def _sites(
     """Return new sites, the log normalisers of the old ones, the learnt likelihood, and what thresholds follow from."""
     w, y, likelihood, thresholds = model.weight, model.y, state.likelihood, state.thresholds
     if model.stage is not None:
-        return *choice_sites(model.stage, mean, variance, w, state.tau, state.nu), likelihood, None
+        sites = choice_sites(model.stage, (mean, variance), w, (state.tau, state.nu), coarse=model.coarse)
+        return *sites, likelihood, None
     # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
     share = 1.0 / np.maximum(w, 1.0)
     retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)

@@ -558,18 +558,22 @@ class PersonalPosterior:
         return mean, np.maximum(variance + self._effect_variance(weights, x, users), 0.0)
 
     def draws(
-        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, jointly: bool = False
     ) -> tuple[Array, Iterator[Array]]:
         """Return draws of the consensus (n_samples, n), and for each user draws of its utilities, in order.
 
-        By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Draws of the prior are
-        shared by all users, so that only those of one user, with those of the consensus, are a joint sample.
+        By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Unless `jointly`, draws
+        of the prior are shared by all users, which is faster: then only those of one user, with those of the consensus,
+        are a joint sample.
         """
         if len(self.mixture) == 1:
-            return self.draws_at_S(users, items, n_samples, rng)
+            return self.draws_at_S(users, items, n_samples, rng, jointly=jointly)
         numbers = [round(weight * n_samples) for weight in WEIGHTS[1:]]
         numbers = [n_samples - sum(numbers), *numbers]
-        drawn = [part.draws_at_S(users, items, n, rng) for part, n in zip(self.mixture, numbers, strict=True)]
+        drawn = [
+            part.draws_at_S(users, items, n, rng, jointly=jointly)
+            for part, n in zip(self.mixture, numbers, strict=True)
+        ]
         t, of_users = (list(column) for column in zip(*drawn, strict=True))
         # Their means are those at S, as in `utility`.
         means = np.array([part.consensus.utility(items, centred=True)[0] for part in self.mixture])
@@ -579,27 +583,37 @@ class PersonalPosterior:
         return np.concatenate(t) + shift, (np.concatenate(parts) + own for own, *parts in personal_draws)
 
     def draws_at_S(
-        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, jointly: bool = False
     ) -> tuple[Array, Iterator[Array]]:
         """Return what `draws` does at this S."""
         reach, (t, t_variance) = self._reach(items, centred=True), self.consensus.utility(items, centred=True)
         shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
         own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)
         t = t + shared @ reach.half.T + rng.standard_normal((n_samples, items.size)) * np.sqrt(own_variance)
-        white = rng.standard_normal((n_samples, self.root.shape[1]))
-        rest = t + rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
-        b, of_new = white @ self.root.T, white @ self.root_new.T
-        seen = self.m + shared @ self.half_rows.T + self._expand_to_places(b)
-        priors = rest + b @ reach.weights.T, rest + of_new @ reach.weights.T
-        return t, self._corrected(users, priors, seen, reach.weights, rng)
+        m = self.m + shared @ self.half_rows.T
+
+        def drawn() -> tuple[Array, Array, Array]:
+            """Draw utilities of a trained user and of a new one from the prior, and what a trained user compared."""
+            white = rng.standard_normal((n_samples, self.root.shape[1]))
+            rest = t + rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
+            b, of_new = white @ self.root.T, white @ self.root_new.T
+            return rest + b @ reach.weights.T, rest + of_new @ reach.weights.T, m + self._expand_to_places(b)
+
+        drawn_once = None if jointly else drawn()
+        priors = ((drawn() if drawn_once is None else drawn_once) for _ in range(users.size))
+        return t, self._corrected(users, priors, n_samples, reach.weights, rng)
 
     def _corrected(
-        self, users: Items, priors: tuple[Array, Array], seen: Array, weights: Array, rng: np.random.Generator
+        self,
+        users: Items,
+        priors: Iterator[tuple[Array, Array, Array]],
+        n_samples: int,
+        weights: Array,
+        rng: np.random.Generator,
     ) -> Iterator[Array]:
         """Yield posterior draws of each user's utilities from draws of the prior; users are trained or new."""
-        prior, of_new = priors
-        x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
-        for position, covariates in zip(users.position.tolist(), x, strict=True):
+        x, own = self._effects(users), weights @ self.S
+        for position, covariates, (prior, of_new, seen) in zip(users.position.tolist(), x, priors, strict=True):
             effects = self._effect_draws(covariates, n_samples, users, rng)
             if position < 0:
                 yield of_new + effects @ weights.T

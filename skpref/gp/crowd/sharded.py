@@ -13,7 +13,7 @@ from skpref.data import Comparisons
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
 from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_ITEMS, MAX_WEIGHT
-from skpref.gp.crowd.choices import CrowdChoices
+from skpref.gp.crowd.market import CrowdMarket
 from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shards import ShardedAnswers, shard_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _Columns = tuple["IntArray", "IntArray", "Array", "Array", "IntArray", Any, Any]
 
 
-class ShardedCrowd(ReadsSources, CrowdChoices):
+class ShardedCrowd(ReadsSources, CrowdMarket):
     """Fits of `CrowdGPPL` to comparisons that are not in memory."""
 
     def _check_model(self) -> None:

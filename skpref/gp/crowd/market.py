@@ -1,0 +1,493 @@
+"""What a market researcher asks of `CrowdGPPL`: shares of products, part-worths, willingness to pay, importances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpref._estimator import check_credibility, check_n_samples
+from skpref._math.random import as_generator
+from skpref._validation import as_frame, column_names
+from skpref.data.choices import encode_profile
+from skpref.data.ids import shorten
+from skpref.data.records import make_frame
+from skpref.exceptions import DataError
+from skpref.gp.crowd.choices import CrowdChoices
+from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.entities import Items
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import Array, RandomState
+
+_NONE = "none"  # feature, or item, of an answer that chooses none of the others
+_NEW_PEOPLE = 300  # people who stand for a population
+
+
+class CrowdMarket(CrowdChoices):
+    """What products are worth to people, and what people would choose."""
+
+    # -------------------------------------------------------------------------------------------------------- simulator
+    def shares(
+        self,
+        products: Any,
+        *,
+        none: bool = False,
+        users: ArrayLike | None = None,
+        by: Mapping[Any, Hashable] | None = None,
+        new_people: bool = False,
+        rule: Literal["logit", "first choice"] = "logit",
+        credibility: float = 0.9,
+        n_samples: int = 500,
+        random_state: RandomState = 0,
+    ) -> Any:
+        """Predict the shares of products that compete, the average over people of their probabilities to choose each.
+
+        Parameters
+        ----------
+        products : dict, list, data frame, or list of these
+            A scenario: ``{"ours": {"brand": "x", "price": 3}, "theirs": {...}}``, with the attributes of `from_tasks` or
+            else the columns of `items`; a data frame with a row for each product and these columns; or a list of ids of
+            items. A list of dicts or frames: several scenarios.
+        none : bool, default=False
+            Whether people may choose none of the products, where the model has the option "none".
+        users : array-like of shape (n_users,), default=None
+            Ids of the people. None: all who answered.
+        by : dict, default=None
+            Segment of each user, by id: shares are those within the segments. People who are not in it are left out.
+        new_people : bool, default=False
+            Whether to predict other people of the same population in place of those who answered.
+        rule : {"logit", "first choice"}, default="logit"
+            "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
+        credibility : float, default=0.9
+            Posterior probability of each interval, which is for the average over these people.
+        n_samples : int, default=500
+            Posterior draws of the utilities.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns product, share, std, share_low, share_high; with several scenarios or with `by` also scenario and
+            segment. The shares of a scenario add up to 1.
+
+        Raises
+        ------
+        ValueError
+            If a product lacks an attribute or has an unknown one, or a level that fit has not seen.
+
+        Notes
+        -----
+        Given one person's utilities, the odds of two products do not depend on the others. Over people they do: a copy
+        of a product takes most from that product where tastes differ.
+
+        Examples
+        --------
+        >>> from skpref import CrowdGPPL
+        >>> from skpref.datasets import make_choices
+        >>> data = make_choices(n_users=20, random_state=0)
+        >>> model = CrowdGPPL(data.table, random_state=0).fit(data.X, data.y)
+        >>> rival = {"brand": "y", "price": 3.0}
+        >>> shares = model.shares([{"ours": {"brand": "x", "price": p}, "theirs": rival} for p in (2.0, 4.0)])
+        >>> bool(shares["share"][0] > shares["share"][2])
+        True
+        """
+        check_is_fitted(self)
+        check_credibility(credibility)
+        if rule not in {"logit", "first choice"}:
+            raise DataError(f"rule must be 'logit' or 'first choice'; got {shorten(rule)}")
+        if new_people and (users is not None or by is not None):
+            raise DataError("new_people=True is about people who did not answer; leave users and by out")
+        scenarios = _scenarios(products)
+        named = [self._products(scenario, k, none=none) for k, scenario in enumerate(scenarios)]
+        segments = self._segments_of(users, by, new_people=new_people)
+        columns: dict[str, list[Any]] = {"scenario": [], "segment": [], "product": []}
+        values: list[Array] = []
+        for segment, people in segments.items():
+            totals = [np.zeros((n_samples, len(names))) for names, _ in named]
+            ends = np.cumsum([len(names) for names, _ in named])[:-1]
+            everything = _stacked([items for _, items in named])
+            for draws in self._draws(people, everything, n_samples, random_state):
+                for total, utility in zip(totals, np.split(draws, ends, axis=1), strict=True):
+                    total += _chosen_shares(utility, rule)
+            for k, ((names, _), total) in enumerate(zip(named, totals, strict=True)):
+                columns["scenario"] += [k] * len(names)
+                columns["segment"] += [segment] * len(names)
+                columns["product"] += names
+                values.append((total / people.size).T)
+        several = {"scenario": len(scenarios) > 1, "segment": by is not None}
+        kept = {name: column for name, column in columns.items() if several.get(name, True)}
+        return make_frame(kept | _summary("share", np.vstack(values), credibility))
+
+    def sensitivity(
+        self, attribute: str, values: ArrayLike, products: Any, *, product: Hashable | None = None, **options: Any
+    ) -> Any:
+        """Predict the shares of products while one attribute of one of them takes several values: a price curve.
+
+        Parameters
+        ----------
+        attribute : str
+            The attribute, such as "price".
+        values : array-like of shape (n,)
+            Its values.
+        products : dict of dicts
+            The products that compete, as in `shares`.
+        product : hashable, default=None
+            Name of the product whose attribute changes. None: the first one.
+        **options
+            Further parameters of `shares`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns product, the attribute's name, share, std, share_low, share_high.
+        """
+        check_is_fitted(self)
+        if not isinstance(products, Mapping) or not all(isinstance(row, Mapping) for row in products.values()):
+            raise DataError("products must be a dict of the attributes of each product; shares takes other forms")
+        name = next(iter(products)) if product is None else product
+        if name not in products:
+            raise DataError(f"product {shorten(name)} is none of the products {shorten(list(products))}")
+        points = np.asarray(values).ravel().tolist()
+        frame = self.shares([{**products, name: {**products[name], attribute: value}} for value in points], **options)
+        number = frame.pop("scenario") if len(points) > 1 else [0] * len(frame)
+        frame.insert(1, attribute, [points[k] for k in number])
+        return frame
+
+    # ------------------------------------------------------------------------------------------------------ part-worths
+    def part_worths(self, users: ArrayLike | None = None, *, credibility: float = 0.9) -> Any:
+        """Describe the part-worths: the effects of the features of items on utilities.
+
+        Those of the levels of an attribute are differences from their mean, since a task shows one level of each; that
+        of "none" is a difference from a product of mean levels. Numbers have the effect of one unit.
+
+        Parameters
+        ----------
+        users : array-like of shape (n_users,), default=None
+            Ids of users, whose own part-worths are described. None: those of the population.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a feature: feature, mean, std, low, high of the population's mean, and between_people, the standard
+            deviation of part-worths between people. With `users` one row for each user and feature: user, feature, mean,
+            std, low, high. In units of the answer noise.
+
+        Raises
+        ------
+        ValueError
+            If the model has no part-worths: they need features of items, and answers that are tasks.
+        """
+        from scipy.special import ndtri
+
+        names = self._feature_names()
+        check_credibility(credibility)
+        posterior, d, far = self._posterior_of_features(), len(names), float(ndtri(0.5 + 0.5 * credibility))
+        unit = Items.new(np.vstack([_against_means(names), np.zeros(d)]))
+        left, right = np.arange(d), np.full(d, d)
+        if users is None:
+            mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
+            weights = posterior._weights(unit)[0][:-1]
+            between = np.sqrt(np.einsum("ij,jk,ik->i", weights, posterior.S_new, weights))
+            std = np.sqrt(variance)
+            columns = {"feature": names, "mean": mean, "std": std, "low": mean - far * std, "high": mean + far * std}
+            return make_frame(columns | {"between_people": between})
+        ids, people = self._people(users)
+        asked = (people, np.repeat(np.arange(people.size), d)), unit, np.tile(left, people.size)
+        mean, variance = posterior.pairs(*asked, np.tile(right, people.size), order=False)
+        std = np.sqrt(variance)
+        columns = {"user": np.repeat(ids, d), "feature": names * people.size, "mean": mean, "std": std}
+        return make_frame(columns | {"low": mean - far * std, "high": mean + far * std})
+
+    def willingness_to_pay(
+        self, price: str, *, credibility: float = 0.9, n_samples: int = 500, random_state: RandomState = 0
+    ) -> Any:
+        """Describe what people would pay for one more unit of each feature: - part-worth / part-worth of the price.
+
+        Ratios of uncertain numbers have no mean: the table has medians over people, and quantiles of people.
+
+        Parameters
+        ----------
+        price : str
+            The feature that is the price.
+        credibility : float, default=0.9
+            Posterior probability of each interval, which is for the median over people.
+        n_samples : int, default=500
+            Posterior draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns feature, median, median_low, median_high, people_25 and people_75, quartiles of the people, and
+            wrong_sign, the share of people who would rather pay more, whose ratios mean nothing. Of levels, the first of
+            an attribute is what others are compared with. In units of the price.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, or the model has no part-worths.
+        """
+        names = self._feature_names()
+        if price not in names:
+            raise DataError(f"price {shorten(price)} is no feature of the items; they have {shorten(names)}")
+        titles, contrasts = _contrasts(names)
+        kept = [k for k, title in enumerate(titles) if title != price]
+        B = self._part_worth_draws(n_samples, random_state)  # (U, n_samples, d)
+        of_price = B[:, :, names.index(price)]
+        with np.errstate(divide="ignore"):
+            ratio = -(B @ contrasts[kept].T) / of_price[:, :, None]
+        median = np.median(ratio, axis=0)  # (n_samples, n)
+        quartiles = np.quantile(ratio.reshape(-1, len(kept)), (0.25, 0.75), axis=0)
+        low, high = np.quantile(median, (0.5 - 0.5 * credibility, 0.5 + 0.5 * credibility), axis=0)
+        columns = {"feature": [titles[k] for k in kept], "median": np.median(median, axis=0), "median_low": low}
+        columns |= {"median_high": high, "people_25": quartiles[0], "people_75": quartiles[1]}
+        return make_frame(columns | {"wrong_sign": float(np.mean(of_price > 0.0))})
+
+    def importances(self, *, credibility: float = 0.9, n_samples: int = 500, random_state: RandomState = 0) -> Any:
+        """Describe how much each attribute can change utilities, over its range among the items, as shares that add to 1.
+
+        Parameters
+        ----------
+        credibility : float, default=0.9
+            Posterior probability of each interval, which is for the average over people.
+        n_samples : int, default=500
+            Posterior draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns attribute, importance, std, importance_low, importance_high.
+
+        Raises
+        ------
+        ValueError
+            If the model has no part-worths.
+        """
+        names = self._feature_names()
+        check_credibility(credibility)
+        features = np.asarray(self._items.features[self._items.seen])
+        attributes = dict.fromkeys(name.partition("=")[0] for name in names if name != _NONE)
+        B = self._part_worth_draws(n_samples, random_state)
+        ranges = []
+        for attribute in attributes:
+            levels = [k for k, name in enumerate(names) if name.startswith(f"{attribute}=")]
+            if levels:
+                ranges.append(np.ptp(B[:, :, levels], axis=2))
+            else:
+                k = names.index(attribute)
+                ranges.append(np.abs(B[:, :, k]) * np.ptp(features[:, k]))
+        total = np.array(ranges)
+        shares = (total / np.maximum(total.sum(axis=0), np.finfo(np.float64).tiny)).mean(axis=1)
+        return make_frame({"attribute": list(attributes)} | _summary("importance", shares, credibility))
+
+    def scores(
+        self,
+        items: ArrayLike | None = None,
+        users: ArrayLike | None = None,
+        *,
+        credibility: float = 0.9,
+        n_samples: int = 500,
+        random_state: RandomState = 0,
+    ) -> Any:
+        """Describe items by scores that add up to 100, as MaxDiff studies do: shares of choice, averaged over people.
+
+        The score of an item is proportional to its probability to be chosen beside k - 1 items of average utility, where
+        k is the number of items that a task of `fit` shows.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), default=None
+            Ids of items. None: all that were shown.
+        users : array-like of shape (n_users,), default=None
+            Ids of users. None: all who answered.
+        credibility : float, default=0.9
+            Posterior probability of each interval, which is for the average over these people.
+        n_samples : int, default=500
+            Posterior draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns item, score, std, score_low, score_high; the best first.
+        """
+        self._refuse_comparisons("scores")
+        check_credibility(credibility)
+        ids, chosen = self._items.select(self.item_ids_ if items is None else items)
+        _, people = self._people(users)
+        total = np.zeros((n_samples, chosen.size))
+        for draws in self._draws(people, chosen, n_samples, random_state):
+            centred = draws - draws.mean(axis=1, keepdims=True)
+            share = 1.0 / (1.0 + (self.classes_.size - 1.0) * np.exp(-centred))
+            total += 100.0 * share / share.sum(axis=1, keepdims=True)
+        columns = {"item": ids} | _summary("score", (total / people.size).T, credibility)
+        return make_frame(columns).sort_values("score", ascending=False, kind="stable", ignore_index=True)
+
+    # ---------------------------------------------------------------------------------------------------------- helpers
+    def _refuse_comparisons(self, method: str) -> None:
+        """Refuse a method of tasks where the model is of comparisons, whose noise may be another."""
+        check_is_fitted(self)
+        if not self._has_tasks:
+            raise DataError(
+                f"{method} is for models of tasks; this one was fitted to comparisons. Two items shown are a task, too: "
+                "fit with likelihood='luce'"
+            )
+
+    def _feature_names(self) -> list[str]:
+        """Return the names of the features whose effects are part-worths."""
+        self._refuse_comparisons("this method")
+        if not (isinstance(self.posterior_, PersonalPosterior) and self.posterior_.places.n_attributes):
+            raise DataError(
+                "the model has no part-worths: they need features of the items, CrowdGPPL(items=...), and kernel=None; "
+                "rank and scores describe items without features"
+            )
+        names = self._items.feature_names
+        return list(names) if names else [f"x{k}" for k in range(self._items.n_features)]
+
+    def _posterior_of_features(self) -> PersonalPosterior:
+        assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: checked by `_feature_names`
+        return self.posterior_
+
+    def _people(self, users: Any) -> tuple[NDArray[Any], Items]:
+        """Return ids and positions of users; None means all who answered."""
+        if users is None:
+            return self.user_ids_, self._seen(self._users)
+        ids, people = self._users.select(users)
+        return ids, people
+
+    def _segments_of(self, users: Any, by: Any, *, new_people: bool) -> dict[Any, Items]:
+        """Return the people of each segment."""
+        if new_people:
+            features = self._users.features
+            if features is not None:
+                raise DataError("new_people=True needs a model without features of users: pass users=... of interest")
+            return {None: Items(None, np.full(_NEW_PEOPLE, -1))}
+        ids, people = self._people(users)
+        if by is None:
+            return {None: people}
+        of_user = dict(by.items()) if hasattr(by, "items") else None
+        if of_user is None:
+            raise DataError(f"by must be a dict from users to segments; got {shorten(by)}")
+        found = [of_user.get(user) for user in ids.tolist()]
+        segments = dict.fromkeys(segment for segment in found if segment is not None)
+        if not segments:
+            raise DataError("by names none of the users who answered")
+        rows = {segment: np.flatnonzero([other == segment for other in found]) for segment in segments}
+        return {segment: people.take(own) for segment, own in rows.items()}
+
+    def _products(self, scenario: Any, number: int, *, none: bool) -> tuple[list[Any], Items]:
+        """Return names and features, or positions, of the products of a scenario."""
+        names, rows = list(scenario), list(scenario.values())
+        if none:
+            names, rows = [*names, _NONE], [*rows, None]
+        if len({*map(str, names)}) < len(names) or not names:
+            raise DataError(f"products of scenario {number} must have different names; got {shorten(names)}")
+        if self._items.features is None:
+            ids = [_NONE if row is None else row for row in rows]
+            return names, self._items.select(np.array(ids, dtype=object))[1]
+        titles = self._items.feature_names or [f"x{k}" for k in range(self._items.n_features)]
+        if none and _NONE not in titles:
+            raise DataError("none=True needs the option 'none' in the model: from_tasks(none=...) reads it")
+        features = np.zeros((len(names), len(titles)))
+        for k, (name, row) in enumerate(zip(names, rows, strict=True)):
+            if row is None:
+                features[k, list(titles).index(_NONE)] = 1.0
+            elif isinstance(row, Mapping):
+                features[k] = encode_profile(titles, row, f"product {shorten(name)}")
+            else:
+                of_id = self._items.select(np.array([row], dtype=object))[1].features
+                features[k] = np.asarray(of_id.todense() if hasattr(of_id, "todense") else of_id).ravel()
+        return names, Items.new(features)
+
+    def _draws(self, users: Items, items: Items, n_samples: int, random_state: RandomState) -> Iterator[Array]:
+        """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
+        self._refuse_comparisons("this method")
+        check_n_samples(n_samples)
+        assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
+        return self.posterior_.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
+
+    def _part_worth_draws(self, n_samples: int, random_state: RandomState) -> Array:
+        """Return draws of all users' part-worths, shape (U, n_samples, d)."""
+        d = self._items.n_features
+        unit = Items.new(np.vstack([np.eye(d), np.zeros(d)]))
+        draws = self._draws(self._seen(self._users), unit, n_samples, random_state)
+        return np.array([of_user[:, :d] - of_user[:, d:] for of_user in draws])
+
+
+def _scenarios(products: Any) -> list[dict[Any, Any]]:
+    """Return scenarios, each a dict from the name of a product to its attributes or its id."""
+    if isinstance(products, Mapping):
+        return [dict(products)]
+    frame = as_frame(products)
+    if frame is not None:
+        rows = frame.rows(named=True)
+        index = getattr(products, "index", None)
+        names = list(range(len(rows))) if index is None or callable(index) else list(index)
+        return [dict(zip(names, rows, strict=True))]
+    if isinstance(products, str) or not isinstance(products, Sequence | np.ndarray) or not len(products):
+        raise DataError(f"products must be a dict, a data frame, a list of ids, or a list of these; got {shorten(products)}")
+    if all(isinstance(part, Mapping) or column_names(part) is not None for part in products):
+        return [scenario for part in products for scenario in _scenarios(part)]
+    return [{item: item for item in np.asarray(products, dtype=object).tolist()}]
+
+
+def _stacked(parts: list[Items]) -> Items:
+    """Return items one after the other."""
+    features = None if parts[0].features is None else np.vstack([part.features for part in parts])
+    return Items(features, np.concatenate([part.position for part in parts]))
+
+
+def _chosen_shares(utility: Array, rule: str) -> Array:
+    """Return the probability that each product is chosen, given utilities, shape (n_samples, n)."""
+    top = utility - utility.max(axis=1, keepdims=True)
+    share = np.exp(top) if rule == "logit" else (top == 0.0).astype(np.float64)
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def _summary(name: str, draws: Array, credibility: float) -> dict[str, Array]:
+    """Return mean, standard deviation and interval of rows of draws, shape (n, n_samples)."""
+    low, high = np.quantile(draws, (0.5 - 0.5 * credibility, 0.5 + 0.5 * credibility), axis=1)
+    return {name: draws.mean(axis=1), "std": draws.std(axis=1), f"{name}_low": low, f"{name}_high": high}
+
+
+def _against_means(names: list[str]) -> Array:
+    """Return part-worths as rows of effects of features: levels against the mean of those of their attribute, (d, d)."""
+    A, attribute = np.eye(len(names)), np.array([name.partition("=")[0] if "=" in name else "" for name in names])
+    means = [(attribute == name) / np.count_nonzero(attribute == name) for name in dict.fromkeys(attribute) if name]
+    for mean in means:
+        A[mean > 0.0] -= mean
+        if _NONE in names:
+            A[names.index(_NONE)] -= mean
+    return A
+
+
+def _contrasts(names: list[str]) -> tuple[list[str], Array]:
+    """Return what can be bought: features, and levels against the first of their attribute; as rows of part-worths."""
+    titles, rows, first = [], [], {}
+    for k, name in enumerate(names):
+        attribute, equals, level = name.partition("=")
+        row = np.zeros(len(names))
+        row[k] = 1.0
+        if equals and attribute not in first:
+            first[attribute] = (k, level)
+            continue
+        if equals:
+            row[first[attribute][0]] = -1.0
+            name = f"{name} against {first[attribute][1]}"  # noqa: PLW2901
+        titles.append(name)
+        rows.append(row)
+    return titles, np.array(rows)
