@@ -126,6 +126,50 @@ def _softmax(mu, R, points):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
 
 
 @njit()
+def _old_site(low, k, mean, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return means of the differences to alternative 0 (r,), and their site: linear term (r,) and precision (r, r)."""
+    r = k - 1
+    mu, n, L = np.empty(r), np.empty(r), np.zeros((r, r))
+    for a in range(r):
+        mu[a], n[a] = -mean[low + a], -nu[low + a]
+        L[a, a] += tau[low + a]
+        for b in range(a):
+            precision = tau[low + _pair(b + 1, a + 1, k)]
+            L[a, b], L[b, a] = -precision, -precision
+            L[a, a] += precision
+            L[b, b] += precision
+    return mu, n, L
+
+
+@njit()
+def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return log E[p(y | z)^w / site(z)] and the mean and covariance of e under these weights; z = mu + R e."""
+    (quadratic, slope, constant), (points, logs) = site, rule
+    f, Q = points.shape
+    _, normaliser, largest = _softmax(mu, R, points)
+    share, weighted = np.empty(Q), np.empty((f, Q))
+    for q in range(Q):
+        share[q] = logs[q] + constant - w * (largest[q] + np.log(normaliser[q]))
+    for a in range(f):
+        half = 0.5 * quadratic[a, a]
+        for q in range(Q):
+            share[q] += points[a, q] * (half * points[a, q] + slope[a])
+        for b in range(a):
+            for q in range(Q):
+                share[q] += quadratic[a, b] * points[a, q] * points[b, q]
+    top = share.max()
+    share -= top
+    _exp(share)
+    total = share.sum()
+    share /= total
+    for a in range(f):
+        for q in range(Q):
+            weighted[a, q] = points[a, q] * share[q]
+    m = points @ share
+    return top + np.log(total), m, weighted @ points.T - np.outer(m, m)
+
+
+@njit()
 def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the sites that match the tilted distributions, tau and nu, and the log normalisers of the old ones.
 
@@ -143,55 +187,52 @@ def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ig
         if f == 0:  # all alternatives are the same
             total -= w * np.log(k)
             continue
-        mu, n, L = np.empty(r), np.empty(r), np.zeros((r, r))
-        for a in range(r):
-            mu[a], n[a] = -mean[low + a], -nu[low + a]
-            L[a, a] += tau[low + a]
-            for b in range(a):
-                precision = tau[low + _pair(b + 1, a + 1, k)]
-                L[a, b], L[b, a] = -precision, -precision
-                L[a, a] += precision
-                L[b, b] += precision
-        points, logs = _nodes_of(f, nodes, t)
-        Q = logs.shape[0]
+        mu, n, L = _old_site(low, k, mean, tau, nu)
         old, pull = R.T @ L @ R, L @ mu
         slope, constant = R.T @ (pull - n), np.dot(mu, 0.5 * pull - n)
-        _, normaliser, largest = _softmax(mu, R, points)
-        share = np.empty(Q)
-        for q in range(Q):
-            share[q] = logs[q] + constant - w * (largest[q] + np.log(normaliser[q]))
-        for a in range(f):
-            half = 0.5 * old[a, a]
-            for q in range(Q):
-                share[q] += points[a, q] * (half * points[a, q] + slope[a])
-            for b in range(a):
-                for q in range(Q):
-                    share[q] += old[a, b] * points[a, q] * points[b, q]
-        top = share.max()
-        share -= top
-        _exp(share)
-        W = share.sum()
-        total += top + np.log(W)
-        share /= W
-        m, weighted = points @ share, np.empty((f, Q))
-        for a in range(f):
-            for q in range(Q):
-                weighted[a, q] = points[a, q] * share[q]
-        C = weighted @ points.T - np.outer(m, m)
+        log_mass, m, C = _tilted_moments(mu, R, w, (old, slope, constant), _nodes_of(f, nodes, t))
+        total += log_mass
         precision_of_e = np.linalg.inv(_within(C, _NARROWEST, _WIDEST))
         site = old + precision_of_e - np.eye(f)
         D = inverse.T @ (_within(0.5 * (site + site.T), _LEAST_SITE, _LARGEST_SITE) - old) @ inverse
         linear = D @ mu + inverse.T @ (precision_of_e @ m)
         for a in range(r):
-            of_chosen = D[a, a]
+            of_chosen = 0.0
             for b in range(r):
-                if b != a:
-                    of_chosen += D[a, b]
+                of_chosen += D[a, b]
             for b in range(a):
                 new_tau[low + _pair(b + 1, a + 1, k)] -= D[a, b]
             new_tau[low + a] += of_chosen
             new_nu[low + a] -= linear[a]
     return new_tau, new_nu, total
+
+
+@njit()
+def expected_choices(first, mean, variance, nodes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return E[log p] of choices, and of each pair its derivative in the mean and the precision of its site.
+
+    With softmax p these are E[p_j] of the pairs (0, j), 0 of the others, and E[p_i p_j]: the variational bound's.
+    """
+    value, slope, precision = np.zeros(mean.shape[0]), np.zeros(mean.shape[0]), np.zeros(mean.shape[0])
+    for t in range(first.shape[0] - 1):
+        low = first[t]
+        k = _size(first[t + 1] - low)
+        R, _ = _root_of_differences(low, k, variance)
+        points, logs = _nodes_of(R.shape[1], nodes, t)
+        terms, normaliser, largest = _softmax(-mean[low : low + k - 1], R, points)
+        weight = np.exp(logs)
+        for q in range(logs.shape[0]):
+            value[low] -= weight[q] * (largest[q] + np.log(normaliser[q]))
+        for a in range(k):
+            terms[a] /= normaliser
+            for b in range(a):
+                both = 0.0
+                for q in range(logs.shape[0]):
+                    both += weight[q] * terms[a, q] * terms[b, q]
+                precision[low + _pair(b, a, k)] = both
+            if a:
+                slope[low + a - 1] = np.dot(terms[a], weight)
+    return value, slope, precision
 
 
 @njit()

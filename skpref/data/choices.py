@@ -226,20 +226,22 @@ def encode_profile(names: Sequence[str], profile: Mapping[str, Any], where: str)
             level = f"{name}={as_text(rest.pop(name))}"
             if level not in place:
                 known = [other.partition("=")[2] for other in names if other.startswith(f"{name}=")]
-                raise DataError(f"{where}: {level!r} is no level that fit has seen; those of {name} are {shorten(known)}")
+                raise DataError(
+                    f"{where}: {level!r} is no level that fit has seen; those of {name} are {shorten(known)}"
+                )
             row[place[level]] = 1.0
     wanted = {name for name in place if "=" not in name and name != "none"} | groups
     lacking = sorted(wanted - set(profile))
     if rest or (lacking and not row[place["none"]] if "none" in place else lacking):
-        wrong = f"{sorted(rest)[0]!r} is no attribute of the model" if rest else f"the attribute {lacking[0]!r} is missing"
+        wrong = (
+            f"{sorted(rest)[0]!r} is no attribute of the model" if rest else f"the attribute {lacking[0]!r} is missing"
+        )
         raise DataError(f"{where}: {wrong}, which has {shorten(sorted(wanted))}")
     return row
 
 
 # ----------------------------------------------------------------------------------------------------------- wide tables
-def read_unbroken(
-    table: Any, roles: Roles, missing: Missing
-) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
+def read_unbroken(table: Any, roles: Roles, missing: Missing) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
     """Return tasks, answers, weights and what was read, of a table of choices or rankings."""
     columns = Columns.of(table)
     rows, kept = complete(columns, lambda part: _unbroken(part, roles), missing)

@@ -15,6 +15,7 @@ from skpref._checks import require
 from skpref._validation import check_array
 from skpref.data.ids import Vocabulary, as_ids, read_only, shorten
 from skpref.data.labels import read_labels
+from skpref.data.stages import are_decided
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -140,9 +141,10 @@ class Comparisons:
         Returns
         -------
         ndarray of shape (n_items,)
-            Numbers of comparisons where all weights are 1.
+            Numbers of comparisons where all weights are 1; of a choice, pairs of what was chosen and another item.
         """
-        left, right = (np.bincount(side, self.weight, self.n_items) for side in (self.left, self.right))
+        pairs = self.decided()
+        left, right = (np.bincount(side, pairs.weight, self.n_items) for side in (pairs.left, pairs.right))
         return np.asarray(left + right)
 
     def take(self, rows: NDArray[Any]) -> Comparisons:
@@ -197,6 +199,16 @@ class Comparisons:
         parts = [_grouped(pairs.take(rows)) for rows in _by_label(pairs.y)]
         soft = (pairs.y != 0.0) & (pairs.y != 0.5) & (pairs.y != 1.0)
         return _concatenated([*parts, pairs.take(soft)])
+
+    def decided(self) -> Comparisons:
+        """Leave out the pairs of choices of which neither item was chosen.
+
+        Returns
+        -------
+        Comparisons
+            What each answer says of pairs, without choices: the same if there are none.
+        """
+        return self if self.stage is None else replace(self.take(are_decided(self.stage)), stage=None)
 
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those with comparisons remain.

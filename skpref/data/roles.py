@@ -74,9 +74,7 @@ class Roles:
     def named(self) -> dict[str, Any]:
         """Return the columns of each role, for people."""
         higher = (
-            f"the higher of {listed(self.scores)}"
-            if len(self.scores) > 1
-            else f"{listed(self.scores)} (left - right)"
+            f"the higher of {listed(self.scores)}" if len(self.scores) > 1 else f"{listed(self.scores)} (left - right)"
         )
         answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else self.winner
         several = ("ranking", "offered", "chosen", "worst", "task", "item", "rank")
@@ -243,6 +241,7 @@ def reading_of_all(reading: Reading, columns: Columns, kept: Columns) -> Reading
 
 
 def weights_of(columns: Columns, name: Any) -> Array:
+    """Return a column of weights, shape (n,)."""
     weight = columns.numbers(name, low=0.0, meaning="a weight")
     if columns.is_text and not (weight > 0.0).any():
         raise columns.fault("all weights are zero", column=name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from skpref.data.columns import Columns
 from skpref.data.comparisons import Comparisons
 from skpref.data.ids import LEAVE_OUT, as_ids, shorten
 from skpref.data.labels import WORDS
+from skpref.data.stages import MOST_SHOWN, pairs_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.inference.choices import MOST_SHOWN, pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,11 +88,11 @@ class Answers:
         return np.asarray(np.nanargmin(self.rank, axis=1))
 
 
-def are_tasks(X: Any, y: Any) -> bool:
-    """Tell whether rows of X, with three columns or more, show several items, or two of which y names one."""
+def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
+    """Tell whether rows of X show more items than comparisons with so many ids do, or two of which y names one."""
     width = X.shape[1] if getattr(X, "ndim", 0) == 2 else len(X[0]) if isinstance(X, list | tuple) and X else 0
-    if width > 3 or y is None:
-        return width > 3
+    if width != n_ids or y is None:
+        return width > n_ids
     values = as_array(y, "y")
     if values.ndim == 2 and values.shape[1] > 1:
         return True
@@ -100,7 +100,7 @@ def are_tasks(X: Any, y: Any) -> bool:
         return False
     if {value.lower() for value in values.tolist()} <= WORDS.keys():
         return False
-    rows = [column.astype(str) for column in as_array(X, "X")[:, 1:].T]
+    rows = [column.astype(str) for column in as_array(X, "X")[:, n_ids - 2 :].T]
     return bool(values.size == rows[0].size and ((rows[0] == values) | (rows[1] == values)).all())
 
 
@@ -132,9 +132,7 @@ def read_answers(y: Any, tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary
     )
 
 
-def _places(
-    values: NDArray[Any], tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary
-) -> tuple[str, IntArray]:
+def _places(values: NDArray[Any], tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary) -> tuple[str, IntArray]:
     """Return the positions of what was chosen, given by ids or positions, shape (n,)."""
     if are_missing(values).any():
         raise DataError(f"Input y contains NaN: task {int(np.argmax(are_missing(values)))} has no answer; {LEAVE_OUT}")

@@ -75,7 +75,9 @@ def make_choices(
     for user in range(n_users):
         for task in range(n_tasks):
             brands, prices = rng.integers(3, size=n_shown), rng.permutation(len(_PRICES))[:n_shown]
-            utility = [part_worths[user, b] + part_worths[user, 3] * _PRICES[p] for b, p in zip(brands, prices, strict=True)]
+            utility = [
+                part_worths[user, b] + part_worths[user, 3] * _PRICES[p] for b, p in zip(brands, prices, strict=True)
+            ]
             utility += [-2.0] * none
             chosen = int(np.argmax(np.array(utility) + rng.gumbel(size=len(utility))))
             offers = [(_BRANDS[b], _PRICES[p]) for b, p in zip(brands, prices, strict=True)] + [("none", 0.0)] * none

@@ -1,25 +1,26 @@
 """Expectation propagation for choices of one among k, unbroken (docs/maths section 14).
 
 A choice of the alternative y has the likelihood softmax(z)_y. Its site is a Gaussian factor in the differences to z_y,
-written as sites of the k (k - 1) / 2 pairs of alternatives, so that all that is done with comparisons of pairs holds for
-choices: only the sites of the pairs of one choice follow from each other.
+written as sites of the k (k - 1) / 2 pairs of alternatives. So all that is done with comparisons of pairs is done with
+choices; only the sites of the pairs of one choice are computed together.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
-from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from skpref._compiled.choices import expected_shares, matching_choices
+from skpref._compiled.choices import expected_choices, expected_shares, matching_choices
+from skpref.data.stages import are_decided, sizes_of, starts_of
+from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, BoolArray, IntArray
+    from skpref._typing import Array, IntArray
 
-MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 # Points that an expectation is taken at, and the least number of Gauss-Hermite points for each difference: where there
 # would be fewer, the points are those of Sobol's sequence. The second rule is for fits that only prepare others.
 _RULES = (256, 4), (81, 3)
@@ -39,44 +40,35 @@ class Nodes(NamedTuple):
     n_sets: IntArray  # (F + 1,)
 
 
-def pairs_of(k: int) -> tuple[IntArray, IntArray]:
-    """Return the first and the second of each pair of k alternatives, in the order of the loops, shape (n,) each."""
-    first, second = np.array(list(combinations(range(k), 2)), dtype=np.int64).reshape(-1, 2).T
-    return first, second
-
-
-def sizes_of(starts: IntArray) -> IntArray:
-    """Return the number of alternatives of choices, given the first row of each, shape (T,)."""
-    return np.rint(0.5 + np.sqrt(0.25 + 2.0 * np.diff(starts))).astype(np.int64)
-
-
-def starts_of(stage: IntArray) -> IntArray:
-    """Return the first row of each choice, and the number of rows, given the number of each row's choice."""
-    return np.concatenate([[0], np.flatnonzero(np.diff(stage)) + 1, [stage.size]]) if stage.size else np.zeros(1, int)
-
-
 def start_sites(stage: IntArray, weight: Array) -> tuple[Array, Array]:
     """Return the sites of choices at equal utilities: tau and nu of each pair, shape (P,)."""
     starts = starts_of(stage)
     k = np.repeat(sizes_of(starts), np.diff(starts))
-    return weight / k**2, np.where(are_answered(stage), weight / k, 0.0)
-
-
-def are_answered(stage: IntArray) -> BoolArray:
-    """Tell of pairs of choices whether one of them was chosen, shape (P,)."""
-    starts = starts_of(stage)
-    place = np.arange(stage.size) - np.repeat(starts[:-1], np.diff(starts))
-    return np.asarray(place < np.repeat(sizes_of(starts) - 1, np.diff(starts)))
+    return weight / k**2, np.where(are_decided(stage), weight / k, 0.0)
 
 
 def choice_sites(
     stage: IntArray, moments: tuple[Array, Array], weight: Array, sites: tuple[Array, Array], *, coarse: bool = False
 ) -> tuple[Array, Array, float]:
-    """Return new sites of the pairs of choices, given means and variances, and log normalisers of the old sites."""
+    """Return new sites of the pairs of choices, tau and nu, and the log normaliser of the old ones."""
     starts, (mean, variance), (tau, nu) = starts_of(stage), moments, sites
     nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1, coarse=coarse)
     tau, nu, log_sites = matching_choices(starts, mean, variance, weight, tau, nu, nodes)
     return tau, nu, float(log_sites)
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceLikelihood(Luce):
+    """The likelihood of pairs of choices, of which all are observed together; for full passes."""
+
+    stage: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # (P,): number of each row's choice
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> tuple[Array, Array, Array]:
+        del y  # of the first alternative of each choice
+        starts = starts_of(self.stage)
+        nodes = nodes_of(int(sizes_of(starts).max(initial=1)) - 1)
+        value, slope, precision = expected_choices(starts, mu, v, nodes)
+        return value, slope, -0.5 * precision
 
 
 def shares_of(starts: IntArray, mean: Array, variance: Array) -> Array:

@@ -34,8 +34,9 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.thresholds import TieThresholds, left_of_sides, predict_answers
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import DEFAULT_SETTINGS, ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
+from skpref.gp.pairwise.tasks import TaskClassifier
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
 from skpref.inference.problem import State
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
-class CrowdBase(ComparisonClassifier):
+class CrowdBase(TaskClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
@@ -71,7 +72,6 @@ class CrowdBase(ComparisonClassifier):
     posterior_: CrowdPosterior | PersonalPosterior
     groups: Any
     _groups: tuple[Entities, ...]  # of each kind
-    _form: str | None  # how answers to tasks name what was chosen; None where rows are comparisons
     _thresholds: Any  # TieThresholds; None where all users share one
     _state: Any  # what a warm start needs besides: a State, or the Regularisations of a hierarchy
     _alive: tuple[int, ...]
@@ -81,11 +81,6 @@ class CrowdBase(ComparisonClassifier):
     inducing_points_: Features
     inducing_users_: Features
     factor_scales_: Array
-
-    @property
-    def _has_tasks(self) -> bool:
-        """Whether the rows of the fit are tasks, and not comparisons."""
-        return getattr(self, "_form", None) is not None
 
     def _encode(self, users: Entities, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)

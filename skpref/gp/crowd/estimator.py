@@ -108,10 +108,10 @@ class CrowdGPPL(ShardedCrowd):
         leave it out.
     likelihood : {"auto", "probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="auto"
         "auto": "probit" for comparisons, and "luce" for tasks, which have no other one: the multinomial logit of
-        choices, and the model of Plackett and Luce for rankings. "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
-        user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
-        users differ little.
+        choices, and the model of Plackett and Luce for rankings. "probit": Thurstone-Mosteller. "logit": Bradley-Terry.
+        "probit-ties" and "logit-ties": the same with ties as a third answer: a difference of utilities below a
+        threshold is answered with a tie. With "ep" and "laplace" each user has a threshold, shrunk towards that of the
+        crowd; it is shrunk more if the user gave few answers or if users differ little.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
@@ -457,7 +457,7 @@ class CrowdGPPL(ShardedCrowd):
     # ------------------------------------------------------------- predicting
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        check_is_fitted(self)
+        self._refuse_tasks("this method", "predict_proba, utility or rank")
         return self._moments_of(self._read(X, reset=False, weighted=False), order=order)
 
     def _moments_of(self, rows: PairRows, *, order: bool = True) -> tuple[Array, Array]:

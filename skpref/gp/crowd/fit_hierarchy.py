@@ -27,10 +27,11 @@ from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, f
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.shape import CHOICE_TOL, Shape, choose_shape, fit_to_choose, kernel_of_attributes
 from skpref.gp.crowd.spread import fits_beside, mixed_half
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
-from skpref.gp.default_kernels import kernel_parameters, linear_kernel
+from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.fit import (
     HYPER_PAIRS,
     PairData,
@@ -42,7 +43,6 @@ from skpref.gp.pairwise.fit import (
 )
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
-from skpref.inference.choices import sizes_of, starts_of
 from skpref.kernels import Linear, median_length_scales
 
 if TYPE_CHECKING:
@@ -83,12 +83,7 @@ _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
-# Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
-# looked as good as none.
-_CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
-_SHARES = (0.03, 0.3)  # shares of independent items in the shape, where items have features
-_FACTORS = (0.5, 1.0, 2.0)  # factors on the length-scales of the consensus
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 _FREEDOM = 2.0  # users that the prior of S counts for beyond its dimension, where the answers are choices
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
@@ -146,36 +141,6 @@ class HierarchicalFit:
     thresholds: TieThresholds | None = None  # of the users, where each has one
 
 
-@dataclass(frozen=True, eq=False)
-class _Shape:
-    """A covariance of the items of unit scale, (1 - share) K + share I, and how other items follow from it."""
-
-    matrix: Array  # (n, n); with an order effect, the left side is one more item
-    basis: InducingBasis | None
-    rows: Array  # (M, n): covariance of inducing values and items
-    share: float
-
-    @classmethod
-    def from_attributes(cls, basis: InducingBasis, *, order: bool) -> _Shape:
-        """Return independent effects of attributes, from which the items follow."""
-        n = basis.chol.shape[0]
-        return cls(np.eye(n + order), basis, np.eye(n, n + order), 0.0)
-
-    @classmethod
-    def from_basis(cls, basis: InducingBasis | None, X: Features, n_items: int, share: float, *, order: bool) -> _Shape:
-        """Return the covariance of items with features X, or of independent items without a basis."""
-        matrix, rows = np.eye(n_items + order), np.zeros((0, n_items + order))
-        if basis is None:
-            return cls(matrix, None, rows, 1.0)
-        phi = basis.rows(X)
-        matrix[:n_items, :n_items] = (1.0 - share) * (phi @ phi.T)  # exactly symmetric, in this order
-        unexplained = (1.0 - share) * basis.residual(X, phi) + share
-        matrix[np.arange(n_items), np.arange(n_items)] += unexplained
-        rows = np.zeros((phi.shape[1], n_items + order))
-        rows[:, :n_items] = (1.0 - share) * phi.T
-        return cls(matrix, basis, rows, share)
-
-
 @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a posterior that is not finite is refused in words
 def fit_crowd_hierarchy(
     data: CrowdData,
@@ -187,27 +152,13 @@ def fit_crowd_hierarchy(
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
-    n, what = c.n_items, "compared items"
-    if config.part_worths and data.items is not None:
-        n, what = data.items.shape[1], "features of items"
-    if n > _MOST_ITEMS:
-        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
-        raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {_MOST_ITEMS} "
-            f"{what}; got {n}. {advice}."
-        )
-    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
-        raise DataError(
-            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
-            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
-            "inference='vb'."
-        )
+    _check_data(data, config)
     c = c.take(order_by_user(c))
     places = Places.from_comparisons(c, order=config.pair.order) if data.shards is None else data.shards.places
     if config.part_worths and data.items is not None:
         n_covariates = 0 if c.covariates is None else c.covariates.shape[1]
         places = Places.from_attributes(data.items.shape[1], n_covariates, order=config.pair.order)
-        kernels = kernels._replace(items=_kernel_of_attributes(data.items, c) if start is None else start.kernels.items)
+        kernels = kernels._replace(items=kernel_of_attributes(data.items, c) if start is None else start.kernels.items)
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.rows(data.users)
@@ -216,31 +167,23 @@ def fit_crowd_hierarchy(
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
     if c.group is not None:
         scales |= prior_scales([name for name in scales if name not in _EFFECTS], c.group.shape[1])
-    likelihood = config.pair.likelihood
+    if basis is not None and places.n_attributes:
+        shape: Shape | None = Shape.from_attributes(basis, order=config.pair.order)
+    elif start is not None:
+        arguments = start.posterior.basis, data.items, c.n_items, start.posterior.own_share
+        shape = Shape.from_basis(*arguments, order=config.pair.order)
+    else:
+        shape = None  # to be chosen
     if start is None:
         few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_AVERAGE, rng)
-        if basis is not None and places.n_attributes:
-            shape = _Shape.from_attributes(basis, order=config.pair.order)
-        else:
-            shape = _choose_shape(few, data, items, kernels, scales, config, pair)
-        model = replace(model, shape=shape.matrix)
-        scale = 1.0 if config.n_factors else _NO_TASTE
-        part = replace(few, shape=shape.matrix)
-        rough = replace(part, coarse=True)
-        isotropic = _fit(rough, start_state(part, scales, likelihood, scale), _CHOICE_TOL if c.stage is None else _SOON)
-        (chosen, learnt), first = _regularise(part, isotropic, scales, likelihood), isotropic.state
-        if few.n_users < model.n_users or data.shards is not None:
-            state = start_state(model, scales, likelihood, scale)
-            first = replace(state, S=_learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng))
+        shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
+        few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
+        chosen, learnt, first = _cold_start(few, model, scales, config, rng)
     else:
-        if basis is not None and places.n_attributes:
-            shape = _Shape.from_attributes(basis, order=config.pair.order)
-        else:
-            arguments = start.posterior.basis, data.items, c.n_items, start.posterior.own_share
-            shape = _Shape.from_basis(*arguments, order=config.pair.order)
+        assert shape is not None  # noqa: S101 - type narrowing
         model, chosen = replace(model, shape=shape.matrix), start.chosen
         learnt = [_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order)]
-        first = replace(start_state(model, scales, likelihood, 1.0), S=learnt[0])
+        first = replace(start_state(model, scales, config.pair.likelihood, 1.0), S=learnt[0])
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
     model = chosen[0].apply_to(model)
@@ -279,6 +222,40 @@ def fit_crowd_hierarchy(
         fit.converged,
         fit.state.thresholds,
     )
+
+
+def _check_data(data: CrowdData, config: CrowdConfig) -> None:
+    """Refuse more coordinates than a covariance can have, and weights that rounding does not bear."""
+    c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
+    if config.part_worths and data.items is not None:
+        n, what = data.items.shape[1], "features of items"
+    if n > _MOST_ITEMS:
+        advice = "Use inference='vb'" if c.stage is None else "Use fewer"
+        raise DataError(
+            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {_MOST_ITEMS} "
+            f"{what}; got {n}. {advice}."
+        )
+    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
+        raise DataError(
+            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
+            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
+            "inference='vb'."
+        )
+
+
+def _cold_start(
+    few: Hierarchy, model: Hierarchy, scales: dict[str, Scale], config: CrowdConfig, rng: np.random.Generator
+) -> tuple[tuple[Regularisation, ...], list[Array], HierarchyState]:
+    """Return regularisations, their S, and the state that a fit of the model starts from, by a model of few users."""
+    likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
+    rough, tol = replace(few, coarse=True), CHOICE_TOL if few.stage is None else _SOON
+    isotropic = fit_to_choose(rough, start_state(few, scales, likelihood, scale), tol)
+    chosen, learnt = _regularise(few, isotropic, scales, likelihood)
+    if few.n_users == model.n_users and type(few) is type(model):
+        return chosen, learnt, isotropic.state
+    state = start_state(model, scales, likelihood, scale)
+    S = _learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng)
+    return chosen, learnt, replace(state, S=S)
 
 
 def _run_checkpoint(
@@ -370,14 +347,6 @@ def _hierarchy(
     )
 
 
-def _kernel_of_attributes(X: Features, c: Comparisons) -> Linear:
-    """Return the kernel of utilities that are linear in attributes, in units of their root mean squares in choices."""
-    starts = starts_of(np.asarray(c.stage))
-    weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
-    rows = X.toarray() if sparse.issparse(X) else X
-    return Linear(1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2, "fixed")
-
-
 def _check_size(n_places: int, n_variables: int) -> None:
     """Refuse groups of items that would take matrices too large."""
     if max(n_places, n_variables) > _MOST_ITEMS:
@@ -386,50 +355,6 @@ def _check_size(n_places: int, n_variables: int) -> None:
             f"least for each item in each group; at most {_MOST_ITEMS} of either are learnt. Use columns with fewer "
             "groups, or leave out items; a column of many groups with few answers each can be `user`."
         )
-
-
-def _fit(model: Hierarchy, state: HierarchyState, tol: float = _CHOICE_TOL) -> HierarchyFit:
-    return fit_hierarchy(model, state, max_iter=_CHOICE_PASSES, tol=tol)
-
-
-def _choose_shape(
-    model: Hierarchy,
-    data: CrowdData,
-    items: Kernel | None,
-    given: Kernels,
-    scales: dict[str, Scale],
-    config: CrowdConfig,
-    pair: PairModel,
-) -> _Shape:
-    """Return the shape with the largest evidence of S = scale * shape; independent items are among them."""
-    n, order = data.comparisons.n_items, config.pair.order
-    best = _Shape.from_basis(None, None, n, 1.0, order=order)
-    if items is None or not config.n_factors:
-        return best
-    kernels = [_stretched(items, factor) for factor in _FACTORS] if given.factors is None else [given.factors]
-    middle = len(kernels) // 2
-    straight = linear_kernel(data.items) if given.items is None and given.factors is None else None
-    kernels += [] if straight is None else [straight]
-    bases = [InducingBasis.from_points(clone(kernel), pair.points) for kernel in kernels]
-    candidates = [_Shape.from_basis(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
-    # Independent items keep a kernel, too, so that new items can be predicted.
-    candidates.append(_Shape.from_basis(bases[middle], data.items, n, 1.0, order=order))
-    state, size, evidence = None, 1.0, []
-    for shape in candidates:
-        candidate = replace(model, shape=shape.matrix)
-        first = start_state(candidate, scales, config.pair.likelihood, size)
-        if state is not None:
-            first = replace(state, S=first.S)
-        fit = _fit(candidate, first)
-        state, size = fit.state, candidate.item_scale(fit.state.S)
-        evidence.append(fit.evidence)
-    return candidates[int(np.argmax(np.nan_to_num(evidence, nan=-np.inf)))]
-
-
-def _stretched(kernel: Kernel, factor: float) -> Kernel:
-    """Return a kernel with its length-scales, if any, times a factor."""
-    scale = getattr(kernel, "length_scale", None)
-    return kernel if scale is None else clone(kernel).set_params(length_scale=np.asarray(scale) * factor)
 
 
 def _regularise(
@@ -452,13 +377,13 @@ def _regularise(
     # many items the candidate that follows noise best was chosen.
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = model.select_rows(fold != k), model.select_rows(fold == k)
-        fit = _fit(part, start_state(part, scales, likelihood, scale))
+        fit = fit_to_choose(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
         learnt[0].append(fit.state.S)
         part_scale = model.item_scale(fit.state.S)
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = Regularisation.candidate(number, part_scale, n_items).apply_to(part)
-            of_candidate = _fit(candidate, fit.state)
+            of_candidate = fit_to_choose(candidate, fit.state)
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
             learnt[number + 1].append(of_candidate.state.S)
         total = np.nan_to_num(total, nan=-np.inf)
@@ -478,7 +403,7 @@ def _learn_from_more_users(model: Hierarchy, state: HierarchyState, S: Array, rn
     if not model.max_rank or model.users.rows[-1] <= _MAX_AVERAGE:
         return S
     part = _some_users(model, _MAX_AVERAGE, rng)
-    return _fit(part, replace(start_state(part, state.scales, state.likelihood, 1.0), S=S)).state.S
+    return fit_to_choose(part, replace(start_state(part, state.scales, state.likelihood, 1.0), S=S)).state.S
 
 
 def _averaged(
@@ -493,13 +418,13 @@ def _averaged(
     """
     if len(chosen) == 1 and chosen[0].penalty is None:
         return model, state
-    state = _fit(replace(model, penalty=None), replace(state, S=model.isotropic(state.S))).state
+    state = fit_to_choose(replace(model, penalty=None), replace(state, S=model.isotropic(state.S))).state
     log_size, shape = _OF_ISOTROPIC * np.log(model.item_scale(state.S)), np.zeros_like(state.S)
     for number, part in enumerate(chosen):
         if part.penalty is None:
             S = state.S
         else:
-            S = _fit(part.apply_to(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
+            S = fit_to_choose(part.apply_to(model), replace(state, S=learnt[0])).state.S if again else learnt[number]
         size = model.item_scale(S)
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
         shape += part.share / size * S
@@ -621,7 +546,7 @@ def _posterior(
     fit: HierarchyFit,
     X: Features,
     basis: InducingBasis | None,
-    shape: _Shape,
+    shape: Shape,
     covariates: Covariates | None,
     n_learnt: int,
     covariate_scale: Array,

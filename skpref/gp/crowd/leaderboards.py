@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -20,7 +19,6 @@ from skpref.gp.crowd.thresholds import left_of_sides
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
-from skpref.inference.choices import are_answered
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -256,9 +254,7 @@ class CrowdLeaderboards(CrowdBase):
 
     def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
         """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
-        seen = comparisons_of_seen(self._comparisons, self._users, self._items)
-        if seen.stage is not None:  # of a choice, only the pairs of what was chosen are answers
-            seen = replace(seen.take(are_answered(seen.stage)), stage=None)
+        seen = comparisons_of_seen(self._comparisons, self._users, self._items).decided()
         for kind, level in enumerate(self._levels(groups)):
             if level != LEFT_OUT and seen.group is not None:
                 seen = seen.take(seen.group[:, kind] == level)

@@ -439,7 +439,9 @@ def _scenarios(products: Any) -> list[dict[Any, Any]]:
         names = list(range(len(rows))) if index is None or callable(index) else list(index)
         return [dict(zip(names, rows, strict=True))]
     if isinstance(products, str) or not isinstance(products, Sequence | np.ndarray) or not len(products):
-        raise DataError(f"products must be a dict, a data frame, a list of ids, or a list of these; got {shorten(products)}")
+        raise DataError(
+            f"products must be a dict, a data frame, a list of ids, or a list of these; got {shorten(products)}"
+        )
     if all(isinstance(part, Mapping) or column_names(part) is not None for part in products):
         return [scenario for part in products for scenario in _scenarios(part)]
     return [{item: item for item in np.asarray(products, dtype=object).tolist()}]

@@ -23,6 +23,7 @@ from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
+    LIKELIHOODS,
     SHARED_CONSTRAINTS,
     as_likelihood,
     connected_components,
@@ -37,6 +38,7 @@ from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
+from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS
 
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
-    from skpref.likelihoods import Likelihood
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
 
 
@@ -84,6 +85,9 @@ class GPPLClassifier(MovingClassifier):
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
         root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
         covariates of 0.
+    shown : list of str or int, default=None
+        Columns of X with the ids of the items that a task shows. None: if X has more than two columns, all of them;
+        otherwise rows are comparisons of the left and the right item.
     left, right : str or int, default=None
         Columns of X with the ids; None: the first and the second one.
     weight : str or int, default=None
@@ -102,7 +106,8 @@ class GPPLClassifier(MovingClassifier):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
+    likelihood : {"auto", "probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="auto"
+        "auto": "probit" for comparisons, and "luce" for tasks, which have no other one.
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
         third answer, see ``predict_proba(ties=True)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
@@ -217,6 +222,8 @@ class GPPLClassifier(MovingClassifier):
         "covariates": ["array-like", dict, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
+        "shown": ["array-like", None],
+        "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
         "time": [str, Integral, None],
@@ -233,11 +240,12 @@ class GPPLClassifier(MovingClassifier):
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
+        shown: Sequence[str | int] | None = None,
         weight: str | int | None = None,
         time: str | int | None = None,
         dynamics: str = "auto",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "probit",
+        likelihood: str | Likelihood = "auto",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
@@ -256,6 +264,7 @@ class GPPLClassifier(MovingClassifier):
         self.covariates = covariates
         self.left = left
         self.right = right
+        self.shown = shown
         self.weight = weight
         self.time = time
         self.dynamics = dynamics
@@ -312,8 +321,12 @@ class GPPLClassifier(MovingClassifier):
             comparisons. If ids differ only in spaces at their ends.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            self._form = None
             if is_elsewhere(X):
                 self._fit_source(as_source(X, y, sample_weight))
+                return self
+            if self._holds_tasks(X, y):
+                self._fit_tasks(X, y, sample_weight, None, None)
                 return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
@@ -380,11 +393,18 @@ class GPPLClassifier(MovingClassifier):
                     "partial_fit cannot change it. Set it back, or call fit with all comparisons."
                 )
                 raise DataError(msg)
+            old = self._kept_comparisons("partial_fit")
+            old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right])
+            if self._has_tasks:
+                all_items = self._items.with_new(items, *self._read_tasks(X).shown)
+                old = replace(old, n_items=all_items.vocabulary.size)
+                self._fit_tasks(X, y, sample_weight, old, all_items)
+                return self
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
             all_items = self._items.with_new(items, rows.left, rows.right)
-            new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
-            old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
+            new = self._encode(all_items, rows, y, sample_weight)
+            old = replace(old, n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
             self._set_attributes(self._infer_at_times(data, config, is_dated=rows.is_dated, resume=True))
             self._keep(data.comparisons)
@@ -439,8 +459,9 @@ class GPPLClassifier(MovingClassifier):
         same = np.array_equal(self.item_ids_, items.seen_ids)
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
-        require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
-        self._check_width()
+        if not self._has_tasks:
+            require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+            self._check_width()
         self._check_effects(self._comparisons)
         self._check_moving()
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
@@ -677,5 +698,5 @@ class GPPLClassifier(MovingClassifier):
             mean = self.posterior_.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        comparisons = self._kept_comparisons("win_matrix")
+        comparisons = self._kept_comparisons("win_matrix").decided()
         return win_matrix(predicted_wins(self.posterior_, self.likelihood_, chosen), ids, chosen, comparisons)

@@ -16,6 +16,7 @@ from skpref import inducing, kernels
 from skpref._estimator import digest
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
+from skpref.data import Comparisons
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import length_scale_priors, log_density
@@ -24,6 +25,7 @@ from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
+from skpref.inference.choices import ChoiceLikelihood
 from skpref.inference.scale import FixedScale, GammaScale, Scale, moved_scale
 from skpref.inference.shards import ShardedProblem, content_of
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
@@ -31,7 +33,6 @@ from skpref.inference.terms.pairs import PairTerm
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
-    from skpref.data import Comparisons
     from skpref.gp.pairwise.sharded import ShardedComparisons
     from skpref.inference.blocks import Block
     from skpref.inference.checkpoint import Checkpoint
@@ -193,12 +194,13 @@ class PairModel:
         """Return the problem and the names of its diagonal blocks: offsets are dense while that is cheap."""
         c, config = self.data.comparisons, self.config
         features = features or self.term(basis, offsets=False)
+        likelihood = config.likelihood if c.stage is None else ChoiceLikelihood(c.stage)
         if self.joint(basis):
             joint = replace(features, offsets=config.offsets)
-            return svi.Problem({"f": joint}, config.likelihood, c.y, c.weight), frozenset()
+            return svi.Problem({"f": joint}, likelihood, c.y, c.weight), frozenset()
         offsets = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
         terms = {"f": features, "offsets": offsets} if features.segments else {"offsets": offsets}
-        return svi.Problem(terms, config.likelihood, c.y, c.weight), frozenset({"offsets"})
+        return svi.Problem(terms, likelihood, c.y, c.weight), frozenset({"offsets"})
 
 
 def fit_pairs(
@@ -304,7 +306,11 @@ def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     c = model.data.shards or model.data.comparisons
     if c.n_pairs <= HYPER_PAIRS:
         return model
-    index = np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))
+    if isinstance(c, Comparisons) and c.stage is not None:  # whole choices
+        number = np.unique(c.stage, return_inverse=True)[1]
+        index = np.flatnonzero(rng.random(number[-1] + 1)[number] < HYPER_PAIRS / c.n_pairs)
+    else:
+        index = np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))
     sample, items = c.take(index).compact()
     return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
 
@@ -351,11 +357,11 @@ def _fit_posterior(
     """Infer the posterior with the final kernel, from the prior or from an earlier posterior."""
     config = model.config
     problem, diagonal = model.problem(basis)
-    inference = _inference(model, basis)
+    inference, choices = _inference(model, basis), model.data.comparisons.stage is not None
     problem = replace(problem, rule=RULES[inference])
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
-    elif inference in {"vb", "laplace"} and problem.n_observations > _MANY_PAIRS:
+    elif inference in {"vb", "laplace"} and not choices and problem.n_observations > _MANY_PAIRS:
         problem = ShardedProblem.divided(problem, _PART)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     if schedule.checkpoint is not None:
@@ -375,7 +381,8 @@ def _fit_posterior(
     items = None if model.exact else model.data.X
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
-    return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+    likelihood = config.likelihood if choices else result.likelihood
+    return PairFit(posterior, result.state, likelihood, kernel, result.bounds, bound, result.converged)
 
 
 def run_checkpoint(checkpoint: Checkpoint, data: PairData, settings: object, points: Features) -> Checkpoint:
@@ -432,6 +439,8 @@ def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:
 
 
 def _inference(model: PairModel, basis: InducingBasis | None) -> str:
+    if model.data.comparisons.stage is not None:
+        return "vb"  # whose passes see whole choices
     if model.config.inference != "auto":
         return model.config.inference
     if model.data.shards is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import require
 from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
+from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_duration, as_times, to_dates
 from skpref.exceptions import DataError
+from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood
 from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
-    from skpref.gp.entities import Entities, Items
+    from skpref.data.tasks import Tasks
+    from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
@@ -43,6 +47,29 @@ class MovingClassifier(ShardedClassifier):
     dynamics_: SkillDynamics
     item_ids_: Any
     _items: Entities
+
+    def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
+        """Fit to tasks in memory, in addition to old ones of known items."""
+        self._refuse_with_tasks(**({} if self.inference in {"auto", "vb"} else {"inference": self.inference}))
+        tasks = self._read_tasks(X, reset=items is None)
+        if items is None:
+            items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
+        pooled = np.zeros(tasks.present.shape[0], dtype=np.int64)
+        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1)
+        comparisons = replace(comparisons, user=None, n_users=0)
+        if old is None:
+            self._form, self.classes_ = answers.form, np.arange(tasks.present.shape[1])
+        else:
+            comparisons = append_comparisons(old, comparisons)
+        data, config = self._prepare(items, comparisons)
+        self._set_attributes(self._infer_at_times(data, config, is_dated=False, resume=old is not None))
+        self._keep(data.comparisons)
+
+    def _task_moments(
+        self, tasks: Tasks, task: IntArray, items: Items, left: IntArray, right: IntArray
+    ) -> tuple[Array, Array]:
+        del tasks, task  # one utility for all
+        return self.posterior_.pairs(items, left, right)
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""

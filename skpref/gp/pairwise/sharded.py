@@ -19,9 +19,10 @@ from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, re
 from skpref.data.stored import check_names
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
+from skpref.gp.pairwise.tasks import TaskClassifier
 from skpref.inference.shards import ShardedProblem, ShardRows, summed
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class ReadsSources:
         set_features(self, names)
 
 
-class ShardedClassifier(ReadsSources, ComparisonClassifier):
+class ShardedClassifier(ReadsSources, TaskClassifier):
     """Fits of `GPPLClassifier` to comparisons in shards."""
 
     time: Any

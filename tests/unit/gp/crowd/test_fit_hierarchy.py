@@ -17,11 +17,13 @@ from sklearn.metrics import log_loss
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.datasets import make_crowd
 from skpref.gp.crowd import fit_hierarchy
-from skpref.gp.crowd.fit_hierarchy import Regularisation, _Shape
+from skpref.gp.crowd import shape as of_shape
+from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.gp.crowd.hierarchy import start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates
 from skpref.gp.crowd.places import Places
+from skpref.gp.crowd.shape import Shape
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.entities import Items
 from skpref.inference.basis import InducingBasis
@@ -86,7 +88,7 @@ def test_of_many_comparisons_the_personal_covariance_is_learnt_from_some_first(m
     S = fit_hierarchy._learn_from_more_users(model, start, given, rng)
     part = fit_hierarchy._some_users(model, 300, np.random.default_rng(0))
     first = replace(start_state(part, start.scales, start.likelihood, 1.0), S=given)
-    assert_array_equal(S, fit_hierarchy._fit(part, first).state.S)
+    assert_array_equal(S, fit_hierarchy.fit_to_choose(part, first).state.S)
     assert fit_hierarchy._learn_from_more_users(replace(model, max_rank=0), start, given, rng) is given
     monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGE", 600)
     assert fit_hierarchy._learn_from_more_users(model, start, given, rng) is given
@@ -125,10 +127,10 @@ def test_a_covariance_grows_by_the_prior_given_the_old_items(order: bool) -> Non
 @pytest.mark.parametrize("scale", [2.0, [2.0, 3.0]])
 def test_kernels_are_stretched_where_they_have_length_scales(scale: Any) -> None:
     kernel = RBF(scale)
-    assert_allclose(fit_hierarchy._stretched(kernel, 0.5).length_scale, 0.5 * np.asarray(scale))
+    assert_allclose(of_shape._stretched(kernel, 0.5).length_scale, 0.5 * np.asarray(scale))
     assert_allclose(kernel.length_scale, scale)
     linear = Linear()
-    assert fit_hierarchy._stretched(linear, 0.5) is linear
+    assert of_shape._stretched(linear, 0.5) is linear
 
 
 @pytest.mark.parametrize("with_covariates", [False, True])
@@ -142,7 +144,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     part, held = model.select_rows(~fold), model.select_rows(fold)
     first = start_state(part, start.scales, start.likelihood, 0.5)
     fit = fit_hierarchy.fit_hierarchy(part, first, max_iter=8, tol=0.0)
-    shape = _Shape(model.shape, None, np.zeros((0, len(model.shape))), 1.0)
+    shape = Shape(model.shape, None, np.zeros((0, len(model.shape))), 1.0)
     covariates = Covariates(None, np.zeros(2), np.ones(2)) if with_covariates else None
     posterior = fit_hierarchy._posterior(part, fit, None, None, shape, covariates, part.y.size, np.ones(0))
     posterior.validate()
@@ -195,7 +197,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", n_held)
     monkeypatch.setattr(
         fit_hierarchy,
-        "_fit",
+        "fit_to_choose",
         lambda part, state: replace(
             isotropic, state=replace(state, S=state.S * (2.0 if part.penalty is None else 1.0 + part.penalty))
         ),
@@ -236,15 +238,15 @@ def test_the_regularisation_that_predicts_best_is_chosen(
 def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = Regularisation(0.3, 4.0, 0.5, share=0.75), Regularisation(0.9, share=0.25)
     members: list[Any] = []
-    fit = fit_hierarchy._fit
+    fit = fit_hierarchy.fit_to_choose
 
-    def fitted(model: Any, state: Any) -> Any:
-        members.append(fit(model, state))
+    def fitted(model: Any, state: Any, *tol: float) -> Any:
+        members.append(fit(model, state, *tol))
         return members[-1]
 
     of_folds = np.diag([3.0, 1.0, 0.1, 0.1, 0.1])
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: (chosen, [of_folds, np.eye(5)]))
-    monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
+    monkeypatch.setattr(fit_hierarchy, "fit_to_choose", fitted)
     data = make_crowd(12, 5, 200, n_features=0, n_user_features=0, random_state=1)
     model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)
 
@@ -369,10 +371,10 @@ def test_the_shape_of_the_largest_evidence_is_chosen(
         evidence = -1.0 if behind == 0 else -2.0 if behind % 2 == 0 else np.nan  # a fit that fails is not chosen
         return SimpleNamespace(state=replace(first, S=3.0 * first.S), evidence=evidence)
 
-    monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
+    monkeypatch.setattr(of_shape, "fit_to_choose", fitted)
     pair: Any = SimpleNamespace(points=X)
     kernels = Kernels(None, RBF(0.8) if given else None, None)
-    chosen = fit_hierarchy._choose_shape(model, data, RBF(2.0), kernels, start.scales, config, pair)
+    chosen = of_shape.choose_shape(model, data, RBF(2.0), kernels, start.scales, config, pair)
     straight = Linear(1.0 / (2.0 * X.var(axis=0)))
     tastes: list[Any] = [RBF(0.8)] if given else [RBF(1.0), RBF(2.0), RBF(4.0), straight]
     wanted = [(kernel, share) for kernel in tastes for share in (0.03, 0.3)]
@@ -390,12 +392,12 @@ def test_the_shape_of_the_largest_evidence_is_chosen(
     none = Kernels(None, None, None)
     tried.clear()
     far = SimpleNamespace(comparisons=data.comparisons, items=X + 1e6)  # where a linear kernel is rounding error
-    fit_hierarchy._choose_shape(model, far, RBF(2.0), none, start.scales, config, pair)
-    fit_hierarchy._choose_shape(model, data, RBF(2.0), Kernels(RBF(2.0), None, None), start.scales, config, pair)
+    of_shape.choose_shape(model, far, RBF(2.0), none, start.scales, config, pair)
+    of_shape.choose_shape(model, data, RBF(2.0), Kernels(RBF(2.0), None, None), start.scales, config, pair)
     assert len(tried) == 2 * 7  # without it, as with a kernel of the caller's
-    plain = fit_hierarchy._choose_shape(model, data, None, none, start.scales, config, pair)
+    plain = of_shape.choose_shape(model, data, None, none, start.scales, config, pair)
     config.n_factors = 0
-    for shape in (plain, fit_hierarchy._choose_shape(model, data, RBF(2.0), none, start.scales, config, pair)):
+    for shape in (plain, of_shape.choose_shape(model, data, RBF(2.0), none, start.scales, config, pair)):
         assert (shape.basis, shape.share) == (None, 1.0)
         assert_array_equal(shape.matrix, np.eye(6))
 

@@ -15,7 +15,7 @@ from skpref import CrowdGPPL, FactorPrior
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy
-from skpref.gp.crowd.fit_hierarchy import _Shape
+from skpref.gp.crowd.shape import Shape
 from skpref.gp.entities import Items
 from skpref.inference.basis import InducingBasis
 
@@ -40,12 +40,12 @@ def with_features(**options: bool) -> Any:
 def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
     monkeypatch: pytest.MonkeyPatch, share: float, *, order: bool
 ) -> None:
-    def shape(_model: Any, data: Any, _items: Any, kernels: Any, _scales: Any, _config: Any, pair: Any) -> _Shape:
-        return _Shape.from_basis(
+    def shape(_model: Any, data: Any, _items: Any, kernels: Any, _scales: Any, _config: Any, pair: Any) -> Shape:
+        return Shape.from_basis(
             InducingBasis.from_points(kernels.factors, pair.points), data.items, 6, share, order=order
         )
 
-    monkeypatch.setattr(fit_hierarchy, "_choose_shape", shape)
+    monkeypatch.setattr(fit_hierarchy, "choose_shape", shape)
     model = fitted(
         items=DATA.table, order_effect=order, kernel=RBF(1.5), factor_prior=FactorPrior(item_kernel=RBF(1.0))
     )

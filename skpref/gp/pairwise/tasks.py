@@ -1,0 +1,210 @@
+"""What `GPPLClassifier` and `CrowdGPPL` share where rows of X are tasks: several items that were shown together."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpref._warn import warn
+from skpref.data.columns import Columns
+from skpref.data.ids import LEAVE_OUT, shorten
+from skpref.data.tasks import ID, Answers, Tasks, are_tasks, as_comparisons, pairs_of_tasks, read_answers
+from skpref.exceptions import DataError, DataWarning
+from skpref.gp.pairwise.base import ComparisonClassifier
+from skpref.inference.choices import shares_of
+from skpref.likelihoods import Luce
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import Array, IdRows, IntArray
+    from skpref.data import Comparisons
+    from skpref.gp.entities import Entities, Items
+    from skpref.gp.pairwise.fit import PairConfig
+
+_OF_CHOICES = {"auto", "luce", "logit"}  # likelihoods that tasks may have
+_COLUMNS = "left", "right", "covariates", "groups", "weight", "time"  # parameters that name columns of comparisons
+
+
+class TaskClassifier(ComparisonClassifier):
+    """Predictions for comparisons or, after a fit to tasks, for tasks."""
+
+    shown: Any
+    _items: Entities
+    _form: str | None  # how answers name what was chosen; None where rows are comparisons
+
+    @property
+    def _has_tasks(self) -> bool:
+        """Whether the rows of the fit are tasks, and not comparisons."""
+        return getattr(self, "_form", None) is not None
+
+    def _holds_tasks(self, X: Any, y: Any) -> bool:
+        """Tell whether rows of X are tasks; named columns of both sides say that they are not."""
+        if self.shown is not None or self.likelihood == "luce":
+            return True
+        named = all(getattr(self, name, None) is None for name in _COLUMNS)
+        return named and are_tasks(X, y, len(self._sides))
+
+    def _refuse_with_tasks(self, **faults: Any) -> None:
+        """Refuse parameters that models of tasks do not have, those that are given and others."""
+        faults |= {name: getattr(self, name) for name in _COLUMNS if getattr(self, name, None) is not None}
+        faults |= {"order_effect": True} if self.order_effect else {}  # type: ignore[attr-defined]
+        if not (isinstance(self.likelihood, Luce) or self.likelihood in _OF_CHOICES):
+            faults["likelihood"] = self.likelihood
+        for name, value in faults.items():
+            raise DataError(
+                f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
+                "items were shown: leave it at its default. Tasks have likelihood='luce'"
+            )
+
+    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
+        config = super()._config(offsets=offsets, order=order)
+        return replace(config, likelihood=Luce()) if self._has_tasks else config
+
+    def _read_tasks(self, X: Any, *, reset: bool = False) -> Tasks:
+        """Return tasks; after a fit they may be narrower than those of the fit."""
+        columns = Columns.of(X, "X", "X", LEAVE_OUT)
+        user = getattr(self, "user", None)
+        if "user" not in self._sides:
+            user = object()
+            columns = replace(columns, values={user: np.zeros(columns.size, dtype=np.int64), **columns.values})
+        tasks = Tasks.read(columns, user, self.shown)
+        K = tasks.present.shape[1]
+        if not reset and (self.shown is not None or self.classes_.size != K):
+            if self.classes_.size < K:
+                raise DataError(
+                    f"X shows up to {K} items in a task, but {type(self).__name__} is expecting {self.n_features_in_} "
+                    f"features (columns) as input: at most {self.classes_.size} items"
+                )
+            return tasks
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return tasks
+
+    def _encode_tasks(
+        self, items: Entities, tasks: Tasks, y: Any, sample_weight: Any, user: IntArray, n_users: int
+    ) -> tuple[Comparisons, Answers]:
+        """Return choices by rows of the vocabularies, and the answers that they follow from."""
+        numbers = tasks.numbers(items.vocabulary)
+        answers = read_answers(y, tasks, numbers, items.vocabulary)
+        alone = int(np.count_nonzero(tasks.present.sum(axis=1) < 2))
+        if alone:
+            warn(f"{alone} tasks of X show fewer than two items and say nothing: they are left out.", DataWarning)
+        return as_comparisons(answers, numbers, items.vocabulary.size, user, n_users, sample_weight), answers
+
+    # ------------------------------------------------------------------------------------------------------ predictions
+    @abstractmethod
+    def _task_moments(
+        self, tasks: Tasks, task: IntArray, items: Items, left: IntArray, right: IntArray
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of pairs, each of one task."""
+
+    def _shares(self, tasks: Tasks) -> Array:
+        """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
+        numbers = tasks.numbers(self._items.vocabulary, "raise" if self._items.features is not None else "mark")
+        none = ~tasks.present.any(axis=1)
+        if none.any():
+            raise DataError(f"task {int(np.argmax(none))} of X shows no item")
+        # Items that the fit does not know are different ones, of which nothing is known but the prior.
+        known = np.where(numbers == -2, -3 - np.arange(numbers.size).reshape(numbers.shape), numbers)
+        left, right, task, order = pairs_of_tasks(known)
+        distinct = np.unique(known[known != -1])
+        items = self._items.rows(np.maximum(distinct, -1))
+        asked = items, np.searchsorted(distinct, left), np.searchsorted(distinct, right)
+        moments = self._task_moments(tasks, task, *asked)
+        sizes = tasks.present[order].sum(axis=1)
+        out, several = np.zeros(numbers.shape), sizes > 1
+        pairs = np.concatenate([[0], np.cumsum((sizes * (sizes - 1) // 2)[several])])
+        out[order[~several]] = np.where(tasks.present[order[~several]], 1.0, 0.0)
+        shares = np.zeros((int(several.sum()), numbers.shape[1]))
+        shares[tasks.present[order[several]]] = shares_of(pairs, *moments)
+        out[order[several]] = shares
+        return out
+
+    def predict_proba(self, X: IdRows, *, ties: bool = False) -> Array:
+        """Return the probabilities of the answers to comparisons or tasks.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons or tasks, with the columns of `fit`.
+        ties : bool, default=False
+            Whether to return the probability of a tie, too. It needs ``likelihood="probit-ties"`` or ``"logit-ties"``.
+            With these likelihoods and ``ties=False``, the two probabilities are conditional on no tie.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), (n, 3) or (n, K)
+            Probabilities of the two sides in the order of `classes_`: right, left for numbers or booleans, and left,
+            right for words. With `ties`: always left, tie, right. Of tasks: the probability that the item at each
+            position is chosen, the best of those shown; 0 where there is none.
+        """
+        check_is_fitted(self)
+        if not self._has_tasks:
+            return super().predict_proba(X, ties=ties)
+        if ties:
+            raise DataError("ties=True is for comparisons of two items; the model was fitted to tasks")
+        return self._shares(self._read_tasks(X))
+
+    def predict(self, X: IdRows) -> NDArray[Any]:
+        """Return the preferred side of each comparison, or the item that is most probably chosen in each task.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons or tasks, with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In the form of the `y` of `fit`. Sides: 1 or 0, True or False, "left" or "right". Choices: ids, or positions
+            from 0.
+        """
+        check_is_fitted(self)
+        if not self._has_tasks:
+            return super().predict(X)
+        tasks = self._read_tasks(X)
+        place = np.argmax(self._shares(tasks), axis=1)
+        if self._form != ID:
+            return place
+        ids: NDArray[Any] = np.empty(tasks.present.shape, dtype=object)
+        for k, column in enumerate(tasks.shown):
+            ids[tasks.present[:, k], k] = column.tolist()
+        chosen = ids[np.arange(place.size), place]
+        plain = all(isinstance(value, str | int) for value in chosen.tolist())
+        return np.array(chosen.tolist()) if plain else chosen
+
+    def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of correct predictions: of sides (ties do not count), or of what was chosen in tasks.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons or tasks, with the columns of `fit`.
+        y : array-like of shape (n,), (n, 2) or (n, K), default=None
+            Answers as in `fit`; a soft label counts as the side that it favours, and of a ranking the best item counts.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the answers; None: all weights are 1.
+
+        Returns
+        -------
+        float
+            Share of correct predictions, in [0, 1].
+        """
+        check_is_fitted(self)
+        if not self._has_tasks:
+            return super().score(X, y, sample_weight)
+        tasks = self._read_tasks(X)
+        numbers = tasks.numbers(self._items.vocabulary, "mark")
+        right = np.argmax(self._shares(tasks), axis=1) == read_answers(y, tasks, numbers, self._items.vocabulary).first
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average(right, weights=weight))
+
+    def _refuse_tasks(self, method: str, instead: str) -> None:
+        """Refuse a method of comparisons where the model is of tasks."""
+        check_is_fitted(self)
+        if self._has_tasks:
+            raise DataError(f"{method} is for comparisons of two items; the model was fitted to tasks: use {instead}")
