@@ -7,9 +7,16 @@ its matrix is that of a graph (its rows sum to 0), it is a precision for each pa
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
 
 from skpref._compiled.jit import njit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+    Nodes: TypeAlias = tuple[Array, Array, IntArray, IntArray, IntArray]  # of `skpref.inference.choices.nodes_of`
 
 _RANK = 1e-9  # of the largest eigenvalue of differences: below, a difference is a combination of others
 # Eigenvalues of a site in units of the prior, and those of the tilted covariance in one pass, stay within these.
@@ -87,7 +94,7 @@ def _nodes_of(f, nodes, number):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 @njit()
 def _exp(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Replace numbers of at most 0 by their exponentials, those below -40 by e^-40, to 1e-11.
+    """Replace numbers of at most 0 by their exponentials, those below -40 by e^-40, to 1e-7 of each.
 
     It is exp(x / 64)^64, by a polynomial. Other than calls of a library's, such loops run in SIMD lanes.
     """
@@ -170,7 +177,9 @@ def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # no
 
 
 @njit()
-def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def matching_choices(
+    first: IntArray, mean: Array, variance: Array, weight: Array, tau: Array, nu: Array, nodes: Nodes
+) -> tuple[Array, Array, float]:
     """Return the sites that match the tilted distributions, tau and nu, and the log normalisers of the old ones.
 
     With q(z) the posterior and z = mu + R e, the weights p(y | z)^w / site(z) at the nodes of e ~ N(0, I) have the mean
@@ -208,7 +217,7 @@ def matching_choices(first, mean, variance, weight, tau, nu, nodes):  # type: ig
 
 
 @njit()
-def expected_choices(first, mean, variance, nodes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def expected_choices(first: IntArray, mean: Array, variance: Array, nodes: Nodes) -> tuple[Array, Array, Array]:
     """Return E[log p] of choices, and of each pair its derivative in the mean and the precision of its site.
 
     With softmax p these are E[p_j] of the pairs (0, j), 0 of the others, and E[p_i p_j]: the variational bound's.
@@ -236,7 +245,7 @@ def expected_choices(first, mean, variance, nodes):  # type: ignore[no-untyped-d
 
 
 @njit()
-def expected_shares(first, mean, variance, nodes):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def expected_shares(first: IntArray, mean: Array, variance: Array, nodes: Nodes) -> Array:
     """Return the probability of each alternative of each choice, one after the other; z_0 stands first in its pairs."""
     n = 0
     for t in range(first.shape[0] - 1):

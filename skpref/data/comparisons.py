@@ -208,7 +208,7 @@ class Comparisons:
         Comparisons
             What each answer says of pairs, without choices: the same if there are none.
         """
-        return self if self.stage is None else replace(self.take(are_decided(self.stage)), stage=None)
+        return self if self.stage is None else replace(self, stage=None).take(are_decided(self.stage))
 
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those with comparisons remain.

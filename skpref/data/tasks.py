@@ -89,19 +89,23 @@ class Answers:
 
 
 def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
-    """Tell whether rows of X show more items than comparisons with so many ids do, or two of which y names one."""
+    """Tell whether answers can only be of tasks: ids of items shown, positions from 2, or several numbers a row.
+
+    Labels such as 0 and 1 are of comparisons, which have so many ids; then a wider X is refused.
+    """
     width = X.shape[1] if getattr(X, "ndim", 0) == 2 else len(X[0]) if isinstance(X, list | tuple) and X else 0
-    if width != n_ids or y is None:
-        return width > n_ids
+    if y is None or width < n_ids:
+        return False
     values = as_array(y, "y")
     if values.ndim == 2 and values.shape[1] > 1:
-        return True
-    if values.ndim != 1 or not all(isinstance(value, str) for value in values.tolist()):
+        return width > n_ids
+    cells = values.ravel().tolist()
+    if not all(isinstance(cell, str) for cell in cells):
+        return width > n_ids and values.dtype.kind in "iu" and bool(values.max(initial=0) > 1)
+    if {cell.lower() for cell in cells} <= WORDS.keys():
         return False
-    if {value.lower() for value in values.tolist()} <= WORDS.keys():
-        return False
-    rows = [column.astype(str) for column in as_array(X, "X")[:, n_ids - 2 :].T]
-    return bool(values.size == rows[0].size and ((rows[0] == values) | (rows[1] == values)).all())
+    rows = as_array(X, "X").astype(str)
+    return bool(len(rows) == len(cells) and (rows == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
 
 
 def read_answers(y: Any, tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary) -> Answers:

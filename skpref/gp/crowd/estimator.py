@@ -95,9 +95,6 @@ class CrowdGPPL(ShardedCrowd):
         each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
-    shown : list of str or int, default=None
-        Columns of X with the ids of the items that a task shows, by name or by position. None: if X has more than three
-        columns, all but the user's; otherwise rows are comparisons of the left and the right item.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
@@ -106,12 +103,12 @@ class CrowdGPPL(ShardedCrowd):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"auto", "probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="auto"
-        "auto": "probit" for comparisons, and "luce" for tasks, which have no other one: the multinomial logit of
-        choices, and the model of Plackett and Luce for rankings. "probit": Thurstone-Mosteller. "logit": Bradley-Terry.
-        "probit-ties" and "logit-ties": the same with ties as a third answer: a difference of utilities below a
-        threshold is answered with a tie. With "ep" and "laplace" each user has a threshold, shrunk towards that of the
-        crowd; it is shrunk more if the user gave few answers or if users differ little.
+    likelihood : {"probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="probit"
+        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
+        third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
+        user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
+        users differ little. "luce": rows of X are tasks, with the multinomial logit for choices and the model of
+        Plackett and Luce for rankings. Rows that can only be tasks have it without being told, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
@@ -162,9 +159,9 @@ class CrowdGPPL(ShardedCrowd):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (2,) or (K,)
         Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
-        or ["left", "right"].
+        or ["left", "right"]. Of tasks: positions 0 to K - 1.
     posterior_ : PersonalPosterior or CrowdPosterior
         Posterior of consensus and tastes, which predictions use; without the features.
     item_ids_ : ndarray of shape (n_seen_items,)
@@ -245,7 +242,6 @@ class CrowdGPPL(ShardedCrowd):
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
         "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
-        "shown": ["array-like", None],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
         "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],
@@ -278,11 +274,10 @@ class CrowdGPPL(ShardedCrowd):
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
-        shown: Sequence[str | int] | None = None,
         weight: str | int | None = None,
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "auto",
+        likelihood: str | Likelihood = "probit",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
@@ -307,7 +302,6 @@ class CrowdGPPL(ShardedCrowd):
         self.user = user
         self.left = left
         self.right = right
-        self.shown = shown
         self.weight = weight
         self.unknown_user = unknown_user
         self.on_self = on_self
@@ -335,11 +329,16 @@ class CrowdGPPL(ShardedCrowd):
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
             triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates` or `groups`:
             rows of a table that has these columns; other columns are ignored. Or a Parquet file, a folder of them, a
-            dataset, or a frame of Dask with columns user, left, right and y, unless parameters name others.
+            dataset, or a frame of Dask with columns user, left, right and y, unless parameters name others. Or tasks,
+            shape (n, 1 + K): the user, and ids of the items shown, None where there are fewer than K. With
+            ``likelihood="luce"`` rows are tasks; otherwise where `y` cannot be labels of comparisons. If items have
+            features, utilities are linear in them, with effects of each user's own, the part-worths. A `kernel` makes
+            them a function of the features plus effects of the items.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
-            (winner, loser).
+            (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
+            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

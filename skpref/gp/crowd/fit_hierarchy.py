@@ -17,7 +17,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from skpref import inducing
-from skpref._checks import check_positive
+from skpref._checks import check_positive, require
 from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
@@ -100,7 +100,8 @@ class Regularisation:
 
     def validate(self) -> None:
         """Raise DataError unless the values are positive."""
-        check_positive(self, "floor", "prior_weight", "share", *(() if self.penalty is None else ("penalty",)))
+        check_positive(self, "floor", "prior_weight", "share")
+        require(self.penalty is None or 0.0 <= self.penalty < np.inf, self, "penalty", "must be positive or zero")
 
     def apply_to(self, model: Hierarchy) -> Hierarchy:
         """Return the model with this regularisation."""

@@ -42,9 +42,9 @@ class UserRows:
         users = np.arange(n_users + 1)
         if not n_items:  # all that is compared is in `extra`
             at, none = np.zeros(user.size, dtype=np.int64), np.full(n_users * n_extra, -1)
-            coordinates = n_extra * users, np.tile(np.arange(n_extra), n_users), none, np.zeros(n_users, dtype=bool)
-            places = np.searchsorted(user, users), at, at - 1, np.zeros(user.size), extra
-            return cls(user, left, right, n_extra, *coordinates, *places)
+            starts, first = n_extra * users, np.tile(np.arange(n_extra), n_users)
+            by_pairs, rows, sign = np.zeros(n_users, dtype=bool), np.searchsorted(user, users), np.zeros(user.size)
+            return cls(user, left, right, n_extra, starts, first, none, by_pairs, rows, at, at - 1, sign, extra)
         low, high = np.minimum(left, right), np.maximum(left, right)
         pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
         items, item_of = np.unique(

@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.sharded import ShardedComparisons
 
 LIKELIHOODS = {
-    "auto": PairwiseProbit,  # of comparisons
     "luce": Luce,
     "probit": PairwiseProbit,
     "logit": PairwiseLogit,
@@ -86,7 +85,7 @@ LIKELIHOODS = {
 }
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - {"auto", "luce"}), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce"}), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],

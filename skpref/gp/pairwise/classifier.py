@@ -85,9 +85,6 @@ class GPPLClassifier(MovingClassifier):
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
         root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
         covariates of 0.
-    shown : list of str or int, default=None
-        Columns of X with the ids of the items that a task shows. None: if X has more than two columns, all of them;
-        otherwise rows are comparisons of the left and the right item.
     left, right : str or int, default=None
         Columns of X with the ids; None: the first and the second one.
     weight : str or int, default=None
@@ -106,10 +103,9 @@ class GPPLClassifier(MovingClassifier):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"auto", "probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="auto"
-        "auto": "probit" for comparisons, and "luce" for tasks, which have no other one.
+    likelihood : {"probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer, see ``predict_proba(ties=True)``.
+        third answer, see ``predict_proba(ties=True)``. "luce": rows of X are tasks, see `fit`.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
@@ -151,7 +147,7 @@ class GPPLClassifier(MovingClassifier):
     ----------
     classes_ : ndarray of shape (2,)
         Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
-        or ["left", "right"].
+        or ["left", "right"]. Of tasks: positions 0 to K - 1.
     posterior_ : PairPosterior
         Posterior of the utilities, which predictions use; without the features of the items.
     item_ids_ : ndarray of shape (n_seen,)
@@ -222,7 +218,6 @@ class GPPLClassifier(MovingClassifier):
         "covariates": ["array-like", dict, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
-        "shown": ["array-like", None],
         "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
@@ -240,12 +235,11 @@ class GPPLClassifier(MovingClassifier):
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
-        shown: Sequence[str | int] | None = None,
         weight: str | int | None = None,
         time: str | int | None = None,
         dynamics: str = "auto",
         on_self: Literal["raise", "drop"] = "raise",
-        likelihood: str | Likelihood = "auto",
+        likelihood: str | Likelihood = "probit",
         inference: str | SVI = "auto",
         inducing: int | Inducing | MatrixLike = 300,
         max_iter: int = 200,
@@ -264,7 +258,6 @@ class GPPLClassifier(MovingClassifier):
         self.covariates = covariates
         self.left = left
         self.right = right
-        self.shown = shown
         self.weight = weight
         self.time = time
         self.dynamics = dynamics
@@ -293,11 +286,13 @@ class GPPLClassifier(MovingClassifier):
             columns; other columns are ignored. Or a Parquet file, a folder of them, or a dataset with columns left,
             right and y, unless parameters name others: at most a million rows are then in memory at a time.
             Or a frame or array of Dask: `y` and `sample_weight` are then columns of it by name, or collections with the
-            same partitions.
+            same partitions. Or tasks, shape (n, K): ids of the items shown, None where there are fewer than K. With
+            ``likelihood="luce"`` rows are tasks; otherwise where `y` cannot be labels of comparisons.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
-            (winner, loser).
+            (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
+            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

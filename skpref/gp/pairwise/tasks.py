@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Entities, Items
     from skpref.gp.pairwise.fit import PairConfig
 
-_OF_CHOICES = {"auto", "luce", "logit"}  # likelihoods that tasks may have
+_OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
 _COLUMNS = "left", "right", "covariates", "groups", "weight", "time"  # parameters that name columns of comparisons
 
 
 class TaskClassifier(ComparisonClassifier):
     """Predictions for comparisons or, after a fit to tasks, for tasks."""
 
-    shown: Any
     _items: Entities
     _form: str | None  # how answers name what was chosen; None where rows are comparisons
 
@@ -44,7 +43,7 @@ class TaskClassifier(ComparisonClassifier):
 
     def _holds_tasks(self, X: Any, y: Any) -> bool:
         """Tell whether rows of X are tasks; named columns of both sides say that they are not."""
-        if self.shown is not None or self.likelihood == "luce":
+        if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
             return True
         named = all(getattr(self, name, None) is None for name in _COLUMNS)
         return named and are_tasks(X, y, len(self._sides))
@@ -52,7 +51,7 @@ class TaskClassifier(ComparisonClassifier):
     def _refuse_with_tasks(self, **faults: Any) -> None:
         """Refuse parameters that models of tasks do not have, those that are given and others."""
         faults |= {name: getattr(self, name) for name in _COLUMNS if getattr(self, name, None) is not None}
-        faults |= {"order_effect": True} if self.order_effect else {}  # type: ignore[attr-defined]
+        faults |= {"order_effect": True} if self.order_effect else {}
         if not (isinstance(self.likelihood, Luce) or self.likelihood in _OF_CHOICES):
             faults["likelihood"] = self.likelihood
         for name, value in faults.items():
@@ -72,9 +71,9 @@ class TaskClassifier(ComparisonClassifier):
         if "user" not in self._sides:
             user = object()
             columns = replace(columns, values={user: np.zeros(columns.size, dtype=np.int64), **columns.values})
-        tasks = Tasks.read(columns, user, self.shown)
+        tasks = Tasks.read(columns, user)
         K = tasks.present.shape[1]
-        if not reset and (self.shown is not None or self.classes_.size != K):
+        if not reset and self.classes_.size != K:
             if self.classes_.size < K:
                 raise DataError(
                     f"X shows up to {K} items in a task, but {type(self).__name__} is expecting {self.n_features_in_} "
