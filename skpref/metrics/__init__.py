@@ -5,7 +5,7 @@ Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probab
 other values between 0 and 1 are soft labels. Ordered levels: `mean_zero_one_error`, `ordinal_mae`, `averaged_mae`,
 `quadratic_weighted_kappa`, and for probabilities `ranked_probability_score`. For `scoring` in cross-validation, where
 folds may lack levels: `log_loss_scorer` and `ranked_probability_scorer`. Comparisons with ties as answers:
-`answers_log_loss` and `answers_rps`, each with a scorer.
+`answers_log_loss` and `answers_rps`, each with a scorer. Choices among several items: `choice_log_loss`, with a scorer.
 """
 
 from skpref.metrics._answers import (
@@ -14,6 +14,7 @@ from skpref.metrics._answers import (
     answers_rps,
     answers_rps_scorer,
 )
+from skpref.metrics._choices import choice_log_loss, choice_log_loss_scorer
 from skpref.metrics._levels import (
     averaged_mae,
     mean_zero_one_error,
@@ -32,6 +33,8 @@ __all__ = [
     "answers_rps_scorer",
     "averaged_mae",
     "calibration",
+    "choice_log_loss",
+    "choice_log_loss_scorer",
     "concordance",
     "cross_entropy",
     "kendall_tau",

@@ -196,11 +196,14 @@ class TaskClassifier(ComparisonClassifier):
         check_is_fitted(self)
         if not self._has_tasks:
             return super().score(X, y, sample_weight)
-        tasks = self._read_tasks(X)
-        numbers = tasks.numbers(self._items.vocabulary, "mark")
-        right = np.argmax(self._shares(tasks), axis=1) == read_answers(y, tasks, numbers, self._items.vocabulary).first
+        right = np.argmax(self._shares(self._read_tasks(X)), axis=1) == self._chosen_places(X, y)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         return float(np.average(right, weights=weight))
+
+    def _chosen_places(self, X: Any, y: Any) -> IntArray:
+        """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
+        tasks, vocabulary = self._read_tasks(X), self._items.vocabulary
+        return read_answers(y, tasks, tasks.numbers(vocabulary, "mark"), vocabulary).first
 
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""
