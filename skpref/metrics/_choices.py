@@ -67,7 +67,7 @@ def choice_log_loss(y: ArrayLike, p: ArrayLike, *, sample_weight: ArrayLike | No
 def choice_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return minus the log loss of choices, for the parameter `scoring` of scikit-learn.
 
-    Other than ``scoring="neg_log_loss"``, it takes answers of all forms, and folds in which a position was never chosen.
+    It takes answers of all forms, and folds in which a position was never chosen, where "neg_log_loss" does not.
 
     Parameters
     ----------
@@ -99,4 +99,5 @@ def choice_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: 
         raise DataError(
             f"choice_log_loss_scorer needs a model that was fitted to tasks; got {type(estimator).__name__}"
         )
-    return -choice_log_loss(estimator._chosen_places(X, y), estimator.predict_proba(X), sample_weight=sample_weight)
+    place = estimator._chosen_places(X, y)  # noqa: SLF001 - of this package's classifiers
+    return -choice_log_loss(place, estimator.predict_proba(X), sample_weight=sample_weight)
