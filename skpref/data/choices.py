@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._text import is_number
+from skpref._text import is_number, number
+from skpref._validation import is_missing
 from skpref.data.columns import Columns, as_text, complete
-from skpref.data.ids import shorten
+from skpref.data.ids import objects, shorten
 from skpref.data.roles import (
     Ranking,
     Roles,
+    ask_about_single,
     check_distinct,
     members_of,
     menus_of,
@@ -36,7 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskRows", "encode_profile", "from_tasks", "read_unbroken"]
 
+NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PROFILE = object()  # name of the column of texts of profiles
+_LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
 
 class TaskRows(NamedTuple):
@@ -76,7 +82,7 @@ def from_tasks(
     features: Sequence[str] = (),
     none: Hashable | None = None,
 ) -> TaskRows:
-    """Read a long table of choices, as conjoint studies and discrete choice experiments keep them: a row an alternative.
+    """Read a long table of choices, as conjoint studies keep them: one row for each alternative of each task.
 
     Parameters
     ----------
@@ -99,8 +105,8 @@ def from_tasks(
         which is 1 where an alternative has it: write codes of levels as words. Part-worths of levels then say how far
         each is from the others.
     none : hashable, default=None
-        What stands in `item`, or in one of the `features`, where the alternative is to choose none of the others. It has
-        the feature "none" and no other.
+        What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others. It
+        has the feature "none" and no other. Without `features`, this option is an item as any other.
 
     Returns
     -------
@@ -110,7 +116,8 @@ def from_tasks(
     Raises
     ------
     DataError
-        If a column is missing, a task has no or several chosen alternatives, or a feature is empty.
+        If a column is missing, a task has no or several chosen alternatives, a feature is empty, mixes numbers and
+        words, or is a column of tasks, users or answers, or `none` stands nowhere.
 
     Examples
     --------
@@ -128,40 +135,81 @@ def from_tasks(
     >>> items.feature_names
     ('brand=x', 'brand=y', 'price', 'none')
     """
-    columns = Columns.of(frame)
-    names = (task,) if isinstance(task, str) else tuple(task)
-    if isinstance(features, str) or (not features and item is None):
-        raise DataError("from_tasks needs the columns of attributes, features=[...], or of ids, item=...")
+    columns = Columns.of(frame, leave_out="leave such tasks out of the table")
+    if not columns.size:
+        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for frame: it has no rows")
+    names, attributes = _listed(task, "task"), _listed(features, "features")
+    answers = [name for name in (chosen if rank is None else rank, worst) if name is not None]
+    if not names or user is None or not (attributes or item is not None):
+        raise DataError(
+            "from_tasks needs the columns of tasks and users, task=... and user=..., and those of attributes, "
+            "features=[...], or of ids, item=..."
+        )
+    if len(answers) < 1 or (rank is not None and worst is not None):
+        raise DataError(
+            "from_tasks needs the column of what was chosen, with or without that of the worst, or rank=..."
+        )
+    for name in (*names, user, *answers, *attributes, *(() if item is None else (item,))):
+        columns.column(name)
+    taken = next((name for name in attributes if name in {*names, user, *answers}), None)
+    if taken is not None:
+        raise columns.fault(
+            "this column is a task, a user or an answer, and cannot be one of the features", None, taken
+        )
+    if none is not None and not attributes:
+        raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
-    if features:
-        members = members_of(columns, roles)
-        texts, table = _profiles(columns, tuple(features), item, none, members)
+    if attributes:
+        texts, table = _profiles(columns, attributes, item, none, members_of(columns, roles))
         columns = replace(columns, values={**columns.values, _PROFILE: texts})
         roles = replace(roles, item=(_PROFILE,))
     if rank is not None:
         rows, sets, y = _ranks(columns, roles, rank)
     else:
-        if chosen is None:
-            raise DataError("from_tasks needs the column of what was chosen, or rank=...")
-        rows, sets, answers = tasks_of(columns, roles)
-        y = np.array(answers, dtype=object).T
-        y = y[:, 0] if y.shape[1] == 1 else y
+        rows, sets, found = tasks_of(columns, roles)
+        y = _named_answers(columns, rows, sets, found)
     who = columns.ids(user, "user")
     return TaskRows(_padded([who[row] for row in rows], sets), y, table)
+
+
+def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
+    """Return names of columns as a tuple."""
+    if isinstance(names, str | Integral):
+        return (names,)
+    if not isinstance(names, Iterable):
+        raise DataError(f"{parameter} must be a column or a list of columns; got {shorten(names)}")
+    return tuple(names)
+
+
+def _named_answers(columns: Columns, rows: Any, sets: Any, answers: Any) -> NDArray[Any]:
+    """Return the items chosen, or the best and the worst ones; refuse items shown twice and answers that clash."""
+    for row, items, *named in zip(rows, sets, *answers, strict=True):
+        check_distinct(columns, items, row)
+        if len(items) > 1 and len(set(named)) < len(named):
+            raise columns.fault(f"{shorten(named[0])} is both the best and the worst item", row)
+    y = np.column_stack([objects(named) for named in answers])
+    return y[:, 0] if y.shape[1] == 1 else y
 
 
 def _ranks(columns: Columns, roles: Roles, rank: str) -> tuple[list[int], list[list[Any]], Array]:
     """Return first rows, items and ranks of tasks."""
     ranks, items = columns.numbers_or_nan(rank, "a rank"), columns.ids(roles.item[0]).tolist()
-    members = list(members_of(columns, roles).values())
-    y = np.full((len(members), max(map(len, members))), np.nan)
-    for number, rows in enumerate(members):
-        y[number, : len(rows)] = ranks[rows]
-    return [rows[0] for rows in members], [[items[row] for row in rows] for rows in members], y
+    low = np.flatnonzero(ranks < 1.0)
+    if low.size:
+        raise columns.fault(f"{ranks[low[0]]:g} is no rank; ranks are from 1, the best", int(low[0]), rank)
+    members = members_of(columns, roles)
+    y = np.full((len(members), max(map(len, members.values()))), np.nan)
+    for place, (name, rows) in enumerate(members.items()):
+        check_distinct(columns, [items[row] for row in rows], rows[0])
+        y[place, : len(rows)] = ranks[rows]
+        if np.isnan(ranks[rows]).all():
+            raise columns.missing(f"no row of task {name[:80]} has a rank", rows, rank)
+    firsts = [rows[0] for rows in members.values()]
+    return firsts, [[items[row] for row in rows] for rows in members.values()], y
 
 
-def _padded(users: Sequence[Any] | None, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
+def _padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
     """Return users and items of tasks as a table, None behind the last item."""
     first = 0 if users is None else 1
     X = np.full((len(sets), first + max(map(len, sets), default=0)), None, dtype=object)
@@ -174,106 +222,155 @@ def _padded(users: Sequence[Any] | None, sets: Sequence[Sequence[Any]]) -> NDArr
 
 # ------------------------------------------------------------------------------------------------------------- features
 def _profiles(
-    columns: Columns, names: tuple[str, ...], item: str | None, none: Any, members: Mapping[str, list[int]]
+    columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
 ) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles; equal ones in one task have different ids."""
     cells = {name: columns.cells(name) for name in names}
     beside = list(cells.values()) if item is None else [*cells.values(), columns.cells(item)]
     is_none = np.array([none is not None and none in row for row in zip(*beside, strict=True)], dtype=bool)
+    if none is not None and not is_none.any():
+        raise DataError(
+            f"none={shorten(none)} stands in no cell of {shorten([*cells] if item is None else [*cells, item])}"
+        )
     blocks, titles, texts = [], [], []
     for name, column in cells.items():
-        empty = [row for row, cell in enumerate(column) if cell is None and not is_none[row]]
-        if empty:
-            raise columns.missing("an attribute is missing", empty, name)
-        given = [cell for cell, skip in zip(column, is_none, strict=True) if not skip]
-        if all(map(is_number, given)):
-            values = np.zeros(len(column))
-            values[~is_none] = columns.take(np.flatnonzero(~is_none).tolist()).numbers(name, meaning="an attribute")
-            blocks.append(values[:, None])
-            titles.append(str(name))
-            texts.append([f"{name}={value:.6g}" for value in values])
-        else:
-            words = [as_text(cell) for cell in column]
-            levels = sorted({word for word, skip in zip(words, is_none, strict=True) if not skip})
-            blocks.append(np.array([[float(word == level) for level in levels] for word in words]))
-            titles += [f"{name}={level}" for level in levels]
-            texts.append([f"{name}={word}" for word in words])
-    X = np.hstack(blocks)
-    X[is_none] = 0.0
+        block, own_titles, own_texts = _encoded(columns, name, column, is_none)
+        blocks.append(block)
+        titles += own_titles
+        texts.append(own_texts)
+    X = np.where(is_none[:, None], 0.0, np.hstack(blocks))
     if none is not None:
-        X, titles = np.column_stack([X, is_none]), [*titles, "none"]
-    ids = [", ".join(parts) for parts in zip(*texts, strict=True)]
-    ids = ["none" if skip else text for text, skip in zip(ids, is_none, strict=True)]
+        X, titles = np.column_stack([X, is_none]), [*titles, NONE]
+    if len(set(titles)) < len(titles):
+        twice = next(title for title in titles if titles.count(title) > 1)
+        raise DataError(f"two features would be named {twice!r}; rename a column")
+    keys: list[tuple[Any, ...]] = [
+        (NONE,) if skip else parts for skip, parts in zip(is_none, zip(*texts, strict=True), strict=True)
+    ]
     for rows in members.values():
-        held: dict[str, int] = {}
+        held: dict[tuple[Any, ...], int] = {}
         for row in rows:
-            held[ids[row]] = count = held.get(ids[row], 0) + 1
-            ids[row] += f" ({count})" if count > 1 else ""
-    first: dict[str, int] = {}
-    for row, text in enumerate(ids):
-        first.setdefault(text, row)
-    return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
+            key, held[keys[row]] = keys[row], held.get(keys[row], 0) + 1
+            keys[row] = key if held[key] == 1 else (*key, held[key])
+    first: dict[tuple[Any, ...], int] = {}
+    for row, key in enumerate(keys):
+        first.setdefault(key, row)
+    ids = {key: ", ".join(key) if isinstance(key[-1], str) else f"{', '.join(key[:-1])} ({key[-1]})" for key in first}
+    if len(set(ids.values())) < len(ids):
+        text = next(text for text in ids.values() if list(ids.values()).count(text) > 1)
+        raise DataError(f"two different profiles would have the id {text!r}; write levels without commas and brackets")
+    return [ids[key] for key in keys], Table(X[list(first.values())], ids=list(ids.values()), feature_names=titles)
 
 
-def encode_profile(names: Sequence[str], profile: Mapping[str, Any], where: str) -> Array:
-    """Return the features of a product that is described by its attributes, shape (n_features,)."""
-    place, row, rest = {name: k for k, name in enumerate(names)}, np.zeros(len(names)), dict(profile)
-    groups = {name.partition("=")[0] for name in names if "=" in name}
-    for name in list(rest):
-        if name in place and is_number(rest[name]):
-            row[place[name]] = float(rest.pop(name))
-        elif name in groups:
-            level = f"{name}={as_text(rest.pop(name))}"
-            if level not in place:
-                known = [other.partition("=")[2] for other in names if other.startswith(f"{name}=")]
-                raise DataError(
-                    f"{where}: {level!r} is no level that fit has seen; those of {name} are {shorten(known)}"
-                )
-            row[place[level]] = 1.0
-    wanted = {name for name in place if "=" not in name and name != "none"} | groups
-    lacking = sorted(wanted - set(profile))
-    if rest or (lacking and not row[place["none"]] if "none" in place else lacking):
-        wrong = (
-            f"{sorted(rest)[0]!r} is no attribute of the model" if rest else f"the attribute {lacking[0]!r} is missing"
+def _encoded(
+    columns: Columns, name: Any, column: Sequence[Any], is_none: NDArray[np.bool_]
+) -> tuple[Array, list[str], list[str]]:
+    """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
+    given = np.flatnonzero(~is_none).tolist()
+    empty = [row for row in given if column[row] is None]
+    if empty:
+        raise columns.missing("an attribute is missing", empty, name)
+    words = [row for row in given if not is_number(column[row])]
+    if not words:
+        values = np.zeros(len(column))
+        values[given] = columns.take(given).numbers(name, meaning="an attribute") + 0.0  # no -0
+        return values[:, None], [str(name)], [f"{name}={_short(value)}" for value in values.tolist()]
+    if len(words) < len(given):
+        other = column[next(row for row in given if is_number(column[row]))]
+        raise columns.fault(
+            f"{shorten(column[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
+            "levels that are all words, such as 'size 2'",
+            *(words[0], name),
         )
-        raise DataError(f"{where}: {wrong}, which has {shorten(sorted(wanted))}")
+    texts = [as_text(cell) for cell in column]
+    levels = sorted({texts[row] for row in given})
+    block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
+    return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]
+
+
+def _short(value: float) -> str:
+    """Return a number as the shortest text that is no other number."""
+    return repr(value).removesuffix(".0")
+
+
+def encode_profile(names: Sequence[str], profile: Mapping[Any, Any], where: str) -> Array:
+    """Return the features of a product that is described by its attributes or features, shape (n_features,)."""
+    given: dict[str, float] = {}
+    for name, value in profile.items():
+        own = _features_of(names, name, value, where)
+        if given.keys() & own.keys():
+            raise DataError(f"{where}: the attribute {name.partition('=')[0]!r} is given twice")
+        given |= own
+    row = np.array([given.get(name, 0.0) for name in names])
+    if given.get(NONE):
+        if np.count_nonzero(row) > 1:
+            raise DataError(f"{where}: 'none' is 1, so the product is to choose none, and has no attributes")
+        return row
+    lacking = [name.partition("=")[0] for name in names if name not in given and name != NONE]
+    if lacking:
+        raise DataError(f"{where}: the attribute {lacking[0]!r} is missing; the model has {_attributes(names)}")
     return row
 
 
-# ----------------------------------------------------------------------------------------------------------- wide tables
+def _features_of(names: Sequence[str], attribute: Any, value: Any, where: str) -> dict[str, float]:
+    """Return the features that an attribute of a product sets, none where its value is missing."""
+    levels = [name for name in names if "=" in name and name.partition("=")[0] == attribute]
+    if not levels and attribute not in names:
+        known = _attributes(names)
+        raise DataError(f"{where}: {shorten(attribute)} is no attribute of the model, which has {known}")
+    if is_missing(value):
+        return {}
+    if attribute in names:
+        if not abs(number(value)) <= _LARGEST or (attribute == NONE and number(value) not in {0.0, 1.0}):
+            wanted = "0 or 1" if attribute == NONE else f"a number of at most {_LARGEST:g}"
+            raise DataError(f"{where}: {attribute!r} must be {wanted}; got {shorten(value)}")
+        return {attribute: number(value)}
+    chosen = f"{attribute}={as_text(value)}"
+    if chosen not in levels:
+        known = shorten([level.partition("=")[2] for level in levels])
+        raise DataError(f"{where}: {chosen!r} is no level that fit has seen; those of {attribute} are {known}")
+    return {level: float(level == chosen) for level in levels}
+
+
+def _attributes(names: Sequence[str]) -> str:
+    """Return the attributes of features, for messages."""
+    return shorten(list(dict.fromkeys(name.partition("=")[0] for name in names)))
+
+
+# ---------------------------------------------------------------------------------------------------------- wide tables
 def read_unbroken(table: Any, roles: Roles, missing: Missing) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
     """Return tasks, answers, weights and what was read, of a table of choices or rankings."""
     columns = Columns.of(table)
+    if not columns.size:
+        raise columns.fault("at least 1 row is required")
     rows, kept = complete(columns, lambda part: _unbroken(part, roles), missing)
     return (*rows[:3], reading_of_all(rows[3], columns, kept))
 
 
 def _unbroken(columns: Columns, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
+    left_out: dict[str, int] = {}
     if roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
         rankings = rated_of(columns, roles) if roles.item_ratings else ranked_of(columns, roles)
-        rows, sets, y = _of_rankings(columns, roles, rankings)
+        rows, sets, y, left_out = _of_rankings(columns, roles, rankings)
     else:
         if roles.chosen is None:
             raise DataError("an unbroken choice needs the column of the best item; broken=True reads the worst alone")
         rows, sets, answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
-        for row, items, *named in zip(rows, sets, *answers, strict=True):
-            check_distinct(columns, items, row)
-            if len(set(named)) < len(named):
-                raise columns.fault(f"{shorten(named[0])} is both the best and the worst item", row)
-        y = np.array(answers, dtype=object).T
-        y = y[:, 0] if y.shape[1] == 1 else y
+        y = _named_answers(columns, rows, sets, answers)
     weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")[list(rows)]
-    return _padded(user, sets), y, weight[list(rows)], reading_of(columns, roles.named(), roles.columns())
+    reading = reading_of(columns, roles.named(), roles.columns(), left_out)
+    return _padded(user, sets), y, weight[list(rows)], reading
 
 
 def _of_rankings(
     columns: Columns, roles: Roles, rankings: list[Ranking]
-) -> tuple[list[int], list[list[Any]], NDArray[Any]]:
+) -> tuple[list[int], list[list[Any]], Array, dict[str, int]]:
     """Return rows, items and ranks of rankings; with rest="lost", items that are not named stand behind, unranked."""
     everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
     if roles.item_ranks or roles.item_ratings:
         everything = list((roles.item_ranks or roles.item_ratings).values())
+    single = ask_about_single(columns, roles, rankings)
     rows, sets, ranks = [], [], []
     for row, items, own in rankings:
         check_distinct(columns, items, row)
@@ -281,8 +378,11 @@ def _of_rankings(
         if len(items) + len(others) > 1 and items:
             rows.append(row)
             sets.append([*items, *others])
-            ranks.append(own)
-    y = np.full((len(sets), max(map(len, sets), default=0)), np.nan)
-    for number, own in enumerate(ranks):
-        y[number, : len(own)] = own
-    return rows, sets, y
+            ranks.append(np.unique(own, return_inverse=True)[1] + 1.0)
+    if not rows:
+        raise columns.fault("at least 1 ranking of two items or more is required")
+    y = np.full((len(sets), max(map(len, sets))), np.nan)
+    for place, own in enumerate(ranks):
+        y[place, : len(own)] = own
+    empty = sum(not ranking.items for ranking in rankings)
+    return rows, sets, y, {"without a ranking": empty, "of one item": 0 if roles.rest == "lost" else single}

@@ -622,15 +622,7 @@ def _rankings(columns: Columns, roles: Roles, rankings: list[Ranking]) -> _Answe
     everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
     if roles.item_ranks or roles.item_ratings:
         everything = list((roles.item_ranks or roles.item_ratings).values())
-    single = sum(len(ranking.items) == 1 for ranking in rankings)
-    if roles.rest is None and single and not roles.task and not roles.item_ratings:
-        row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)
-        raise columns.fault(
-            f"{single} {'ranking names' if single == 1 else 'rankings name'} one item. If the items that a ranking "
-            "does not name lost against those that it names, rest='lost' says so; if nothing is known about them, "
-            "rest='unknown' leaves such rankings out",
-            row,
-        )
+    single = ask_about_single(columns, roles, rankings)
     sizes = np.array([len(ranking.items) for ranking in rankings], dtype=np.int64)
     m = len(everything)
     total = int(np.sum(sizes * (sizes - 1) // 2 + (sizes * (m - sizes) if roles.rest == "lost" else 0)))
@@ -657,6 +649,20 @@ def _rankings(columns: Columns, roles: Roles, rankings: list[Ranking]) -> _Answe
         origin += [row] * (a.size + k * len(others))
     out = {"without a ranking": int(np.sum(sizes == 0)), "of one item": 0 if roles.rest == "lost" else single}
     return _of_pairs(pairs, np.array(labels), origin, share, out)
+
+
+def ask_about_single(columns: Columns, roles: Roles, rankings: list[Ranking]) -> int:
+    """Return the number of rankings of one item; ask what they mean where nothing says it."""
+    single = sum(len(ranking.items) == 1 for ranking in rankings)
+    if roles.rest is None and single and not roles.task and not roles.item_ratings:
+        row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)
+        raise columns.fault(
+            f"{single} {'ranking names' if single == 1 else 'rankings name'} one item. If the items that a ranking "
+            "does not name lost against those that it names, rest='lost' says so; if nothing is known about them, "
+            "rest='unknown' leaves such rankings out",
+            row,
+        )
+    return single
 
 
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:

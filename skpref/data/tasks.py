@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._text import number
 from skpref._validation import are_missing, as_array, refuse_collection
 from skpref.data.columns import Columns
 from skpref.data.comparisons import Comparisons
-from skpref.data.ids import LEAVE_OUT, as_ids, shorten
+from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
 from skpref.data.stages import MOST_SHOWN, pairs_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn, Vocabulary
 
 POSITION, ID, BEST_WORST, RANKS = "position", "id", "best and worst", "ranks"  # forms of answers
+TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,32 +36,39 @@ class Tasks:
 
     user: IdColumn  # (n,)
     shown: tuple[IdColumn, ...]  # of each position: ids of the items there, where there is one
-    present: NDArray[np.bool_]  # (n, K): whether an item was shown at a position
+    present: BoolArray  # (n, K): whether an item was shown at a position
 
     @classmethod
-    def read(cls, X: Any, user: Any = None, shown: Sequence[Any] | None = None) -> Tasks:
+    def read(cls, X: Any, user: Any = None) -> Tasks:
         """Read a table whose rows are tasks; by default the first column is the user, and the others are items."""
-        columns = Columns.of(X, "X", "X", LEAVE_OUT)
+        columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
         if not columns.size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no tasks")
         who = columns.names[0] if user is None else _named(columns, user)
         names = [name for name in columns.names if name != who]
-        names = names if shown is None else [_named(columns, name) for name in shown]
-        if len({who, *names}) < len(names) + 1:
-            raise DataError(f"shown names a column twice, or that of the user: {shorten(list(names))}")
         if not 2 <= len(names) <= MOST_SHOWN:
-            raise DataError(f"a task shows 2 to {MOST_SHOWN} items; X has {len(names)} columns of items")
-        columns.require((who, *names))
+            raise DataError(f"a task shows 2 to {MOST_SHOWN} items; the columns of items in X are {len(names)}")
+        columns.require((who,))
         cells = [columns.cells(name) for name in names]
         present = np.array([[cell is not None for cell in column] for column in cells], dtype=bool).T
+        if not present.any(axis=1).all():
+            raise DataError(f"task {int(np.argmin(present.any(axis=1)))} of X shows no item; {LEAVE_OUT}")
         ids = [
             as_ids([cell for cell in column if cell is not None], f"column {name!r} of X", "task")
             for name, column in zip(names, cells, strict=True)
         ]
         return cls(columns.ids(who, "user"), tuple(ids), present)
 
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """Ids of the items, None where none was shown, shape (n, K)."""
+        ids = np.full(self.present.shape, None, dtype=object)
+        for k, column in enumerate(self.shown):
+            ids[self.present[:, k], k] = column
+        return ids
+
     def numbers(self, vocabulary: Vocabulary, unknown: Any = "raise") -> IntArray:
-        """Return the rows of the items in a vocabulary, -1 where none was shown (or, if marked, -2: unknown), (n, K)."""
+        """Return rows of the items in a vocabulary, -1 where none was shown (or, if marked, -2: unknown), (n, K)."""
         numbers = np.full(self.present.shape, -1)
         for k, ids in enumerate(self.shown):
             codes = vocabulary.encode(ids, "X", unknown=unknown, noun="row")
@@ -69,7 +79,7 @@ class Tasks:
             row = int(np.argmax(twice))
             raise DataError(
                 f"task {row} shows an item twice ({int(twice.sum())} such tasks); give every alternative an id of its "
-                "own, or, if a column of X is no item, name those that are: shown=[...]"
+                "own, and leave out columns of X that are no items"
             )
         return numbers
 
@@ -93,7 +103,8 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
 
     Labels such as 0 and 1 are of comparisons, which have so many ids; then a wider X is refused.
     """
-    width = X.shape[1] if getattr(X, "ndim", 0) == 2 else len(X[0]) if isinstance(X, list | tuple) and X else 0
+    is_list = isinstance(X, list | tuple) and len(X) > 0 and hasattr(X[0], "__len__")
+    width = X.shape[1] if getattr(X, "ndim", 0) == 2 else len(X[0]) if is_list else 0
     if y is None or width < n_ids:
         return False
     values = as_array(y, "y")
@@ -108,98 +119,132 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
     return bool(len(rows) == len(cells) and (rows == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
 
 
-def read_answers(y: Any, tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary) -> Answers:
-    """Read one answer a task: an id or a position; ids or positions of the best and the worst; or a rank a position."""
+def read_answers(y: Any, tasks: Tasks) -> Answers:
+    """Read one answer a task: an id or position, those of the best and the worst item, or a rank for each position."""
     refuse_collection(y, "y")
     if y is None:
         raise DataError("y is None: pass what was chosen in each task, an id or a position from 0")
-    values = as_array(y, "y")
-    n, K = numbers.shape
+    values = as_array(np.where(np.ma.getmaskarray(y), np.array(None), y) if np.ma.isMaskedArray(y) else y, "y")
+    n, K = tasks.present.shape
+    if values.ndim == 0:
+        raise DataError(f"y must be an array with an answer for each of {n} tasks; got {shorten(y)}")
     if values.shape[0] != n:
         raise DataError(f"X and y have inconsistent numbers of samples: {n} tasks and {values.shape[0]} answers")
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values.ravel()
-    if values.ndim == 1:
-        form, place = _places(values, tasks, numbers, vocabulary)
-        return Answers(form, _with_first(place, tasks.present))
-    if values.ndim == 2 and values.shape[1] == K and K > 2:
-        return _ranked(values, tasks.present)
-    if values.ndim == 2 and values.shape[1] == 2 and K > 2:
-        _, best = _places(values[:, 0], tasks, numbers, vocabulary)
-        _, worst = _places(values[:, 1], tasks, numbers, vocabulary)
-        if (best == worst).any():
-            raise DataError(f"y: in task {int(np.argmax(best == worst))} the best item is also the worst")
-        return Answers(BEST_WORST, _with_first(best, tasks.present), worst)
+    if values.dtype == bool:
+        raise DataError(
+            "y has booleans; answers to tasks are ids or positions of items, or ranks. Flags of the items chosen "
+            "become positions by y.argmax(axis=1)"
+        )
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim == 2 and values.shape[1] == K and (K > 2 or _are_ranks_of_two(values, tasks)):
+        return Answers(RANKS, _ranked(values, tasks.present))
+    if values.ndim == 2 and values.shape[1] in {1, 2}:
+        form, places = _places(values, tasks)
+        rank = _with_first(places[:, 0], tasks.present)
+        if values.shape[1] == 1:
+            return Answers(form, rank)
+        same = (places[:, 0] == places[:, 1]) & (tasks.present.sum(axis=1) > 1)
+        if same.any():
+            raise DataError(f"y: in task {int(np.argmax(same))} the best item is also the worst")
+        return Answers(BEST_WORST, rank, places[:, 1])
     raise DataError(
         f"y has the shape {values.shape}; of {n} tasks with {K} positions it is ({n},), one choice each, ({n}, 2), the "
         f"best and the worst, or ({n}, {K}), a rank for each position"
     )
 
 
-def _places(values: NDArray[Any], tasks: Tasks, numbers: IntArray, vocabulary: Vocabulary) -> tuple[str, IntArray]:
-    """Return the positions of what was chosen, given by ids or positions, shape (n,)."""
-    if are_missing(values).any():
-        raise DataError(f"Input y contains NaN: task {int(np.argmax(are_missing(values)))} has no answer; {LEAVE_OUT}")
-    n, K = numbers.shape
-    readings = {}
-    ids = as_ids(values.tolist(), "y", "task")
-    codes = vocabulary.encode(ids, "y", unknown="mark") if _of_one_kind(ids, vocabulary) else np.full(n, -3)
-    is_chosen = (numbers == codes[:, None]) & (codes >= 0)[:, None]
-    if is_chosen.any(axis=1).all():
-        readings[ID] = is_chosen.argmax(axis=1)
-    if ids.dtype == np.int64 and ((ids >= 0) & (ids < K)).all() and tasks.present[np.arange(n), ids].all():
-        readings[POSITION] = ids
-    if len(readings) == 2 and (readings[ID] != readings[POSITION]).any():
-        row = int(np.argmax(readings[ID] != readings[POSITION]))
+def _are_ranks_of_two(values: NDArray[Any], tasks: Tasks) -> bool:
+    """Tell whether y has the ranks of two items, and not the best and the worst one; ask where it may be both."""
+    cells = values.ravel().tolist()
+    numbers = np.array([np.nan if isinstance(cell, str | bytes) else number(cell) for cell in cells])
+    if (np.isnan(numbers) & ~are_missing(values).ravel()).any() or (numbers == 0.0).any():
+        return False
+    ids = values.astype(object)
+    if all((tasks.ids == ids[:, [k]]).any(axis=1).all() for k in (0, 1)):
         raise DataError(
-            f"y has two readings: {shorten(ids[row])} in task {row} is the id of an item shown, or the position of "
+            "y has two readings: ranks of the two items in each task, or ids of the best and the worst one. Pass the "
+            "ids of the best ones alone, shape (n,)"
+        )
+    return True
+
+
+def _places(values: NDArray[Any], tasks: Tasks) -> tuple[str, IntArray]:
+    """Return how answers name items, by ids or positions, and the positions of the items, shape (n, m)."""
+    missing = are_missing(values)
+    if missing.any():
+        raise DataError(f"Input y contains NaN: task {int(np.argwhere(missing)[0, 0])} has no answer; {LEAVE_OUT}")
+    m, (n, K) = values.shape[1], tasks.present.shape
+    ids = np.asarray(as_ids(values.ravel(), "y", "task"))
+    row, readings = np.repeat(np.arange(n), m), {}
+    chosen = tasks.ids[row] == ids.astype(object)[:, None]
+    is_id, is_place, place = chosen.any(axis=1), np.zeros(ids.size, dtype=bool), chosen.argmax(axis=1)
+    if is_id.all():
+        readings[ID] = place
+    if ids.dtype == np.int64:
+        inside = np.clip(ids, 0, K - 1)
+        is_place = (inside == ids) & tasks.present[row, inside]
+        if is_place.all():
+            readings[POSITION] = inside
+    if len(readings) == 2 and (readings[ID] != readings[POSITION]).any():
+        k = int(np.argmax(readings[ID] != readings[POSITION]))
+        raise DataError(
+            f"y has two readings: {shorten(ids[k])} in task {row[k]} is the id of an item shown, or the position of "
             "another, from 0. Make the ids words in X and, if they are ids, in y: such as X.astype(str)"
         )
     if not readings:
-        wrong = ~is_chosen.any(axis=1)
-        row = int(np.argmax(wrong))
-        raise DataError(
-            f"y: {shorten(ids[row])} in task {row} is none of the items shown ({int(wrong.sum())} such tasks), and the "
-            f"answers are no positions from 0 to {K - 1}"
-        )
-    return next(iter(readings.items()))
+        raise _not_shown(ids, row, tasks, is_id, is_place)
+    form, place = next(iter(readings.items()))
+    return form, place.reshape(n, m)
 
 
-def _of_one_kind(ids: IdColumn, vocabulary: Vocabulary) -> bool:
-    """Tell whether ids are integers where those of the vocabulary are, and otherwise not."""
-    return (ids.dtype == object) == (vocabulary.ids.dtype == object)
+def _not_shown(ids: IdColumn, row: IntArray, tasks: Tasks, is_id: BoolArray, is_place: BoolArray) -> DataError:
+    """Return the error of answers that name no item shown, read as ids or positions, whichever fits more of them."""
+    by_place = ids.dtype == np.int64 and is_place.sum() >= is_id.sum()
+    wrong, K = ~(is_place if by_place else is_id), tasks.present.shape[1]
+    k = int(np.argmax(wrong))
+    what = f"no position of an item shown, from 0 to {K - 1}" if by_place else "none of the items shown"
+    hint = "; positions start at 0, not at 1" if by_place and ids.min() == 1 and ids.max() == K else ""
+    own, known = kinds_of(ids), {kind: value for column in tasks.shown for kind, value in kinds_of(column).items()}
+    if own.keys().isdisjoint(known):
+        (kind, _), (other, value) = next(iter(own.items())), next(iter(known.items()))
+        hint = hint or f"; answers are {kind}, and ids in X are {other} such as {shorten(value)}: convert one of them"
+    return DataError(f"y: {shorten(ids[k])} in task {row[k]} is {what} ({int(wrong.sum())} such answers){hint}")
 
 
-def _with_first(place: IntArray, present: NDArray[np.bool_]) -> Array:
+def _with_first(place: IntArray, present: BoolArray) -> Array:
     """Return ranks in which one item is before all others that were shown."""
     rank = np.where(present, np.inf, np.nan)
     rank[np.arange(place.size), place] = 1.0
     return rank
 
 
-def _ranked(values: NDArray[Any], present: NDArray[np.bool_]) -> Answers:
-    """Return ranks of positions, 1 the best, NaN where an item has none."""
-    try:
-        rank = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"y: ranks are numbers, 1 for the best, NaN where there is none: {error}") from error
-    given = ~np.isnan(rank)
+def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
+    """Return ranks of positions, 1 the best, inf where an item has none, and NaN where there is no item."""
+    cells, given = values.astype(object), ~are_missing(values)
+    rank = np.full(values.shape, np.nan)
+    for row, k in np.argwhere(given).tolist():
+        rank[row, k] = number(cells[row, k])
+        if not 1.0 <= rank[row, k] < np.inf:
+            raise DataError(
+                f"y: {shorten(cells[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN "
+                "where an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of "
+                "items in order are read by skpref.data.from_rankings(..., broken=False)"
+            )
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
-    if not np.isfinite(rank[given]).all() or not given.any(axis=1).all():
-        raise DataError("y: ranks must be finite, and each task needs one at least")
+    if not given.any(axis=1).all():
+        raise DataError(f"y: task {int(np.argmin(given.any(axis=1)))} has no rank; {LEAVE_OUT}")
     rank = np.where(present & ~given, np.inf, rank)
-    behind = np.sort(np.where(present, rank, np.nan), axis=1)
-    tied = (behind[:, 1:] == behind[:, :-1]) & (behind[:, 1:] < np.nanmax(rank, axis=1)[:, None])
+    behind = np.sort(rank, axis=1)
+    tied = ((behind[:, 1:] == behind[:, :-1]) & (behind[:, 1:] < np.nanmax(rank, axis=1)[:, None])).any(axis=1)
     if tied.any():
-        row = int(np.argmax(tied.any(axis=1)))
         raise DataError(
-            f"y: task {row} has equal ranks before the last place ({int(tied.any(axis=1).sum())} such tasks). Equal last "
-            "places are read as such; others have no order: drop these tasks, break the ties, or read pairs with "
-            "skpref.data.from_rankings and likelihood='logit-ties'"
+            f"y: task {int(np.argmax(tied))} has equal ranks before the last place ({int(tied.sum())} such tasks). "
+            "Equal last places are read as such; others have no order: drop these tasks, break the ties, or read pairs "
+            "with skpref.data.from_rankings and likelihood='logit-ties'"
         )
-    return Answers(RANKS, rank)
+    return rank
 
 
 def as_comparisons(
@@ -216,13 +261,17 @@ def as_comparisons(
     order = np.argsort(np.where(np.isnan(rank), np.inf, rank), axis=1, kind="stable")
     # Absent alternatives last, behind those without a rank.
     order = np.take_along_axis(order, np.argsort(~np.take_along_axis(present, order, 1), axis=1, kind="stable"), 1)
-    ranked, sizes = np.take_along_axis(rank, order, 1), present.sum(axis=1)
+    ranked, items, sizes = (
+        np.take_along_axis(rank, order, 1),
+        np.take_along_axis(numbers, order, 1),
+        present.sum(axis=1),
+    )
+    last = ranked[np.arange(n), sizes - 1]
     parts = []
     for place in range(K - 1):
         # Items from this place on, unless all of them are equal.
-        last = ranked[np.arange(n), np.maximum(sizes - 1, 0)]
         used = np.flatnonzero((sizes - place >= 2) & (ranked[:, place] < last))
-        parts.append((used, np.take_along_axis(numbers, order, 1)[used, place:], sizes[used] - place, 1.0))
+        parts.append((used, items[used, place:], sizes[used] - place, 1.0))
     if answers.worst is not None:
         rest = numbers.copy()
         rest[np.arange(n), answers.first] = -1
@@ -233,19 +282,20 @@ def as_comparisons(
         used = np.flatnonzero(sizes - 1 >= 2)
         parts.append((used, others[used], sizes[used] - 1, -1.0))
     columns: list[tuple[IntArray, ...]] = []
-    for stage, (task, items, size, sign) in enumerate(parts):
+    for number_of_part, (tasks, shown, size, sign) in enumerate(parts):
         for k in np.unique(size).tolist():
             of_size = size == k
             first, second = pairs_of(k)
-            left, right = (items[of_size][:, place].ravel() for place in (first, second))
-            left, right = (left, right) if sign > 0.0 else (right, left)
-            number = np.repeat(task[of_size] * (K + 1) + stage, first.size)
-            columns.append((left, right, np.repeat(task[of_size], first.size), number))
+            sides = tuple(shown[of_size][:, place].ravel() for place in (first, second))
+            task = np.repeat(tasks[of_size], first.size)
+            columns.append((*(sides if sign > 0.0 else sides[::-1]), task, task * (K + 1) + number_of_part))
     if not columns:
-        raise DataError("at least 1 task of two items or more is required; no answer says anything")
-    left, right, task, number = (np.concatenate(column) for column in zip(*columns, strict=True))
-    rows = np.argsort(number, kind="stable")
-    stage = np.unique(number[rows], return_inverse=True)[1].astype(np.int64)
+        raise DataError("at least 1 task must show two items or more and put one of them before another; none does")
+    left, right, task, choice = (np.concatenate(column) for column in zip(*columns, strict=True))
+    if not (weight[task] > 0.0).any():
+        raise DataError("sample_weight: at least 1 task must have a weight above 0")
+    rows = np.argsort(choice, kind="stable")
+    stage = np.unique(choice[rows], return_inverse=True)[1].astype(np.int64)
     task = task[rows]
     pairs = left[rows], right[rows], np.ones(rows.size), weight[task]
     return Comparisons(*pairs, n_items, user[task], n_users, stage=stage)
@@ -268,8 +318,11 @@ def pairs_of_tasks(numbers: IntArray) -> tuple[IntArray, IntArray, IntArray, Int
 
 def _named(columns: Columns, name: Any) -> Any:
     """Return a column by its name or its position."""
-    if name in columns.values or isinstance(name, str):
+    if isinstance(name, str) or (isinstance(name, Hashable) and not isinstance(name, bool) and name in columns.values):
         return name
-    if not 0 <= int(name) < len(columns.names):
+    if isinstance(name, bool) or not isinstance(name, Integral):
+        raise DataError(f"user names a column of X by its name or position; got {shorten(name)}")
+    place = int(name)
+    if not 0 <= place < len(columns.names):
         raise DataError(f"there is no column {name} in X, which has {len(columns.names)}; positions start at 0")
-    return columns.names[int(name)]
+    return columns.names[place]

@@ -9,6 +9,7 @@ from sklearn.utils import Bunch
 
 from skpref._math.random import as_generator
 from skpref.data.choices import from_tasks
+from skpref.data.ids import shorten
 from skpref.datasets._simulated import check_at_least
 from skpref.exceptions import DataError
 
@@ -51,13 +52,13 @@ def make_choices(
     Returns
     -------
     Bunch
-        X, y and `table`, the items, as of `from_tasks`; `shown`, the long table, a dict of columns; and `part_worths` (n_users, 4), of
-        the brands and the price.
+        X, y and `table`, the items, as of `from_tasks`; `shown`, the long table, a dict of columns; and `part_worths`,
+        shape (n_users, 4), of the brands and the price.
 
     Raises
     ------
     ValueError
-        If a number is too small or too large.
+        If a number is too small or too large, or `none` is no boolean.
 
     Examples
     --------
@@ -69,8 +70,10 @@ def make_choices(
     check_at_least({"n_users": (n_users, 1), "n_tasks": (n_tasks, 1), "n_shown": (n_shown, 2)})
     if n_shown > len(_PRICES):
         raise DataError(f"n_shown must be at most {len(_PRICES)}, got {n_shown}")
+    if not isinstance(none, bool | np.bool_):
+        raise DataError(f"none must be True or False, got {shorten(none)}")
     rng = as_generator(random_state)
-    part_worths = _MEAN + _SPREAD * rng.standard_normal((n_users, _MEAN.size))
+    part_worths = _MEAN + _SPREAD * rng.standard_normal((int(n_users), _MEAN.size))
     rows: list[tuple[str, int, str, float, int]] = []
     for user in range(n_users):
         for task in range(n_tasks):

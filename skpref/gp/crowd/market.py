@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import check_credibility, check_n_samples
 from skpref._math.random import as_generator
-from skpref._validation import as_frame, column_names
-from skpref.data.choices import encode_profile
-from skpref.data.ids import shorten
+from skpref._validation import as_frame, column_names, is_missing, refuse_repeated_columns
+from skpref.data.choices import NONE, encode_profile
+from skpref.data.ids import objects, shorten
 from skpref.data.records import make_frame
 from skpref.exceptions import DataError
 from skpref.gp.crowd.choices import CrowdChoices
@@ -20,13 +22,12 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.entities import Items
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, RandomState
 
-_NONE = "none"  # feature, or item, of an answer that chooses none of the others
 _NEW_PEOPLE = 300  # people who stand for a population
 
 
@@ -52,11 +53,11 @@ class CrowdMarket(CrowdChoices):
         Parameters
         ----------
         products : dict, list, data frame, or list of these
-            A scenario: ``{"ours": {"brand": "x", "price": 3}, "theirs": {...}}``, with the attributes of `from_tasks` or
-            else the columns of `items`; a data frame with a row for each product and these columns; or a list of ids of
-            items. A list of dicts or frames: several scenarios.
+            A scenario: ``{"ours": {"brand": "x", "price": 3}, "theirs": {...}}``, with the attributes of `from_tasks`
+            or else the columns of `items`; a data frame with a row for each product and these columns; or a list of ids
+            of items, with which a dict may name products, too. A list of these: several scenarios.
         none : bool, default=False
-            Whether people may choose none of the products, where the model has the option "none".
+            Whether people may choose none of the products, where the model has the feature or the item "none".
         users : array-like of shape (n_users,), default=None
             Ids of the people. None: all who answered.
         by : dict, default=None
@@ -81,7 +82,8 @@ class CrowdMarket(CrowdChoices):
         Raises
         ------
         ValueError
-            If a product lacks an attribute or has an unknown one, or a level that fit has not seen.
+            If a product lacks an attribute or has an unknown one, or a level that fit has not seen; if a user is
+            unknown, or there is nobody to predict; or if the model is of comparisons.
 
         Notes
         -----
@@ -99,9 +101,10 @@ class CrowdMarket(CrowdChoices):
         >>> bool(shares["share"][0] > shares["share"][2])
         True
         """
-        check_is_fitted(self)
+        self._refuse_comparisons("shares")
         check_credibility(credibility)
-        if rule not in {"logit", "first choice"}:
+        check_n_samples(n_samples)
+        if rule not in ("logit", "first choice"):
             raise DataError(f"rule must be 'logit' or 'first choice'; got {shorten(rule)}")
         if new_people and (users is not None or by is not None):
             raise DataError("new_people=True is about people who did not answer; leave users and by out")
@@ -115,8 +118,8 @@ class CrowdMarket(CrowdChoices):
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything = _stacked([items for _, items in named])
             for draws in self._draws(people, everything, n_samples, random_state):
-                for total, utility in zip(totals, np.split(draws, ends, axis=1), strict=True):
-                    total += _chosen_shares(utility, rule)
+                for k, utility in enumerate(np.split(draws, ends, axis=1)):
+                    totals[k] += _chosen_shares(utility, rule)
             for k, ((names, _), total) in enumerate(zip(named, totals, strict=True)):
                 columns["scenario"] += [k] * len(names)
                 columns["segment"] += [segment] * len(names)
@@ -148,15 +151,34 @@ class CrowdMarket(CrowdChoices):
         -------
         pandas.DataFrame
             Columns product, the attribute's name, share, std, share_low, share_high.
+
+        Raises
+        ------
+        ValueError
+            As in `shares`, or if there are no values.
+
+        Examples
+        --------
+        >>> from skpref import CrowdGPPL
+        >>> from skpref.datasets import make_choices
+        >>> data = make_choices(n_users=20, random_state=0)
+        >>> model = CrowdGPPL(data.table, random_state=0).fit(data.X, data.y)
+        >>> products = {"ours": {"brand": "x", "price": 2.0}, "theirs": {"brand": "y", "price": 3.0}}
+        >>> curve = model.sensitivity("price", [2.0, 3.0, 4.0], products)
+        >>> bool(curve[curve["product"] == "ours"]["share"].is_monotonic_decreasing)
+        True
         """
-        check_is_fitted(self)
-        if not isinstance(products, Mapping) or not all(isinstance(row, Mapping) for row in products.values()):
+        self._refuse_comparisons("sensitivity")
+        is_dict = isinstance(products, Mapping) and len(products) > 0
+        if not is_dict or not all(hasattr(row, "keys") for row in products.values()):
             raise DataError("products must be a dict of the attributes of each product; shares takes other forms")
         name = next(iter(products)) if product is None else product
-        if name not in products:
+        if name not in list(products):
             raise DataError(f"product {shorten(name)} is none of the products {shorten(list(products))}")
-        points = np.asarray(values).ravel().tolist()
-        frame = self.shares([{**products, name: {**products[name], attribute: value}} for value in points], **options)
+        points, changed = np.asarray(values).ravel().tolist(), dict(products[name])
+        if not points or not isinstance(attribute, str):
+            raise DataError(f"values must be those of one attribute, one at least; got {shorten(values)}")
+        frame = self.shares([{**products, name: {**changed, attribute: value}} for value in points], **options)
         number = frame.pop("scenario") if len(points) > 1 else [0] * len(frame)
         frame.insert(1, attribute, [points[k] for k in number])
         return frame
@@ -165,8 +187,8 @@ class CrowdMarket(CrowdChoices):
     def part_worths(self, users: ArrayLike | None = None, *, credibility: float = 0.9) -> Any:
         """Describe the part-worths: the effects of the features of items on utilities.
 
-        Those of the levels of an attribute are differences from their mean, since a task shows one level of each; that
-        of "none" is a difference from a product of mean levels. Numbers have the effect of one unit.
+        Where each item has one level of an attribute, those of the levels are differences from their mean, and that of
+        "none" is a difference from a product of mean levels. Numbers have the effect of one unit.
 
         Parameters
         ----------
@@ -178,25 +200,23 @@ class CrowdMarket(CrowdChoices):
         Returns
         -------
         pandas.DataFrame
-            One row a feature: feature, mean, std, low, high of the population's mean, and between_people, the standard
-            deviation of part-worths between people. With `users` one row for each user and feature: user, feature, mean,
-            std, low, high. In units of the answer noise.
+            One row a feature: feature, mean, std, low, high of the population's mean; and between_people, the standard
+            deviation of part-worths between people. With `users` one row for each user and feature: user, feature,
+            mean, std, low, high. In units of the answer noise.
 
         Raises
         ------
         ValueError
             If the model has no part-worths: they need features of items, and answers that are tasks.
         """
-        from scipy.special import ndtri
-
-        names = self._feature_names()
+        names = self._feature_names("part_worths")
         check_credibility(credibility)
         posterior, d, far = self._posterior_of_features(), len(names), float(ndtri(0.5 + 0.5 * credibility))
-        unit = Items.new(np.vstack([_against_means(names), np.zeros(d)]))
+        unit = Items.new(np.vstack([self._against_means(names), np.zeros(d)]))
         left, right = np.arange(d), np.full(d, d)
         if users is None:
             mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
-            weights = posterior._weights(unit)[0][:-1]
+            weights = posterior._weights(unit)[0][:-1]  # noqa: SLF001 - of this package
             between = np.sqrt(np.einsum("ij,jk,ik->i", weights, posterior.S_new, weights))
             std = np.sqrt(variance)
             columns = {"feature": names, "mean": mean, "std": std, "low": mean - far * std, "high": mean + far * std}
@@ -230,22 +250,27 @@ class CrowdMarket(CrowdChoices):
         -------
         pandas.DataFrame
             Columns feature, median, median_low, median_high, people_25 and people_75, quartiles of the people, and
-            wrong_sign, the share of people who would rather pay more, whose ratios mean nothing. Of levels, the first of
-            an attribute is what others are compared with. In units of the price.
+            wrong_sign, the share of people who would rather pay more, whose ratios mean nothing. Of levels, the first
+            of an attribute is what others are compared with; "none" is left out. In units of the price.
 
         Raises
         ------
         ValueError
-            If there is no such feature, or the model has no part-worths.
+            If there is no such feature, it is a level, or nothing but the price has part-worths.
         """
-        names = self._feature_names()
-        if price not in names:
-            raise DataError(f"price {shorten(price)} is no feature of the items; they have {shorten(names)}")
-        titles, contrasts = _contrasts(names)
+        names = self._feature_names("willingness_to_pay")
+        check_credibility(credibility)
+        attributes = self._attributes(names)
+        if not isinstance(price, str) or attributes.get(price) != [price]:
+            numbers = [name for name, features in attributes.items() if features == [name]]
+            raise DataError(f"price must be a feature that is a number, {shorten(numbers)}; got {shorten(price)}")
+        titles, contrasts = _contrasts(attributes, names)
         kept = [k for k, title in enumerate(titles) if title != price]
+        if not kept:
+            raise DataError(f"the items have no other features than {shorten(price)}")
         B = self._part_worth_draws(n_samples, random_state)  # (U, n_samples, d)
         of_price = B[:, :, names.index(price)]
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             ratio = -(B @ contrasts[kept].T) / of_price[:, :, None]
         median = np.median(ratio, axis=0)  # (n_samples, n)
         quartiles = np.quantile(ratio.reshape(-1, len(kept)), (0.25, 0.75), axis=0)
@@ -255,7 +280,7 @@ class CrowdMarket(CrowdChoices):
         return make_frame(columns | {"wrong_sign": float(np.mean(of_price > 0.0))})
 
     def importances(self, *, credibility: float = 0.9, n_samples: int = 500, random_state: RandomState = 0) -> Any:
-        """Describe how much each attribute can change utilities, over its range among the items, as shares that add to 1.
+        """Describe how much each attribute can change utilities, over its range among the items; shares that add to 1.
 
         Parameters
         ----------
@@ -276,21 +301,19 @@ class CrowdMarket(CrowdChoices):
         ValueError
             If the model has no part-worths.
         """
-        names = self._feature_names()
+        names = self._feature_names("importances")
         check_credibility(credibility)
-        features = np.asarray(self._items.features[self._items.seen])
-        attributes = dict.fromkeys(name.partition("=")[0] for name in names if name != _NONE)
-        B = self._part_worth_draws(n_samples, random_state)
-        ranges = []
-        for attribute in attributes:
-            levels = [k for k, name in enumerate(names) if name.startswith(f"{attribute}=")]
-            if levels:
-                ranges.append(np.ptp(B[:, :, levels], axis=2))
-            else:
-                k = names.index(attribute)
-                ranges.append(np.abs(B[:, :, k]) * np.ptp(features[:, k]))
-        total = np.array(ranges)
-        shares = (total / np.maximum(total.sum(axis=0), np.finfo(np.float64).tiny)).mean(axis=1)
+        features = _dense(self._items.seen_features)
+        if NONE in names:
+            features = features[features[:, names.index(NONE)] == 0.0]
+        B, attributes = self._part_worth_draws(n_samples, random_state), self._attributes(names)
+        ranges = np.empty((len(attributes), *B.shape[:2]))
+        for k, own in enumerate(attributes.values()):
+            columns = [names.index(name) for name in own]
+            values = features[:, columns]
+            rows = np.unique(values, axis=0) if len(own) > 1 else np.array([values.min(axis=0), values.max(axis=0)])
+            ranges[k] = np.ptp(B[:, :, columns] @ rows.T, axis=2)
+        shares = (ranges / np.maximum(ranges.sum(axis=0), np.finfo(np.float64).tiny)).mean(axis=1)
         return make_frame({"attribute": list(attributes)} | _summary("importance", shares, credibility))
 
     def scores(
@@ -304,8 +327,8 @@ class CrowdMarket(CrowdChoices):
     ) -> Any:
         """Describe items by scores that add up to 100, as MaxDiff studies do: shares of choice, averaged over people.
 
-        The score of an item is proportional to its probability to be chosen beside k - 1 items of average utility, where
-        k is the number of items that a task of `fit` shows.
+        The score of an item is proportional to its probability to be chosen beside k - 1 items of average utility,
+        where k is the number of items that a task of `fit` shows.
 
         Parameters
         ----------
@@ -324,10 +347,18 @@ class CrowdMarket(CrowdChoices):
         -------
         pandas.DataFrame
             Columns item, score, std, score_low, score_high; the best first.
+
+        Raises
+        ------
+        ValueError
+            If an item or a user is unknown, there is none, or the model is of comparisons.
         """
         self._refuse_comparisons("scores")
         check_credibility(credibility)
+        check_n_samples(n_samples)
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
+        if not chosen.size:
+            raise DataError("items names no item")
         _, people = self._people(users)
         total = np.zeros((n_samples, chosen.size))
         for draws in self._draws(people, chosen, n_samples, random_state):
@@ -343,20 +374,47 @@ class CrowdMarket(CrowdChoices):
         check_is_fitted(self)
         if not self._has_tasks:
             raise DataError(
-                f"{method} is for models of tasks; this one was fitted to comparisons. Two items shown are a task, too: "
-                "fit with likelihood='luce'"
+                f"{method} is for models of tasks, but this one was fitted to comparisons. Two items shown are a task, "
+                "too: fit with likelihood='luce'"
             )
 
-    def _feature_names(self) -> list[str]:
+    def _feature_names(self, method: str) -> list[str]:
         """Return the names of the features whose effects are part-worths."""
-        self._refuse_comparisons("this method")
+        self._refuse_comparisons(method)
         if not (isinstance(self.posterior_, PersonalPosterior) and self.posterior_.places.n_attributes):
             raise DataError(
                 "the model has no part-worths: they need features of the items, CrowdGPPL(items=...), and kernel=None; "
                 "rank and scores describe items without features"
             )
-        names = self._items.feature_names
-        return list(names) if names else [f"x{k}" for k in range(self._items.n_features)]
+        return self._titles()
+
+    def _titles(self) -> list[str]:
+        """Return the names of the features of items, x0, x1, ... where they have none."""
+        return list(self._items.feature_names or [f"x{k}" for k in range(self._items.n_features)])
+
+    def _attributes(self, names: list[str]) -> dict[str, list[str]]:
+        """Return features by attribute: levels where each item has one of them, other features alone, without none."""
+        features, attributes = _dense(self._items.seen_features), {}
+        is_product = features[:, names.index(NONE)] == 0.0 if NONE in names else np.ones(len(features), dtype=bool)
+        for name in names:
+            attribute = name.partition("=")[0]
+            own = [other for other in names if other.startswith(f"{attribute}=")]
+            values = features[is_product][:, [names.index(other) for other in own]]
+            are_levels = len(own) > 1 and np.isin(values, (0.0, 1.0)).all() and (values.sum(axis=1) == 1.0).all()
+            if name != NONE:
+                attributes.update({attribute: own} if name in own and are_levels else {name: [name]})
+        return attributes
+
+    def _against_means(self, names: list[str]) -> Array:
+        """Return part-worths as rows of effects of features: levels against the mean of their attribute, (d, d)."""
+        A = np.eye(len(names))
+        for own in self._attributes(names).values():
+            rows = [names.index(name) for name in own]
+            if len(rows) > 1:
+                A[np.ix_(rows, rows)] -= 1.0 / len(rows)
+                if NONE in names:
+                    A[names.index(NONE), rows] -= 1.0 / len(rows)
+        return A
 
     def _posterior_of_features(self) -> PersonalPosterior:
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: checked by `_feature_names`
@@ -367,6 +425,8 @@ class CrowdMarket(CrowdChoices):
         if users is None:
             return self.user_ids_, self._seen(self._users)
         ids, people = self._users.select(users)
+        if not people.size:
+            raise DataError("users names nobody")
         return ids, people
 
     def _segments_of(self, users: Any, by: Any, *, new_people: bool) -> dict[Any, Items]:
@@ -382,40 +442,47 @@ class CrowdMarket(CrowdChoices):
         of_user = dict(by.items()) if hasattr(by, "items") else None
         if of_user is None:
             raise DataError(f"by must be a dict from users to segments; got {shorten(by)}")
-        found = [of_user.get(user) for user in ids.tolist()]
-        segments = dict.fromkeys(segment for segment in found if segment is not None)
-        if not segments:
-            raise DataError("by names none of the users who answered")
-        rows = {segment: np.flatnonzero([other == segment for other in found]) for segment in segments}
-        return {segment: people.take(own) for segment, own in rows.items()}
+        rows: dict[Any, list[int]] = {}
+        for row, user in enumerate(ids.tolist()):
+            segment = of_user.get(user)
+            if not isinstance(segment, Hashable):
+                raise DataError(f"by: the segment of user {shorten(user)} must be hashable; got {shorten(segment)}")
+            if not is_missing(segment):
+                rows.setdefault(segment, []).append(row)
+        if not rows:
+            raise DataError(f"by names none of the users, whose ids are such as {shorten(ids[0])}")
+        return {segment: people.take(np.array(own)) for segment, own in rows.items()}
 
-    def _products(self, scenario: Any, number: int, *, none: bool) -> tuple[list[Any], Items]:
+    def _products(self, scenario: list[tuple[Any, Any]], number: int, *, none: bool) -> tuple[list[Any], Items]:
         """Return names and features, or positions, of the products of a scenario."""
-        names, rows = list(scenario), list(scenario.values())
+        titles = self._titles()
+        if none and NONE not in (titles or self._items.vocabulary.ids.tolist()):
+            raise DataError(
+                "none=True needs 'none' in the model: a feature, which from_tasks(none=...) reads, or an item"
+            )
         if none:
-            names, rows = [*names, _NONE], [*rows, None]
+            scenario = [*scenario, (NONE, {NONE: 1.0} if titles else NONE)]
+        names = [name for name, _ in scenario]
         if len({*map(str, names)}) < len(names) or not names:
             raise DataError(f"products of scenario {number} must have different names; got {shorten(names)}")
-        if self._items.features is None:
-            ids = [_NONE if row is None else row for row in rows]
-            return names, self._items.select(np.array(ids, dtype=object))[1]
-        titles = self._items.feature_names or [f"x{k}" for k in range(self._items.n_features)]
-        if none and _NONE not in titles:
-            raise DataError("none=True needs the option 'none' in the model: from_tasks(none=...) reads it")
-        features = np.zeros((len(names), len(titles)))
-        for k, (name, row) in enumerate(zip(names, rows, strict=True)):
-            if row is None:
-                features[k, list(titles).index(_NONE)] = 1.0
-            elif isinstance(row, Mapping):
-                features[k] = encode_profile(titles, row, f"product {shorten(name)}")
-            else:
-                of_id = self._items.select(np.array([row], dtype=object))[1].features
-                features[k] = np.asarray(of_id.todense() if hasattr(of_id, "todense") else of_id).ravel()
-        return names, Items.new(features)
+        features, position = np.zeros((len(names), len(titles))), np.full(len(names), -1)
+        for k, (name, row) in enumerate(scenario):
+            if titles and hasattr(row, "keys"):
+                features[k] = encode_profile(titles, dict(row), f"product {shorten(name)}")
+                continue
+            if not isinstance(row, Hashable) or is_missing(row) or (titles and name in self._attributes(titles)):
+                wanted = "a dict of its attributes, or the id of an item" if titles else "the id of an item"
+                raise DataError(
+                    f"product {shorten(name)} must be {wanted}, such as in {{'ours': ...}}; got {shorten(row)}"
+                )
+            item = self._items.select(objects([row]))[1]
+            position[k] = item.position[0]
+            if titles:
+                features[k] = _dense(item.features)[0]
+        return names, Items(features if titles else None, position)
 
     def _draws(self, users: Items, items: Items, n_samples: int, random_state: RandomState) -> Iterator[Array]:
         """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
-        self._refuse_comparisons("this method")
         check_n_samples(n_samples)
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
         return self.posterior_.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
@@ -428,23 +495,34 @@ class CrowdMarket(CrowdChoices):
         return np.array([of_user[:, :d] - of_user[:, d:] for of_user in draws])
 
 
-def _scenarios(products: Any) -> list[dict[Any, Any]]:
-    """Return scenarios, each a dict from the name of a product to its attributes or its id."""
+def _scenarios(products: Any) -> list[list[tuple[Any, Any]]]:
+    """Return scenarios, each a list of names of products and their attributes or ids."""
     if isinstance(products, Mapping):
-        return [dict(products)]
+        if products and not any(hasattr(row, "keys") or isinstance(row, Hashable) for row in products.values()):
+            raise DataError(f"products must be dicts of attributes, or ids of items; got {shorten(dict(products))}")
+        return [list(products.items())]
+    refuse_repeated_columns(products, "products")
     frame = as_frame(products)
     if frame is not None:
         rows = frame.rows(named=True)
         index = getattr(products, "index", None)
         names = list(range(len(rows))) if index is None or callable(index) else list(index)
-        return [dict(zip(names, rows, strict=True))]
+        return [list(zip(names, rows, strict=True))]
     if isinstance(products, str) or not isinstance(products, Sequence | np.ndarray) or not len(products):
         raise DataError(
             f"products must be a dict, a data frame, a list of ids, or a list of these; got {shorten(products)}"
         )
-    if all(isinstance(part, Mapping) or column_names(part) is not None for part in products):
+    nested = [isinstance(part, list | np.ndarray) or column_names(part) is not None for part in products]
+    if all(nested):
         return [scenario for part in products for scenario in _scenarios(part)]
-    return [{item: item for item in np.asarray(products, dtype=object).tolist()}]
+    if any(nested):
+        raise DataError(f"a list of products has ids alone, or scenarios alone; got {shorten(products)}")
+    return [[(item, item) for item in products]]
+
+
+def _dense(features: Any) -> Array:
+    """Return features as a dense array."""
+    return np.asarray(features.toarray() if sparse.issparse(features) else features)
 
 
 def _stacked(parts: list[Items]) -> Items:
@@ -466,30 +544,15 @@ def _summary(name: str, draws: Array, credibility: float) -> dict[str, Array]:
     return {name: draws.mean(axis=1), "std": draws.std(axis=1), f"{name}_low": low, f"{name}_high": high}
 
 
-def _against_means(names: list[str]) -> Array:
-    """Return part-worths as rows of effects of features: levels against the mean of those of their attribute, (d, d)."""
-    A, attribute = np.eye(len(names)), np.array([name.partition("=")[0] if "=" in name else "" for name in names])
-    means = [(attribute == name) / np.count_nonzero(attribute == name) for name in dict.fromkeys(attribute) if name]
-    for mean in means:
-        A[mean > 0.0] -= mean
-        if _NONE in names:
-            A[names.index(_NONE)] -= mean
-    return A
-
-
-def _contrasts(names: list[str]) -> tuple[list[str], Array]:
+def _contrasts(attributes: Mapping[str, list[str]], names: list[str]) -> tuple[list[str], Array]:
     """Return what can be bought: features, and levels against the first of their attribute; as rows of part-worths."""
-    titles, rows, first = [], [], {}
-    for k, name in enumerate(names):
-        attribute, equals, level = name.partition("=")
-        row = np.zeros(len(names))
-        row[k] = 1.0
-        if equals and attribute not in first:
-            first[attribute] = (k, level)
-            continue
-        if equals:
-            row[first[attribute][0]] = -1.0
-            name = f"{name} against {first[attribute][1]}"  # noqa: PLW2901
-        titles.append(name)
-        rows.append(row)
+    titles, rows = [], []
+    for first, *others in attributes.values():
+        for name in others or [first]:
+            row = np.zeros(len(names))
+            row[names.index(name)] = 1.0
+            if others:
+                row[names.index(first)] = -1.0
+            titles.append(f"{name} against {first.partition('=')[2]}" if others else name)
+            rows.append(row)
     return titles, np.array(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import LEAVE_OUT, shorten
-from skpref.data.tasks import ID, Answers, Tasks, are_tasks, as_comparisons, pairs_of_tasks, read_answers
+from skpref.data.tasks import (
+    ID,
+    TABLE_OF_TASKS,
+    Answers,
+    Tasks,
+    are_tasks,
+    as_comparisons,
+    pairs_of_tasks,
+    read_answers,
+)
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.base import ComparisonClassifier
 from skpref.inference.choices import shares_of
 from skpref.likelihoods import Luce
+from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -66,11 +77,13 @@ class TaskClassifier(ComparisonClassifier):
 
     def _read_tasks(self, X: Any, *, reset: bool = False) -> Tasks:
         """Return tasks; after a fit they may be narrower than those of the fit."""
-        columns = Columns.of(X, "X", "X", LEAVE_OUT)
+        if isinstance(X, Mapping):
+            raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
+        columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
         user = getattr(self, "user", None)
         if "user" not in self._sides:
             user = object()
-            columns = replace(columns, values={user: np.zeros(columns.size, dtype=np.int64), **columns.values})
+            columns = replace(columns, values={**columns.values, user: np.zeros(columns.size, dtype=np.int64)})
         tasks = Tasks.read(columns, user)
         K = tasks.present.shape[1]
         if not reset and self.classes_.size != K:
@@ -88,7 +101,7 @@ class TaskClassifier(ComparisonClassifier):
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers that they follow from."""
         numbers = tasks.numbers(items.vocabulary)
-        answers = read_answers(y, tasks, numbers, items.vocabulary)
+        answers = read_answers(y, tasks)
         alone = int(np.count_nonzero(tasks.present.sum(axis=1) < 2))
         if alone:
             warn(f"{alone} tasks of X show fewer than two items and say nothing: they are left out.", DataWarning)
@@ -104,9 +117,6 @@ class TaskClassifier(ComparisonClassifier):
     def _shares(self, tasks: Tasks) -> Array:
         """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
         numbers = tasks.numbers(self._items.vocabulary, "raise" if self._items.features is not None else "mark")
-        none = ~tasks.present.any(axis=1)
-        if none.any():
-            raise DataError(f"task {int(np.argmax(none))} of X shows no item")
         # Items that the fit does not know are different ones, of which nothing is known but the prior.
         known = np.where(numbers == -2, -3 - np.arange(numbers.size).reshape(numbers.shape), numbers)
         left, right, task, order = pairs_of_tasks(known)
@@ -169,10 +179,7 @@ class TaskClassifier(ComparisonClassifier):
         place = np.argmax(self._shares(tasks), axis=1)
         if self._form != ID:
             return place
-        ids: NDArray[Any] = np.empty(tasks.present.shape, dtype=object)
-        for k, column in enumerate(tasks.shown):
-            ids[tasks.present[:, k], k] = column.tolist()
-        chosen = ids[np.arange(place.size), place]
+        chosen = tasks.ids[np.arange(place.size), place]
         plain = all(isinstance(value, str | int) for value in chosen.tolist())
         return np.array(chosen.tolist()) if plain else chosen
 
@@ -197,13 +204,11 @@ class TaskClassifier(ComparisonClassifier):
         if not self._has_tasks:
             return super().score(X, y, sample_weight)
         right = np.argmax(self._shares(self._read_tasks(X)), axis=1) == self._chosen_places(X, y)
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        return float(np.average(right, weights=weight))
+        return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
 
     def _chosen_places(self, X: Any, y: Any) -> IntArray:
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
-        tasks, vocabulary = self._read_tasks(X), self._items.vocabulary
-        return read_answers(y, tasks, tasks.numbers(vocabulary, "mark"), vocabulary).first
+        return read_answers(y, self._read_tasks(X)).first
 
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""
