@@ -2,9 +2,9 @@
 A conjoint study: shares and price curves
 =========================================
 
-People choose among offers of three brands at several prices, or none of them. What would they choose if a price changed?
-:class:`skpref.CrowdGPPL` learns the part-worths of each person, and predicts the shares of products that compete, with
-intervals. The study is simulated: 120 people, eight tasks each.
+People choose among offers of three brands at several prices, or none of them. What would they choose if a price
+changed? :class:`skpref.CrowdGPPL` learns the part-worths of each person, and predicts the shares of products that
+compete, with intervals. The study is simulated: 120 people, eight tasks each.
 """
 
 # %%
@@ -36,7 +36,12 @@ fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for product, curve in curves.groupby("product", sort=False):
     left.plot(curve["price"], curve["share"], label=product)
     left.fill_between(curve["price"], curve["share_low"], curve["share_high"], alpha=0.25)
-left.set(xlabel="our price", ylabel="share", title="Shares of two offers and none", ylim=(0.0, 1.0))
+left.set(
+    xlabel="our price",
+    ylabel="share",
+    title="Shares of two offers and none",
+    ylim=(0.0, 1.0),
+)
 left.legend()
 
 # People differ: the part-worth of the price of each person, with the true values of the simulation.
@@ -52,8 +57,8 @@ right.set(xlabel="person", ylabel="effect of the price", title="People differ")
 right.legend()
 
 # %%
-# What is a brand worth, in units of the price? Ratios of uncertain numbers have no mean, so these are medians and quartiles
-# over people, and the share of people whose effect of the price has the wrong sign.
+# What is a brand worth, in units of the price? Ratios of uncertain numbers have no mean, so these are medians and
+# quartiles over people, and the share of people whose effect of the price has the wrong sign.
 model.willingness_to_pay("price").round(2)
 
 # %%

@@ -381,7 +381,8 @@ def from_choices(
     The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight 2 /
     k. Together they then carry as much information about the utilities as the choice, if it follows Luce's rule and the
     items have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the
-    weight 2 / (k - 1). Unbroken, each choice is one row; that is more accurate, most of all where users gave few answers.
+    weight 2 / (k - 1). With ``broken=False`` each choice is one row, which is more accurate, most of all where users
+    gave few answers.
 
     Parameters
     ----------
@@ -484,8 +485,8 @@ def from_rankings(
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
     broken : bool, default=True
-        Whether rankings become comparisons, which all models of pairs take. False: rows of X are tasks, the user and the
-        items of a ranking, and y has their ranks, NaN for items behind all that are ranked (``rest="lost"``).
+        Whether rankings become comparisons, which all models of pairs take. False: rows of X are tasks, the user and
+        the items of a ranking, and y has their ranks, NaN for items behind all that are ranked (``rest="lost"``).
 
     Returns
     -------

@@ -17,7 +17,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from skpref import inducing
-from skpref._checks import check_positive, require
+from skpref._checks import check_positive
 from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
@@ -86,6 +86,7 @@ _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 _FREEDOM = 2.0  # users that the prior of S counts for beyond its dimension, where the answers are choices
+_NO_PENALTY = 1e-9  # of the trace of S, where the prior is enough
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 
@@ -100,8 +101,7 @@ class Regularisation:
 
     def validate(self) -> None:
         """Raise DataError unless the values are positive."""
-        check_positive(self, "floor", "prior_weight", "share")
-        require(self.penalty is None or 0.0 <= self.penalty < np.inf, self, "penalty", "must be positive or zero")
+        check_positive(self, "floor", "prior_weight", "share", *(() if self.penalty is None else ("penalty",)))
 
     def apply_to(self, model: Hierarchy) -> Hierarchy:
         """Return the model with this regularisation."""
@@ -369,7 +369,7 @@ def _regularise(
     if not model.max_rank:
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
     if model.stage is not None:  # choices of several items say more than comparisons: their evidence is enough
-        return (Regularisation(scale, n_items + _FREEDOM, 0.0),), [isotropic.state.S]
+        return (Regularisation(scale, n_items + _FREEDOM, _NO_PENALTY),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
