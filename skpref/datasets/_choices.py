@@ -33,8 +33,8 @@ def make_choices(
 ) -> Bunch:
     """Simulate a conjoint study: people choose among products of three brands at several prices.
 
-    The part-worths of a person are normal: those of the brands x, y and z have the means 0.5, 0 and -0.5 and the standard
-    deviation 0.8, and that of the price has the mean -1 and the standard deviation 0.4.
+    The part-worths of a person are normal: those of the brands x, y and z have the means 0.5, 0 and -0.5 and the
+    standard deviation 0.8, and that of the price has the mean -1 and the standard deviation 0.4.
 
     Parameters
     ----------
