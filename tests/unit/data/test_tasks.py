@@ -105,7 +105,7 @@ def test_absent_cells_anywhere():
 
 @pytest.mark.parametrize(
     ("y", "form"),
-    [(["b"], ID), ([1], POSITION), ([["b", "a"]], BEST_WORST), ([[1, 0]], BEST_WORST), ([[2, 1]], RANKS)],
+    [(["b"], ID), ([1], POSITION), ([["b", "a"]], BEST_WORST), ([[2, 1]], RANKS), ([[np.nan, 1]], RANKS)],
 )
 def test_two_items(y, form):
     assert stages([["u", "a", "b"]], y) == (form, [choice("u", "b", "ab")])
@@ -163,9 +163,11 @@ def test_positions_and_ids_are_asked_about():
     assert stages(np.array(X).astype(str), [2, 2])[0] == POSITION
 
 
-def test_ranks_and_ids_of_two_items_are_asked_about():
+def test_two_numbers_of_two_items_are_asked_about():
     with pytest.raises(DataError, match="two readings: ranks of the two items in each task, or ids"):
         stages([["u", 1, 2]], [[1, 2]])
+    with pytest.raises(DataError, match="two readings: flags of the items chosen, or positions of the best"):
+        stages([["u", "a", "b"]], [[1, 0]])
 
 
 @pytest.mark.parametrize(
@@ -176,6 +178,9 @@ def test_ranks_and_ids_of_two_items_are_asked_about():
         ([["u", "a", "b"]], ["b"], True),
         ([["u", "a", "b"]], ["c"], False),
         ([["u", "a", "b"]], [1], False),
+        ([["u", "a", "b"]], [["b", "a"]], True),
+        (pl.DataFrame(FRAME), ["a", "c"], True),
+        (pa.table(FRAME), ["a", "c"], True),
         (ROWS, [0, 2], True),
         (ROWS, [[1, 2, 3], [3, 2, 1]], True),
         (ROWS, None, False),
@@ -246,6 +251,7 @@ def test_items_shown_twice():
         ([["a", "b"], [None, "c"]], "Input y contains NaN: task 1"),
         (["a", "z"], r"y: 'z' in task 1 is none of the items shown \(1 such answers\)"),
         (["a", "a"], "'a' in task 1 is none of the items shown"),
+        (["u", "d"], "'u' in task 0 is none of the items shown .* this is the user of the task"),
         ([b"a", b"d"], "b'a' in task 0 .* answers are bytes, and ids in X are strings such as"),
         ([0, 1.5], "numeric item ids must be integers, got 1.5 in task 1 of y"),
         ([0, -1], "y: -1 in task 1 is no position of an item shown, from 0 to 2"),
