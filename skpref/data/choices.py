@@ -147,15 +147,13 @@ def from_tasks(
         )
     if len(answers) < 1 or (rank is not None and worst is not None):
         raise DataError(
-            "from_tasks needs the column of what was chosen, with or without that of the worst, or rank=..."
+            "from_tasks needs chosen=..., the column of what was chosen, perhaps with worst=..., or rank=..."
         )
     for name in (*names, user, *answers, *attributes, *(() if item is None else (item,))):
         columns.column(name)
     taken = next((name for name in attributes if name in {*names, user, *answers}), None)
     if taken is not None:
-        raise columns.fault(
-            "this column is a task, a user or an answer, and cannot be one of the features", None, taken
-        )
+        raise columns.fault("this is a column of tasks, users or answers, and cannot be a feature", None, taken)
     if none is not None and not attributes:
         raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
     table = None

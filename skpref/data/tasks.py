@@ -104,12 +104,13 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
     Labels such as 0 and 1 are of comparisons, which have so many ids; then a wider X is refused.
     """
     is_list = isinstance(X, list | tuple) and len(X) > 0 and hasattr(X[0], "__len__")
-    width = X.shape[1] if getattr(X, "ndim", 0) == 2 else len(X[0]) if is_list else 0
+    shape = (len(X), len(X[0])) if is_list else getattr(X, "shape", ())
+    width = shape[1] if len(shape) == 2 else 0
     if y is None or width < n_ids:
         return False
     values = as_array(y, "y")
     if values.ndim == 2 and values.shape[1] > 1:
-        return width > n_ids
+        return True
     cells = values.ravel().tolist()
     if not all(isinstance(cell, str) for cell in cells):
         return width > n_ids and values.dtype.kind in "iu" and bool(values.max(initial=0) > 1)
@@ -157,8 +158,13 @@ def _are_ranks_of_two(values: NDArray[Any], tasks: Tasks) -> bool:
     """Tell whether y has the ranks of two items, and not the best and the worst one; ask where it may be both."""
     cells = values.ravel().tolist()
     numbers = np.array([np.nan if isinstance(cell, str | bytes) else number(cell) for cell in cells])
-    if (np.isnan(numbers) & ~are_missing(values).ravel()).any() or (numbers == 0.0).any():
+    if (np.isnan(numbers) & ~are_missing(values).ravel()).any():
         return False
+    if (numbers == 0.0).any():
+        raise DataError(
+            "y has two readings: flags of the items chosen, or positions of the best and the worst one. Pass the "
+            "positions of the best ones alone, shape (n,)"
+        )
     ids = values.astype(object)
     if all((tasks.ids == ids[:, [k]]).any(axis=1).all() for k in (0, 1)):
         raise DataError(
@@ -204,6 +210,7 @@ def _not_shown(ids: IdColumn, row: IntArray, tasks: Tasks, is_id: BoolArray, is_
     k = int(np.argmax(wrong))
     what = f"no position of an item shown, from 0 to {K - 1}" if by_place else "none of the items shown"
     hint = "; positions start at 0, not at 1" if by_place and ids.min() == 1 and ids.max() == K else ""
+    hint = "; this is the user of the task: has X a column of users?" if ids[k] == tasks.user[row[k]] else hint
     own, known = kinds_of(ids), {kind: value for column in tasks.shown for kind, value in kinds_of(column).items()}
     if own.keys().isdisjoint(known):
         (kind, _), (other, value) = next(iter(own.items())), next(iter(known.items()))
@@ -220,16 +227,17 @@ def _with_first(place: IntArray, present: BoolArray) -> Array:
 
 def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
     """Return ranks of positions, 1 the best, inf where an item has none, and NaN where there is no item."""
-    cells, given = values.astype(object), ~are_missing(values)
-    rank = np.full(values.shape, np.nan)
-    for row, k in np.argwhere(given).tolist():
-        rank[row, k] = number(cells[row, k])
-        if not 1.0 <= rank[row, k] < np.inf:
-            raise DataError(
-                f"y: {shorten(cells[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN "
-                "where an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of "
-                "items in order are read by skpref.data.from_rankings(..., broken=False)"
-            )
+    given = ~are_missing(values)
+    cells = values if values.dtype.kind in "iuf" else np.array([number(cell) for cell in values.ravel().tolist()])
+    rank = np.where(given, cells.reshape(values.shape), np.nan)
+    wrong = given & ~((rank >= 1.0) & (rank < np.inf))
+    if wrong.any():
+        row, k = np.argwhere(wrong)[0].tolist()
+        raise DataError(
+            f"y: {shorten(values[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN where "
+            "an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of items in order "
+            "are read by skpref.data.from_rankings(..., broken=False)"
+        )
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
