@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Nodes: TypeAlias = tuple[Array, Array, IntArray, IntArray, IntArray]  # of `skpref.inference.choices.nodes_of`
 
-_RANK = 1e-9  # of the largest eigenvalue of differences: below, a difference is a combination of others
+_RANK = 1e-9  # share of the largest eigenvalue of differences, below which one is a combination of others
 # Eigenvalues of a site in units of the prior, and those of the tilted covariance in one pass, stay within these.
 _LEAST_SITE, _LARGEST_SITE = 1e-9, 50.0
 _NARROWEST, _WIDEST = 0.2, 5.0
@@ -32,7 +32,7 @@ def _size(n_pairs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit()
 def _pair(i, j, k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the place of the pair (i, j), i < j, among those of k alternatives."""
+    """Return the place of the pair (i, j), i < j, among all pairs of k alternatives."""
     return i * k - i * (i + 1) // 2 + j - i - 1
 
 
@@ -58,7 +58,7 @@ def _root_of_differences(low, k, variance):  # type: ignore[no-untyped-def]  # n
 
 @njit()
 def _within(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return M with its eigenvalues between two numbers; mostly they are, which two factors tell sooner."""
+    """Return M with its eigenvalues moved between two numbers; two Cholesky factors show whether any must move."""
     n = M.shape[0]
     F, inside = np.empty((n, n)), True
     for side in range(2):
@@ -94,7 +94,7 @@ def _nodes_of(f, nodes, number):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 @njit()
 def _exp(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Replace numbers of at most 0 by their exponentials, those below -40 by e^-40, to 1e-7 of each.
+    """Replace numbers of at most 0 by their exponentials, and numbers below -40 by e^-40, to 1e-7 of each.
 
     It is exp(x / 64)^64, by a polynomial. Other than calls of a library's, such loops run in SIMD lanes.
     """

@@ -104,7 +104,7 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
     Labels such as 0 and 1 are of comparisons, which have so many ids; then a wider X is refused.
     """
     is_list = isinstance(X, list | tuple) and len(X) > 0 and hasattr(X[0], "__len__")
-    shape = (len(X), len(X[0])) if is_list else getattr(X, "shape", ())
+    shape: tuple[int, ...] = (len(X), len(X[0])) if is_list else getattr(X, "shape", ())
     width = shape[1] if len(shape) == 2 else 0
     if y is None or width < n_ids:
         return False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["make_choices"]
 
 _BRANDS = "x", "y", "z"
-_MEAN, _SPREAD = np.array([0.5, 0.0, -0.5, -1.0]), np.array([0.8, 0.8, 0.8, 0.4])  # of brands and of the price
+_MEAN, _SPREAD = np.array([0.5, 0.0, -0.5, -1.0]), np.array([0.8, 0.8, 0.8, 0.4])  # part-worths: brands, price
 _PRICES = 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0
 
 

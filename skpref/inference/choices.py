@@ -59,7 +59,7 @@ def choice_sites(
 
 @dataclass(frozen=True, eq=False)
 class ChoiceLikelihood(Luce):
-    """The likelihood of pairs of choices, of which all are observed together; for full passes."""
+    """The likelihood of choices by their pairs, which are observed together; for full passes."""
 
     stage: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # (P,): number of each row's choice
 

@@ -62,6 +62,7 @@ class CrowdChoices(CrowdLeaderboards):
     def _of_users(
         self, users: Entities, items: Entities, tasks: Tasks, y: Any, sample_weight: Any
     ) -> tuple[Comparisons, Answers]:
+        """Return choices by rows of the vocabularies, and their answers."""
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
         return self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size)
 

@@ -86,7 +86,7 @@ _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 _FREEDOM = 2.0  # users that the prior of S counts for beyond its dimension, where the answers are choices
-_NO_PENALTY = 1e-9  # of the trace of S, where the prior is enough
+_NO_PENALTY = 1e-9  # penalty of the trace of S, where the prior is enough
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
 

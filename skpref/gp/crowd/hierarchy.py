@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _START_SITE = 0.3  # precision of the sites at the start
 # Share of the way that sites move: all at once they may swing, and then the objective falls.
 _DAMPING, _LEAST_DAMPING = 0.9, 0.2
-_DAMPING_OF_CHOICES = 0.6  # those of choices swing more
+_DAMPING_OF_CHOICES = 0.6  # sites of choices swing more
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
 # Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
 _SCALE_RISE, _SCALE_FALL = 0.25, 1.5

@@ -132,7 +132,7 @@ class CrowdMarket(CrowdChoices):
     def sensitivity(
         self, attribute: str, values: ArrayLike, products: Any, *, product: Hashable | None = None, **options: Any
     ) -> Any:
-        """Predict the shares of products while one attribute of one of them takes several values: a price curve.
+        """Predict the shares of products for several values of one attribute of a product: a price curve.
 
         Parameters
         ----------
@@ -393,7 +393,7 @@ class CrowdMarket(CrowdChoices):
         return list(self._items.feature_names or [f"x{k}" for k in range(self._items.n_features)])
 
     def _attributes(self, names: list[str]) -> dict[str, list[str]]:
-        """Return features by attribute: levels where each item has one of them, other features alone, without none."""
+        """Return the features of each attribute, its levels or a number, without the option "none"."""
         features, attributes = _dense(self._items.seen_features), {}
         is_product = features[:, names.index(NONE)] == 0.0 if NONE in names else np.ones(len(features), dtype=bool)
         for name in names:
@@ -406,7 +406,7 @@ class CrowdMarket(CrowdChoices):
         return attributes
 
     def _against_means(self, names: list[str]) -> Array:
-        """Return part-worths as rows of effects of features: levels against the mean of their attribute, (d, d)."""
+        """Return part-worths as rows of effects, a level minus the mean of its attribute, shape (d, d)."""
         A = np.eye(len(names))
         for own in self._attributes(names).values():
             rows = [names.index(name) for name in own]

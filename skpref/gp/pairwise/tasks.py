@@ -60,7 +60,7 @@ class TaskClassifier(ComparisonClassifier):
         return named and are_tasks(X, y, len(self._sides))
 
     def _refuse_with_tasks(self, **faults: Any) -> None:
-        """Refuse parameters that models of tasks do not have, those that are given and others."""
+        """Refuse parameters that models of tasks do not have, and the faults that are given."""
         faults |= {name: getattr(self, name) for name in _COLUMNS if getattr(self, name, None) is not None}
         faults |= {"order_effect": True} if self.order_effect else {}
         if not (isinstance(self.likelihood, Luce) or self.likelihood in _OF_CHOICES):
@@ -76,7 +76,7 @@ class TaskClassifier(ComparisonClassifier):
         return replace(config, likelihood=Luce()) if self._has_tasks else config
 
     def _read_tasks(self, X: Any, *, reset: bool = False) -> Tasks:
-        """Return tasks; after a fit they may be narrower than those of the fit."""
+        """Return tasks; after a fit they may show fewer items than in the fit."""
         if isinstance(X, Mapping):
             raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
         columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
