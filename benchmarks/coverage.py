@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 from scipy.stats import nbinom, norm
 from scipy.stats import t as student_t
 from sklearn.gaussian_process.kernels import RBF
@@ -186,6 +187,35 @@ def moving(when: float) -> Callable[..., FloatArray]:
         model = GPPLClassifier(time=2, random_state=0).fit(np.column_stack([left, right, time]), y)
         truth = f[:, np.searchsorted(grid, when)]
         return normal_ranks(truth - truth.mean(), *model.utility(np.arange(n_items), at=when, return_std=True))
+
+    return simulate
+
+
+def choices(
+    quantity: str, n_tasks: int, n_people: int = 200, n_shown: int = 4, d: int = 6
+) -> Callable[..., FloatArray]:
+    """Choices among products with attributes by people with correlated normal part-worths."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        root = rng.standard_normal((d, d)) / np.sqrt(d)
+        beta = rng.standard_normal(d) + rng.standard_normal((n_people, d)) @ root.T
+        items = rng.standard_normal((n_people * n_tasks * n_shown, d))
+        tasks = np.arange(len(items)).reshape(-1, n_shown)
+        user = np.repeat(np.arange(n_people), n_tasks)
+        z = np.einsum("tkd,td->tk", items[tasks], beta[user]) + rng.gumbel(size=tasks.shape)
+        model = CrowdGPPL(items, random_state=0).fit(np.column_stack([user, tasks]), z.argmax(axis=1))
+        if quantity == "part-worth":
+            table = model.part_worths(np.arange(n_people))
+            return normal_ranks(beta.ravel(), table["mean"].to_numpy(), table["std"].to_numpy())
+        ranks = []
+        for _ in range(10):
+            offers = rng.standard_normal((3, d))
+            table = model.shares(
+                {name: dict(zip(map("x{}".format, range(d)), row)) for name, row in zip("abc", offers)}
+            )
+            truth = softmax(beta @ offers.T, axis=1).mean(axis=0)
+            ranks.append(normal_ranks(truth, table["share"].to_numpy(), table["std"].to_numpy()))
+        return np.concatenate(ranks)
 
     return simulate
 
@@ -447,6 +477,13 @@ def rows() -> list[Row]:
         Row("GPPLClassifier over time", "utility in the past", moving(5.0), 20),
         Row("GPPLClassifier over time", "utility now", moving(10.0), 20),
         Row("GPPLClassifier over time", "utility two years ahead", moving(12.0), 20),
+        Row("CrowdGPPL, 5 choices each", "part-worth", choices("part-worth", 5), 20),
+        Row("CrowdGPPL, 10 choices each", "part-worth", choices("part-worth", 10), 20),
+        Row("CrowdGPPL, 20 choices each", "part-worth", choices("part-worth", 20), 20),
+        Row("CrowdGPPL, 12 choices of 15 attributes", "part-worth", choices("part-worth", 12, 300, 5, 15), 10),
+        Row("CrowdGPPL, 5 choices each", "share", choices("share", 5), 20),
+        Row("CrowdGPPL, 10 choices each", "share", choices("share", 10), 20),
+        Row("CrowdGPPL, 20 choices each", "share", choices("share", 20), 20),
         Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
         Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
         Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),
