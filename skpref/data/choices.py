@@ -105,8 +105,9 @@ def from_tasks(
         which is 1 where an alternative has it: write codes of levels as words. Part-worths of levels then say how far
         each is from the others.
     none : hashable, default=None
-        What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others. It
-        has the feature "none" and no other. Without `features`, this option is an item as any other.
+        What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others; a
+        number is looked for in `item` alone. This option has the feature "none" and no other. Without `features`, it is
+        an item as any other.
 
     Returns
     -------
@@ -224,12 +225,14 @@ def _profiles(
 ) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles; equal ones in one task have different ids."""
     cells = {name: columns.cells(name) for name in names}
-    beside = list(cells.values()) if item is None else [*cells.values(), columns.cells(item)]
-    is_none = np.array([none is not None and none in row for row in zip(*beside, strict=True)], dtype=bool)
+    # A number in a column of attributes may be one of them.
+    searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
+    is_none = np.zeros(columns.size, dtype=bool)
+    for name in searched if none is not None else ():
+        is_none |= [cell == none for cell in columns.cells(name)]
     if none is not None and not is_none.any():
-        raise DataError(
-            f"none={shorten(none)} stands in no cell of {shorten([*cells] if item is None else [*cells, item])}"
-        )
+        where = "words are looked for in features and item, and numbers in item alone"
+        raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
     blocks, titles, texts = [], [], []
     for name, column in cells.items():
         block, own_titles, own_texts = _encoded(columns, name, column, is_none)
@@ -265,7 +268,7 @@ def _encoded(
 ) -> tuple[Array, list[str], list[str]]:
     """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
     given = np.flatnonzero(~is_none).tolist()
-    empty = [row for row in given if column[row] is None]
+    empty = [row for row in given if not as_text(column[row])]
     if empty:
         raise columns.missing("an attribute is missing", empty, name)
     words = [row for row in given if not is_number(column[row])]

@@ -75,6 +75,9 @@ class Tasks:
             numbers[self.present[:, k], k] = np.where(codes < 0, -2, codes)
         repeated = np.sort(numbers, axis=1)
         twice = ((np.diff(repeated, axis=1) == 0) & (repeated[:, 1:] >= 0)).any(axis=1)
+        for row in np.flatnonzero((numbers == -2).sum(axis=1) > 1).tolist():
+            unknown_ids = self.ids[row, numbers[row] == -2].tolist()
+            twice[row] |= len(set(unknown_ids)) < len(unknown_ids)
         if twice.any():
             row = int(np.argmax(twice))
             raise DataError(
@@ -110,10 +113,10 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
         return False
     values = as_array(y, "y")
     if values.ndim == 2 and values.shape[1] > 1:
-        return True
+        return width > n_ids or values.dtype.kind not in "biuf" or bool((values > 1).any())
     cells = values.ravel().tolist()
     if not all(isinstance(cell, str) for cell in cells):
-        return width > n_ids and values.dtype.kind in "iu" and bool(values.max(initial=0) > 1)
+        return width > n_ids and values.dtype.kind in "iuf" and bool((values > 1).any())
     if {cell.lower() for cell in cells} <= WORDS.keys():
         return False
     rows = as_array(X, "X").astype(str)

@@ -180,6 +180,8 @@ class CrowdMarket(CrowdChoices):
             raise DataError(f"values must be those of one attribute, one at least; got {shorten(values)}")
         frame = self.shares([{**products, name: {**changed, attribute: value}} for value in points], **options)
         number = frame.pop("scenario") if len(points) > 1 else [0] * len(frame)
+        if attribute in frame:
+            raise DataError(f"the result has a column {attribute!r}, too: give this feature another name")
         frame.insert(1, attribute, [points[k] for k in number])
         return frame
 

@@ -104,6 +104,8 @@ def test_attributes_of_none_may_be_empty():
     assert read(empty, features=TWO, none="none") == read(LONG, features=TWO, none="none")
     by_item = long(brand=["x", "y", None] * 2, item=["p", "q", "opt out"] * 2)
     assert read(by_item, features=TWO, item="item", none="opt out")[0][0][3] == "none"
+    by_number = long(brand=["x", "y", None] * 2, item=[1, 2, 0] * 2)
+    assert read(by_number, features=TWO, item="item", none=0)[0][0][3] == "none"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,9 @@ def test_attributes_of_none_may_be_empty():
         (LONG, {"features": ["person"]}, "column 'person': this is a column of tasks"),
         (LONG, {"item": "item", "none": "r"}, r"none=... belongs to features"),
         (LONG, {"features": TWO, "none": "nix"}, "none='nix' stands in no cell of"),
+        (LONG, {"features": TWO, "none": 0}, "none=0 stands in no cell of .* numbers in item alone"),
+        (LONG, {"features": TWO, "none": ["none"]}, r"none=\['none'\] stands in no cell of"),
+        (long(brand=[" ", "y", "z"] * 2), {"features": TWO}, "column 'brand', row 0: an attribute is missing"),
         (long(none=[1] * 6), {"features": ["brand", "none"], "none": "none"}, "two features would be named 'none'"),
         (long(**{"brand=x": [1] * 6}), {"features": ["brand", "brand=x"]}, "two features would be named 'brand=x'"),
         (

@@ -179,9 +179,12 @@ def test_two_numbers_of_two_items_are_asked_about():
         ([["u", "a", "b"]], ["c"], False),
         ([["u", "a", "b"]], [1], False),
         ([["u", "a", "b"]], [["b", "a"]], True),
+        ([["u", "a", "b"]], [[1, 2]], True),
+        ([["u", "a", "b"]], [[1, 0]], False),
         (pl.DataFrame(FRAME), ["a", "c"], True),
         (pa.table(FRAME), ["a", "c"], True),
         (ROWS, [0, 2], True),
+        (ROWS, [0.0, 2.0], True),
         (ROWS, [[1, 2, 3], [3, 2, 1]], True),
         (ROWS, None, False),
         (FRAME, ["a", "c"], False),
@@ -231,6 +234,10 @@ def test_users_that_are_no_column(user, message):
 def test_items_shown_twice():
     with pytest.raises(DataError, match=r"task 1 shows an item twice \(1 such tasks\)"):
         stages([["u", "a", "b", "c"], ["v", "a", "c", "a"]], ["a", "a"])
+    known = Vocabulary(["a"])
+    assert Tasks.read([["u", "x", "a", "y"]]).numbers(known, "mark").tolist() == [[-2, 0, -2]]
+    with pytest.raises(DataError, match="task 0 shows an item twice"):
+        Tasks.read([["u", "x", "a", "x"]]).numbers(known, "mark")
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,12 @@ def test_sparse_features_are_the_same(model: CrowdGPPL) -> None:
         assert_allclose(*numbers, rtol=1e-5, atol=1e-7)
 
 
+def test_a_feature_with_the_name_of_a_column() -> None:
+    model = fit(FEATURES[:, 3:], ["share", "none"])
+    with pytest.raises(DataError, match="the result has a column 'share', too"):
+        model.sensitivity("share", [1.0, 2.0], {"a": {"share": 1.0}, "b": {"share": 2.0}})
+
+
 def test_features_without_names() -> None:
     model = fit(FEATURES)
     assert list(model.part_worths()["feature"]) == ["x0", "x1", "x2", "x3", "x4"]
