@@ -207,11 +207,11 @@ def choices(
         if quantity == "part-worth":
             table = model.part_worths(np.arange(n_people))
             return normal_ranks(beta.ravel(), table["mean"].to_numpy(), table["std"].to_numpy())
-        ranks = []
+        ranks, titles = [], [f"x{k}" for k in range(d)]
         for _ in range(10):
             offers = rng.standard_normal((3, d))
             table = model.shares(
-                {name: dict(zip(map("x{}".format, range(d)), row)) for name, row in zip("abc", offers)}
+                {name: dict(zip(titles, row, strict=True)) for name, row in zip("abc", offers, strict=True)}
             )
             truth = softmax(beta @ offers.T, axis=1).mean(axis=0)
             ranks.append(normal_ranks(truth, table["share"].to_numpy(), table["std"].to_numpy()))

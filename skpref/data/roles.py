@@ -412,7 +412,7 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
                 name,
             )
         found.append(choice)
-    if by_place:
+    if by_place and cells:
         columns.notes.append(str(columns.fault(f"column {name!r} has positions, {_span(cells, offered)}")))
     elif places is not None and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         warn(
