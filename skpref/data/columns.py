@@ -308,8 +308,6 @@ def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "compari
         if has_names and len(found) > len(roles):
             listed, named = ", ".join(map(str, found[:10])), ", ".join(f"{role}=" for role in roles)
             advice = f"; of its columns ({listed}), pass those of the ids alone, or name them by {named}"
-        if noun == "comparison" and len(found) > len(roles):
-            advice += "; if a row shows several items, of which one was chosen, likelihood='luce' says so"
         raise DataError(f"{name} holds {noun}s and has shape {shape}, expected {shape_of_ids}{advice}")
     refuse_other_roles(dict(zip(roles, found, strict=True)), name)
     text = "{}[{}]" if has_names else "{}[:, {}]"

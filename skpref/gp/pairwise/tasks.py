@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IdRows, IntArray
     from skpref.data import Comparisons
     from skpref.gp.entities import Entities, Items
+    from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig
 
 _OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
@@ -70,6 +71,16 @@ class TaskClassifier(ComparisonClassifier):
                 f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
                 "items were shown: leave it at its default. Tasks have likelihood='luce'"
             )
+
+    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
+        try:
+            return super()._read(X, reset=reset, weighted=weighted)
+        except DataError as error:
+            shape = getattr(X, "shape", ())
+            if not (reset and self._columns is None and len(shape) == 2 and shape[1] > len(self._sides)):
+                raise
+            more = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
+            raise DataError(f"{error}; {more}") from error
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
         config = super()._config(offsets=offsets, order=order)
