@@ -76,7 +76,7 @@ class TaskClassifier(ComparisonClassifier):
         try:
             return super()._read(X, reset=reset, weighted=weighted)
         except DataError as error:
-            shape = getattr(X, "shape", ())
+            shape: tuple[int, ...] = getattr(X, "shape", ())
             if not (reset and self._columns is None and len(shape) == 2 and shape[1] > len(self._sides)):
                 raise
             more = "if a row shows several items, of which one was chosen, likelihood='luce' says so"
