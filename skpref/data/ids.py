@@ -220,7 +220,7 @@ def objects(values: Sequence[object]) -> IdColumn:
 
 def _from_objects(values: list[Any], where: _Where) -> IdColumn:
     kinds = set(map(type, values))
-    if not all(issubclass(kind, int | str | bytes) for kind in kinds):
+    if not all(issubclass(kind, int | str | bytes) and not issubclass(kind, np.generic) for kind in kinds):
         values = [_plain(value, row, where) for row, value in enumerate(values)]
         kinds = set(map(type, values))
     if values and all(issubclass(kind, int) for kind in kinds):

@@ -151,7 +151,8 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
+    # Tasks have one likelihood.
+    space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
     moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
     if not (moves or isinstance(estimator.scale_prior, Fixed)):
         space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}
@@ -166,7 +167,7 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
 
 def _answers(estimator: Any) -> dict[str, Any]:
     """Return the space of what an answer depends on besides utilities: sides, covariates, ties."""
-    space: dict[str, Any] = {"order_effect": [False, True]}
+    space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"order_effect": [False, True]}
     if estimator.covariates is not None and not (estimator.left is None and estimator.right is None):
         space["covariates"] = [estimator.covariates, None]
     if str(estimator.likelihood).endswith("-ties"):

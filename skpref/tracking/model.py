@@ -165,6 +165,8 @@ def _inputs(estimator: Any) -> _Inputs | None:
     sides = ("user", "item") if type(first).__name__ in _RATINGS else getattr(first, "_sides", None)
     if sides is None:
         return None
+    if getattr(first, "_has_tasks", False):
+        return _task_inputs(first)
     columns = first._columns if isinstance(first, ReadsColumns) else None  # noqa: SLF001 - of this package
     roles = None if columns is None else columns.roles
     own = [getattr(roles, side, None) for side in sides]
@@ -182,6 +184,16 @@ def _inputs(estimator: Any) -> _Inputs | None:
         numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=(), time=None).columns())
         needed = named([*roles.groups, *([] if roles.time is None else [roles.time])])
     return _Inputs(names, ids, numbers, needed, ids[0] if sides[0] == "user" else None, known is not None)
+
+
+def _task_inputs(first: Any) -> _Inputs:
+    """Return the columns of a model of tasks: the user, where it has one, and the items shown."""
+    known, asked = getattr(first, "feature_names_in_", None), "user" in first._sides  # noqa: SLF001 - of this package
+    shown = [f"item_{k}" for k in range(1, first.classes_.size + 1)]
+    names = [*(["user"] * asked), *shown] if known is None else list(map(str, known))
+    user = None if not asked else names[first.user or 0] if isinstance(first.user or 0, int) else first.user
+    ids = [*([user] if user is not None else []), *(name for name in names if name != user)]
+    return _Inputs(names, ids, [], [], user, known is not None)
 
 
 def example_rows(X: Any) -> Any:
@@ -302,6 +314,8 @@ class _Predictor:
             return self._predict_rows(self._rows(table), params)
         if params.get("return_std"):
             raise DataError("users and return_std cannot be asked for together")
+        if params.get("return_proba") and getattr(self._last, "_has_tasks", False):
+            raise DataError("users and return_proba cannot be asked for together: a task has several probabilities")
         import pandas as pd
 
         column = getattr(_inputs(self._estimator), "user", None)
@@ -349,7 +363,8 @@ class _Predictor:
         inputs = _inputs(self._estimator)
         if inputs is None or not hasattr(self._last, "rank"):
             raise DataError(f"{type(self._last).__name__} ranks no items; leave rank out")
-        return self._last.rank(np.unique(table[inputs.ids[-2:]].to_numpy(dtype=object))).to_frame()
+        items = table[[name for name in inputs.ids if name != inputs.user]].to_numpy(dtype=object).ravel()
+        return self._last.rank(np.unique([item for item in items.tolist() if item is not None])).to_frame()
 
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd

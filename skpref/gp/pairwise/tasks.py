@@ -221,6 +221,11 @@ class TaskClassifier(ComparisonClassifier):
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
         return read_answers(y, self._read_tasks(X)).first
 
+    def _refuse_stored_tasks(self) -> None:
+        """Refuse to read tasks from files or a cluster, which hold comparisons."""
+        if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
+            raise DataError("likelihood='luce': tasks are fitted in memory. Read the data into a frame, and pass it")
+
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""
         check_is_fitted(self)

@@ -496,3 +496,9 @@ def test_rows_35_and_37_triples_name_what_is_wrong(column, kind):
     unhashable[1][column] = {}
     with pytest.raises(DataError, match=f"{kind} ids must be hashable, got {{}} in comparison 1 of comparisons"):
         read_triples(unhashable, "comparisons")
+
+
+def test_words_of_numpy_become_plain_strings() -> None:
+    words = [np.str_("x"), "y"]  # of rows that mix entries of an array with others
+    for column in (words, np.array(words, dtype=object)):
+        assert {type(value) for value in as_ids(column).tolist()} == {str}

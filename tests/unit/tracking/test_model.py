@@ -365,6 +365,31 @@ def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: b
     np.testing.assert_array_equal(served.predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_models_of_tasks_are_served(tmp_path: Path, named: bool) -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = np.array([[f"u{u}", *rng.permutation(list("abcd"))[:3]] for u in range(8) for _ in range(4)], dtype=object)
+    frame = pd.DataFrame(X, columns=["who", "first", "second", "third"])
+    asked = frame if named else X
+    for model, rows in (
+        (CrowdGPPL(likelihood="luce", random_state=0), asked),
+        (GPPLClassifier(likelihood="luce"), frame[["first", "second", "third"]] if named else X[:, 1:]),
+    ):
+        model.fit(rows, np.arange(32) % 3)
+        served = round_trip(model, rows, tmp_path / type(model).__name__)
+        names = [column.name for column in served.metadata.signature.inputs]
+        table = pd.DataFrame(np.asarray(rows, dtype=object), columns=names)
+        np.testing.assert_array_equal(served.predict(table), model.predict(rows))
+        shares = served.predict(table, params={"return_proba": True})
+        np.testing.assert_allclose(shares, model.predict_proba(rows))
+        assert list(shares.columns) == ["0", "1", "2"]
+        assert sorted(served.predict(table, params={"rank": True})["id"]) == list("abcd")
+    crowd = round_trip(CrowdGPPL(likelihood="luce").fit(X, np.arange(32) % 3), X, tmp_path / "users")
+    with pytest.raises(mlflow.MlflowException, match="several probabilities"):
+        crowd.predict(crowd.input_example, params={"users": ["u1"], "return_proba": True})
+
+
 def test_a_model_that_cannot_be_logged_leaves_its_run_finished(
     stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

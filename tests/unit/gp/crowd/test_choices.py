@@ -17,6 +17,7 @@ from skpref.data import Table
 from skpref.datasets import make_choices
 from skpref.exceptions import DataError, DataWarning
 from skpref.likelihoods import Luce
+from skpref.search import default_space
 
 DATA = make_choices(n_users=25, n_tasks=6, none=True, random_state=0)
 K = DATA.X.shape[1] - 1
@@ -211,6 +212,14 @@ def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> No
             call()
     with pytest.raises(DataError, match="ties=True"):
         model.predict_proba(DATA.X, ties=True)
+
+
+@pytest.mark.parametrize("model", [CrowdGPPL(likelihood="luce"), GPPLClassifier(likelihood="luce")])
+def test_files_of_tasks_are_refused_in_words(model: Any, tmp_path: Any) -> None:
+    pd.DataFrame(DATA.X, columns=list("abcde")).to_parquet(tmp_path / "tasks.parquet")
+    with pytest.raises(DataError, match="tasks are fitted in memory"):
+        model.fit(tmp_path / "tasks.parquet", "a")
+    assert {"likelihood", "order_effect"}.isdisjoint(default_space(model))
 
 
 def test_tasks_of_one_item_are_left_out_with_a_warning() -> None:
