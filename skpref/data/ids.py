@@ -182,7 +182,8 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
         raise DataError(f"Complex data not supported: the ids of {where.name} have dtype {values.dtype}")
     # Dates keep their unit only as numpy scalars: tolist() would give integers.
     objects = list(values) if kind in "mM" else values.tolist()
-    if kind == "O" and all(issubclass(held, str | bytes) for held in set(map(type, objects))):
+    kinds = set(map(type, objects)) if kind == "O" else {object}
+    if all(issubclass(held, str | bytes) and not issubclass(held, np.generic) for held in kinds):
         return np.ascontiguousarray(values).view(_EncodedIds)
     return _from_objects(objects, where)
 
