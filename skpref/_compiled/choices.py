@@ -22,6 +22,9 @@ _RANK = 1e-9  # share of the largest eigenvalue of differences, below which one 
 # Eigenvalues of a site in units of the prior, and those of the tilted covariance in one pass, stay within these.
 _LEAST_SITE, _LARGEST_SITE = 1e-9, 50.0
 _NARROWEST, _WIDEST = 0.2, 5.0
+# Differences, and weight, up to which sites match the tilted distribution. Beyond, the inverse of a covariance from few
+# points is too large, or weights of points vary too much: then sites are variational.
+_MOST_MATCHED, _HEAVIEST = 8, 3.0
 
 
 @njit()
@@ -177,6 +180,35 @@ def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # no
 
 
 @njit()
+def _softmax_moments(mu, R, rule):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return E[log p_0], E[p] (k,) and E[p p^T] (k, k) of p = softmax of 0 and z = mu + R e."""
+    points, logs = rule
+    terms, normaliser, largest = _softmax(mu, R, points)
+    weight, value = np.exp(logs), 0.0
+    weighted = np.empty_like(terms)
+    for q in range(logs.shape[0]):
+        value -= weight[q] * (largest[q] + np.log(normaliser[q]))
+    for a in range(terms.shape[0]):
+        for q in range(logs.shape[0]):
+            terms[a, q] /= normaliser[q]
+            weighted[a, q] = weight[q] * terms[a, q]
+    return value, terms @ weight, weighted @ terms.T
+
+
+@njit()
+def _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the site whose derivatives are those of w E[log p], and return this expectation."""
+    value, p, both = _softmax_moments(mu, R, rule)
+    for a in range(k):
+        for b in range(a):
+            new_tau[low + _pair(b, a, k)] = w * both[a, b]
+    pull = _old_site(low, k, mean, new_tau, new_nu)[2] @ mu
+    for a in range(k - 1):
+        new_nu[low + a] = w * p[a + 1] - pull[a]
+    return w * value
+
+
+@njit()
 def matching_choices(
     first: IntArray, mean: Array, variance: Array, weight: Array, tau: Array, nu: Array, nodes: Nodes
 ) -> tuple[Array, Array, float]:
@@ -184,7 +216,8 @@ def matching_choices(
 
     With q(z) the posterior and z = mu + R e, the weights p(y | z)^w / site(z) at the nodes of e ~ N(0, I) have the mean
     W, and the first moments m and C: then the site grows by D = R^+T (C^-1 - I) R^+, and its linear term by
-    D mu + R^+T C^-1 m. As sites are close to the likelihood, these weights are nearly constant.
+    D mu + R^+T C^-1 m. As sites are close to the likelihood, these weights are nearly constant. Many alternatives, and
+    heavy weights, have variational sites.
     """
     new_tau, new_nu, total = tau.copy(), nu.copy(), 0.0
     for t in range(first.shape[0] - 1):
@@ -199,7 +232,12 @@ def matching_choices(
         mu, n, L = _old_site(low, k, mean, tau, nu)
         old, pull = R.T @ L @ R, L @ mu
         slope, constant = R.T @ (pull - n), np.dot(mu, 0.5 * pull - n)
-        log_mass, m, C = _tilted_moments(mu, R, w, (old, slope, constant), _nodes_of(f, nodes, t))
+        rule = _nodes_of(f, nodes, t)
+        if f > _MOST_MATCHED or w > _HEAVIEST:
+            expected = _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu)
+            total += expected + constant + 0.5 * np.trace(old)
+            continue
+        log_mass, m, C = _tilted_moments(mu, R, w, (old, slope, constant), rule)
         total += log_mass
         precision_of_e = np.linalg.inv(_within(C, _NARROWEST, _WIDEST))
         site = old + precision_of_e - np.eye(f)
@@ -227,20 +265,12 @@ def expected_choices(first: IntArray, mean: Array, variance: Array, nodes: Nodes
         low = first[t]
         k = _size(first[t + 1] - low)
         R, _ = _root_of_differences(low, k, variance)
-        points, logs = _nodes_of(R.shape[1], nodes, t)
-        terms, normaliser, largest = _softmax(-mean[low : low + k - 1], R, points)
-        weight = np.exp(logs)
-        for q in range(logs.shape[0]):
-            value[low] -= weight[q] * (largest[q] + np.log(normaliser[q]))
+        value[low], p, both = _softmax_moments(-mean[low : low + k - 1], R, _nodes_of(R.shape[1], nodes, t))
         for a in range(k):
-            terms[a] /= normaliser
             for b in range(a):
-                both = 0.0
-                for q in range(logs.shape[0]):
-                    both += weight[q] * terms[a, q] * terms[b, q]
-                precision[low + _pair(b, a, k)] = both
+                precision[low + _pair(b, a, k)] = both[a, b]
             if a:
-                slope[low + a - 1] = np.dot(terms[a], weight)
+                slope[low + a - 1] = p[a]
     return value, slope, precision
 
 
@@ -255,7 +285,7 @@ def expected_shares(first: IntArray, mean: Array, variance: Array, nodes: Nodes)
         low = first[t]
         k = _size(first[t + 1] - low)
         R, _ = _root_of_differences(low, k, variance)
-        points, logs = _nodes_of(R.shape[1], nodes, t)
+        points, logs = _nodes_of(R.shape[1], nodes, 0)  # so that a prediction does not depend on its place
         terms, normaliser, _ = _softmax(-mean[low : low + k - 1], R, points)
         share = np.exp(logs) / normaliser
         for a in range(k):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral
@@ -13,6 +14,7 @@ from skpref._text import is_number, number
 from skpref._validation import is_missing
 from skpref.data.columns import Columns, as_text, complete
 from skpref.data.ids import objects, shorten
+from skpref.data.levels import stated_order
 from skpref.data.roles import (
     Ranking,
     Roles,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskRows", "encode_profile", "from_tasks", "read_unbroken"]
 
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
+_PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
 _PROFILE = object()  # name of the column of texts of profiles
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
@@ -101,8 +104,9 @@ def from_tasks(
     item : str, default=None
         Column of the ids of the alternatives, if they have ids and no features.
     features : sequence of str, default=()
-        Columns of attributes. Numbers are one feature each. Words are levels, and each level is a feature, "brand=x",
-        which is 1 where an alternative has it: write codes of levels as words. Part-worths of levels then say how far
+        Columns of attributes. Numbers are one feature each, text such as "2" too. Words, and all cells of a column of
+        categories, are levels, and each level is a feature, "brand=x", which is 1 where an alternative has it. So make
+        codes of levels categories, or words such as "brand 2". Part-worths of levels then say how far
         each is from the others.
     none : hashable, default=None
         What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others; a
@@ -272,6 +276,14 @@ def _encoded(
     if empty:
         raise columns.missing("an attribute is missing", empty, name)
     words = [row for row in given if not is_number(column[row])]
+    are_levels = stated_order(columns.column(name))[1]  # categories, which may be called 1 and 2
+    words = given if are_levels else words
+    if len(words) == len(given) and not are_levels and all(_PRICE.fullmatch(as_text(column[row])) for row in given):
+        raise columns.fault(
+            f"{shorten(column[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
+            "numbers, without signs and with a point before decimals; or write levels as words",
+            *(words[0], name),
+        )
     if not words:
         values = np.zeros(len(column))
         values[given] = columns.take(given).numbers(name, meaning="an attribute") + 0.0  # no -0

@@ -462,7 +462,8 @@ def tasks_of(columns: Columns, roles: Roles) -> tuple[Any, Any, Any]:
         if not all(hits):
             silent += rows
             name = names[[bool(hit) for hit in hits].index(False)]
-            fault = fault or f"no row of task {task[:80]} has a 1 in {name!r}"
+            hint = "; if it means that none was chosen, add a row for the option none to each task"
+            fault = fault or f"no row of task {task[:80]} has a 1 in {name!r}{hint}"
             continue
         rows_of.append(rows[0])
         sets.append([items[row] for row in rows])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn, Vocabulary
 
-POSITION, ID, BEST_WORST, RANKS = "position", "id", "best and worst", "ranks"  # forms of answers
+POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
 
 
@@ -91,7 +91,7 @@ class Tasks:
 class Answers:
     """Answers to tasks: the ranks of the items, 1 the best, and what the last place of them means."""
 
-    form: str  # POSITION, ID, BEST_WORST or RANKS
+    form: str  # POSITION, ID or RANKS
     rank: Array  # (n, K): 1 = best, equal = tied, inf = shown behind all that have a rank, NaN = not shown
     worst: IntArray | None = None  # (n,): position of the worst item
 
@@ -114,13 +114,16 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
     values = as_array(y, "y")
     if values.ndim == 2 and values.shape[1] > 1:
         return width > n_ids or values.dtype.kind not in "biuf" or bool((values > 1).any())
-    cells = values.ravel().tolist()
+    present = ~are_missing(values).ravel()  # a missing answer is refused once it is known what is missing
+    cells = values.ravel()[present].tolist()
     if not all(isinstance(cell, str) for cell in cells):
         return width > n_ids and values.dtype.kind in "iuf" and bool((values > 1).any())
     if {cell.lower() for cell in cells} <= WORDS.keys():
         return False
     rows = as_array(X, "X").astype(str)
-    return bool(len(rows) == len(cells) and (rows == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
+    if len(rows) != present.size or not cells:
+        return False
+    return bool((rows[present] == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
 
 
 def read_answers(y: Any, tasks: Tasks) -> Answers:
@@ -150,7 +153,7 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
         same = (places[:, 0] == places[:, 1]) & (tasks.present.sum(axis=1) > 1)
         if same.any():
             raise DataError(f"y: in task {int(np.argmax(same))} the best item is also the worst")
-        return Answers(BEST_WORST, rank, places[:, 1])
+        return Answers(form, rank, places[:, 1])
     raise DataError(
         f"y has the shape {values.shape}; of {n} tasks with {K} positions it is ({n},), one choice each, ({n}, 2), the "
         f"best and the worst, or ({n}, {K}), a rank for each position"

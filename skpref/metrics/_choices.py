@@ -95,9 +95,10 @@ def choice_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: 
     True
     """
     check_is_fitted(estimator)
-    if not getattr(estimator, "_has_tasks", False):
-        raise DataError(
-            f"choice_log_loss_scorer needs a model that was fitted to tasks; got {type(estimator).__name__}"
-        )
-    place = estimator._chosen_places(X, y)  # noqa: SLF001 - of this package's classifiers
+    found = getattr(estimator, "best_estimator_", estimator)
+    steps = getattr(found, "steps", [("", found)])
+    if not getattr(steps[-1][1], "_has_tasks", False):
+        raise DataError(f"choice_log_loss_scorer needs a model that was fitted to tasks; got {type(found).__name__}")
+    rows = X if len(steps) == 1 else found[:-1].transform(X)
+    place = steps[-1][1]._chosen_places(rows, y)  # noqa: SLF001 - of this package's classifiers
     return -choice_log_loss(place, estimator.predict_proba(X), sample_weight=sample_weight)

@@ -114,8 +114,10 @@ class CrowdBase(TaskClassifier):
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
         names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups))
-        model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical, names
-        config = self._crowd_config().pair
+        crowd = self._crowd_config()
+        kinds = hierarchical, self._has_tasks, crowd.part_worths
+        model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
+        config = crowd.pair
         kernels = [kernel_parameters(kernel) for kernel in self._given_kernels()]
         search = config.learn_length_scales, config.n_restarts
         points = None if isinstance(config.inducing, str) else config.inducing
@@ -135,7 +137,7 @@ class CrowdBase(TaskClassifier):
             "consensus": not {"f", "offset"}.isdisjoint(scales),
             "order_effect": self.posterior_.consensus.has_order,
         }
-        if fitted["consensus"] and self._items.features is not None:
+        if fitted["consensus"] and self._items.features is not None and not self._crowd_config().part_worths:
             fitted["item_effects"] = "offset" in scales
         for name, value in fitted.items():
             if getattr(self, name) != value:
@@ -250,7 +252,7 @@ class CrowdBase(TaskClassifier):
         many = compared.n_items > MAX_ITEMS and self.inference == "auto" and self._keeps_kernels()
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
-        hierarchical = self._is_hierarchical(compared.n_items) and small
+        hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
         hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
         own = self._has_own_thresholds(hierarchical=hierarchical)
         config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own)

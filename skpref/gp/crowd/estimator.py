@@ -71,7 +71,7 @@ class CrowdGPPL(ShardedCrowd):
         None: users are independent.
     n_factors : int, default=20
         Largest number of factors, the directions in which users differ. Factors that the answers do not support are
-        left out. 0: only the consensus.
+        left out. 0: only the consensus. Of tasks, smaller numbers than that of items or features change little.
     factor_prior : FactorPrior, default=None
         Kernels of the factors of items and users, and priors of their scales; None: those of ``FactorPrior()``.
     kernel : Kernel, default=None
@@ -506,7 +506,7 @@ class CrowdGPPL(ShardedCrowd):
         ValueError
             If the rows are of several users or groups.
         """
-        check_is_fitted(self)
+        self._refuse_tasks("latent_covariance", "part_worths or utility")
         rows = self._read(X, reset=False, weighted=False)
         user = np.asarray(rows.user)
         if len(set(user.tolist())) > 1:

@@ -175,7 +175,8 @@ def fit_crowd_hierarchy(
         shape = Shape.from_basis(*arguments, order=config.pair.order)
     else:
         shape = None  # to be chosen
-    if start is None:
+    update = start is not None and start.changed is not None and is_update(model, start.posterior, start.changed)
+    if start is None or (model.stage is not None and not update):
         few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_AVERAGE, rng)
         shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
         few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
@@ -188,7 +189,7 @@ def fit_crowd_hierarchy(
     n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
     chosen = chosen if n_learnt <= MAX_CHOICE else (replace(chosen[0], share=1.0),)
     model = chosen[0].apply_to(model)
-    if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
+    if start is not None and start.changed is not None and update:
         n_learnt = start.posterior.n_learnt
         if start.thresholds is not None and first.thresholds is not None:
             numbers = np.arange(model.n_users)
@@ -237,10 +238,10 @@ def _check_data(data: CrowdData, config: CrowdConfig) -> None:
             f"{what}; got {n}. {advice}."
         )
     if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
+        advice = "Divide the weights" + (", or use inference='vb'." if c.stage is None else ".")
         raise DataError(
             f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
-            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
-            "inference='vb'."
+            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. {advice}"
         )
 
 

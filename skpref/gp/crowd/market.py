@@ -219,7 +219,7 @@ class CrowdMarket(CrowdChoices):
         if users is None:
             mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
             weights = posterior._weights(unit)[0][:-1]  # noqa: SLF001 - of this package
-            between = np.sqrt(np.einsum("ij,jk,ik->i", weights, posterior.S_new, weights))
+            between = np.sqrt(np.einsum("ij,jk,ik->i", weights, posterior.S_people, weights))
             std = np.sqrt(variance)
             columns = {"feature": names, "mean": mean, "std": std, "low": mean - far * std, "high": mean + far * std}
             return make_frame(columns | {"between_people": between})

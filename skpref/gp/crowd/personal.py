@@ -199,6 +199,12 @@ class PersonalPosterior:
         sizes = self.n_users, len(self.places.group)
         return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, sizes)
 
+    @property
+    def S_people(self) -> Array:
+        """Covariance of tastes between people, with what their features explain, shape (n, n)."""
+        effects = (self.x - self.x.mean(axis=0)) @ self.B.T
+        return np.asarray(self.S_new + effects.T @ effects / max(self.n_users, 1))
+
     @cached_property
     def V(self) -> Array:
         """Posterior covariance of m at the seen items, or places of groups, shape (L, L)."""

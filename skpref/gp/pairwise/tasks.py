@@ -113,6 +113,14 @@ class TaskClassifier(ComparisonClassifier):
         """Return choices by rows of the vocabularies, and the answers that they follow from."""
         numbers = tasks.numbers(items.vocabulary)
         answers = read_answers(y, tasks)
+        columns = [set(ids.tolist()) for ids in tasks.shown]
+        alike = [any(own & other for other in columns if other is not own) for own in columns]
+        if items.features is None and any(alike) and not all(alike):
+            place = alike.index(False) + ("user" in self._sides)
+            warn(
+                f"Column {place} of X has ids that no other column has: if it holds no items, leave it out of X.",
+                DataWarning,
+            )
         alone = int(np.count_nonzero(tasks.present.sum(axis=1) < 2))
         if alone:
             warn(f"{alone} tasks of X show fewer than two items and say nothing: they are left out.", DataWarning)

@@ -326,3 +326,11 @@ def test_rankings_of_one_item():
     assert (rows.X.tolist(), rows.read_.left_out) == ([["p", "q"]], {"of one item": 1})
     with pytest.raises(DataError, match="at least 1 ranking of two items or more is required"):
         from_rankings({"a": ["p"], "b": [None]}, ["a", "b"], rest="unknown", broken=False)
+
+
+def test_prices_as_text_are_asked_about_and_categories_are_levels() -> None:
+    shown = {"task": [1, 1], "person": ["u"] * 2, "price": ["$2", "$3"], "chosen": [1, 0]}
+    with pytest.raises(DataError, match="two readings: a number, or the name of a level"):
+        from_tasks(shown, features=["price"])
+    frame = pd.DataFrame(shown | {"price": [2, 3]}).astype({"price": "category"})
+    assert from_tasks(frame, features=["price"]).items.feature_names == ("price=2", "price=3")

@@ -63,6 +63,23 @@ def test_one_choice_has_the_moments_of_the_exact_posterior(k: int, tolerance: fl
     assert log_z == pytest.approx(np.log(p.mean()), abs=tolerance + 0.005)
 
 
+@pytest.mark.parametrize(("k", "w"), [(12, 1.0), (4, 8.0)])
+def test_many_alternatives_and_heavy_weights_have_variational_sites(k: int, w: float) -> None:
+    m, V = problem(k, k, 1.2 / np.sqrt(k))
+    mu, C, L, bound = fixed_point(m, V, w)
+    mean, variance = of_pairs(mu, C)
+    likelihood = ChoiceLikelihood(np.zeros(mean.size, dtype=np.int64))
+    value, slope, curvature = likelihood.expectation(np.ones(mean.size), mean, variance)
+    i, j = pairs_of(k)
+    rows = np.eye(k)[i] - np.eye(k)[j]
+    assert_allclose(L, rows.T @ (-2.0 * w * curvature[:, None] * rows), atol=1e-6)
+    # A stationary point of the bound: the gradient of w E[log p] is that of the divergence from the prior.
+    assert_allclose(w * rows.T @ slope, np.linalg.solve(V, mu - m), atol=1e-5)
+    gap = np.linalg.solve(V, C)
+    divergence = 0.5 * (np.trace(gap) - k - np.linalg.slogdet(gap)[1] + (mu - m) @ np.linalg.solve(V, mu - m))
+    assert bound == pytest.approx(w * value.sum() - divergence, abs=1e-5)
+
+
 def test_precisions_are_semi_definite_and_ignore_a_common_shift() -> None:
     for k in (3, 4, 7):
         L = fixed_point(*problem(k, k))[2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skpref import GPPLClassifier
 from skpref.exceptions import DataError
@@ -40,6 +42,8 @@ def test_the_scorer_takes_answers_of_all_forms() -> None:
     wanted = -choice_log_loss(np.array([0, 1, 0] * 5), model.predict_proba(X))
     for y in (["a", "a", "b"], [0, 1, 0], [[1, 2, np.nan], [2, 1, 3], [1, 3, 2]]):
         assert choice_log_loss_scorer(model, X, np.array(y * 5)) == pytest.approx(wanted)
+    piped = make_pipeline(FunctionTransformer(), GPPLClassifier()).fit(X, np.array(["a", "a", "b"] * 5))
+    assert choice_log_loss_scorer(piped, X, np.array(["a", "a", "b"] * 5)) == pytest.approx(wanted)
     pairs = GPPLClassifier().fit(X[:, :2], np.ones(15))
     with pytest.raises(DataError, match="fitted to tasks"):
         choice_log_loss_scorer(pairs, X[:, :2], np.ones(15))

@@ -161,6 +161,46 @@ def test_later_tasks(model: CrowdGPPL) -> None:
     assert_allclose(pooled.utility(), GPPLClassifier().fit(X[:, 1:], y).utility(pooled.item_ids_), atol=0.01)
 
 
+def test_later_tasks_of_products_with_attributes(model: CrowdGPPL) -> None:
+    first = CrowdGPPL(DATA.table, random_state=0).fit(DATA.X[:100], DATA.y[:100])
+    more = first.partial_fit(DATA.X[100:], DATA.y[100:])
+    assert_allclose(more.predict_proba(DATA.X), model.predict_proba(DATA.X), atol=0.02)
+
+
+def test_a_warm_start_from_other_answers_is_a_cold_one() -> None:
+    rows = [[u, a, b] for u in range(4) for a, b in ("pq", "qr", "pr")]
+    table = Table(np.eye(3)[:, :2], ids=list("pqr"))
+    warm = CrowdGPPL(table, warm_start=True, random_state=0).fit(rows, np.arange(12) % 2).fit(rows, list("pqr") * 4)
+    cold = CrowdGPPL(table, random_state=0).fit(rows, list("pqr") * 4)
+    assert_array_equal(warm.predict_proba(rows), cold.predict_proba(rows))
+
+
+def test_weights_as_large_as_counts_of_buyers() -> None:
+    heavy = CrowdGPPL(DATA.table, random_state=0).fit(DATA.X, DATA.y, np.full(150, 500.0))
+    assert heavy.converged_
+    assert heavy.score(DATA.X, DATA.y) > 0.9
+    with pytest.raises(DataError, match="sample_weight"):
+        CrowdGPPL(DATA.table).fit(DATA.X, DATA.y, np.full(150, 1e10))
+
+
+def test_rankings_of_many_items() -> None:
+    rng = np.random.default_rng(0)
+    utility = rng.standard_normal(25) + rng.standard_normal((40, 25))
+    X = np.array([[f"u{u}", *rng.permutation(25)] for u in range(40)], dtype=object)
+    shown = X[:, 1:].astype(int)
+    z = np.take_along_axis(utility, shown, axis=1) + rng.gumbel(size=shown.shape)
+    fitted = CrowdGPPL(random_state=0).fit(X, 1.0 + np.argsort(np.argsort(-z, axis=1), axis=1))
+    mean, std = fitted.utility(np.arange(25), [f"u{u}" for u in range(40)], return_std=True)
+    truth = utility - utility.mean(axis=1, keepdims=True)
+    assert np.mean(np.abs(mean - truth) < 1.645 * std) > 0.8
+
+
+def test_a_column_that_shares_no_item_is_asked_about() -> None:
+    X, y, _ = items_only()
+    with pytest.warns(DataWarning, match="Column 0 of X has ids"):
+        GPPLClassifier().fit(X, y)
+
+
 def test_features_of_people() -> None:
     rng = np.random.default_rng(0)
     people, shown = rng.standard_normal((40, 1)), rng.standard_normal((60, 2))
@@ -173,6 +213,8 @@ def test_features_of_people() -> None:
     fitted = CrowdGPPL(shown, people, random_state=0).fit(X, z.argmax(axis=1))
     mean = fitted.part_worths(np.arange(40))["mean"].to_numpy().reshape(40, 2)
     assert np.corrcoef(mean[:, 0], people[:, 0])[0, 1] > 0.8
+    between = fitted.part_worths()["between_people"].to_numpy()
+    assert 0.6 * mean[:, 0].std() < between[0] < 1.5 * mean[:, 0].std() + 0.5
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
@@ -207,7 +249,12 @@ def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> No
     for options in ({"order_effect": True}, {"covariates": [1]}, {"likelihood": "probit-ties"}, {"inference": "vb"}):
         with pytest.raises(DataError, match=next(iter(options))):
             CrowdGPPL(DATA.table, **({"likelihood": "luce"} | options)).fit(DATA.X, DATA.y)
-    for call in (model.annotators, lambda: model.predict_preference(DATA.X), lambda: model.decision_function(DATA.X)):
+    for call in (
+        lambda: model.latent_covariance(DATA.X),
+        model.annotators,
+        lambda: model.predict_preference(DATA.X),
+        lambda: model.decision_function(DATA.X),
+    ):
         with pytest.raises(DataError, match="fitted to tasks"):
             call()
     with pytest.raises(DataError, match="ties=True"):
