@@ -117,13 +117,20 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
     present = ~are_missing(values).ravel()  # a missing answer is refused once it is known what is missing
     cells = values.ravel()[present].tolist()
     if not all(isinstance(cell, str) for cell in cells):
-        return width > n_ids and values.dtype.kind in "iuf" and bool((values > 1).any())
+        positions = width > n_ids and values.dtype.kind in "iuf" and bool((values > 1).any())
+        return positions and _are_alike(X, n_ids)
     if {cell.lower() for cell in cells} <= WORDS.keys():
         return False
     rows = as_array(X, "X").astype(str)
     if len(rows) != present.size or not cells:
         return False
     return bool((rows[present] == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
+
+
+def _are_alike(X: Any, n_ids: int) -> bool:
+    """Tell whether the columns of items, which follow that of the user, have ids of one kind in the first row."""
+    columns = list(Columns.of(X, "X").values.values())[n_ids - 2 :]
+    return len({isinstance(next(iter(column), None), str) for column in columns}) == 1
 
 
 def read_answers(y: Any, tasks: Tasks) -> Answers:

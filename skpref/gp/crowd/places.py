@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from skpref._checks import check_indices, require
+from skpref._checks import check_indices, is_count, require
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
@@ -37,6 +37,7 @@ class Places:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_indices(self, "n_levels", self.n_levels, 1, np.iinfo(np.int64).max)
+        require(is_count(self.n_attributes), self, "n_attributes", "must be a number of features")
         q = self.n_levels.size
         check_indices(self, "item", self.item, _SHARED, np.iinfo(np.int64).max)
         fits = isinstance(self.group, np.ndarray) and self.group.dtype == np.int64 and self.group.ndim == 2
