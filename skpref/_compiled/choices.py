@@ -60,9 +60,9 @@ def _root_of_differences(low, k, variance):  # type: ignore[no-untyped-def]  # n
 
 
 @njit()
-def _within(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return M with its eigenvalues moved between two numbers; two Cholesky factors show whether any must move."""
-    n = M.shape[0]
+def _bounded(M, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return M with eigenvalues that are moved between two numbers."""
+    n = M.shape[0]  # mostly none must move, as two Cholesky factors show
     F, inside = np.empty((n, n)), True
     for side in range(2):
         for j in range(n):
@@ -197,7 +197,7 @@ def _softmax_moments(mu, R, rule):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 @njit()
 def _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the site whose derivatives are those of w E[log p], and return this expectation."""
+    """Write the site with the derivatives of w E[log p], and return this expectation."""
     value, p, both = _softmax_moments(mu, R, rule)
     for a in range(k):
         for b in range(a):
@@ -239,9 +239,9 @@ def matching_choices(
             continue
         log_mass, m, C = _tilted_moments(mu, R, w, (old, slope, constant), rule)
         total += log_mass
-        precision_of_e = np.linalg.inv(_within(C, _NARROWEST, _WIDEST))
+        precision_of_e = np.linalg.inv(_bounded(C, _NARROWEST, _WIDEST))
         site = old + precision_of_e - np.eye(f)
-        D = inverse.T @ (_within(0.5 * (site + site.T), _LEAST_SITE, _LARGEST_SITE) - old) @ inverse
+        D = inverse.T @ (_bounded(0.5 * (site + site.T), _LEAST_SITE, _LARGEST_SITE) - old) @ inverse
         linear = D @ mu + inverse.T @ (precision_of_e @ m)
         for a in range(r):
             of_chosen = 0.0

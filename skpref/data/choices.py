@@ -90,7 +90,7 @@ def from_tasks(
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each alternative of each task; rows of a task need not be together.
+        Rows of a task need not be together.
     task : str or sequence of str, default="task"
         Column that tells the tasks apart. Each user has tasks of the user's own, which may have the same numbers.
     user : str, default="person"
@@ -106,8 +106,7 @@ def from_tasks(
     features : sequence of str, default=()
         Columns of attributes. Numbers are one feature each, text such as "2" too. Words, and all cells of a column of
         categories, are levels, and each level is a feature, "brand=x", which is 1 where an alternative has it. So make
-        codes of levels categories, or words such as "brand 2". Part-worths of levels then say how far
-        each is from the others.
+        codes of levels categories, or words such as "brand 2".
     none : hashable, default=None
         What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others; a
         number is looked for in `item` alone. This option has the feature "none" and no other. Without `features`, it is

@@ -451,22 +451,20 @@ def from_rankings(
 ) -> ComparisonRows:
     """Read rankings: every item won against those behind it.
 
-    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1). Together they then carry as
-    much information about the utilities as the ranking, to within 2 %, if the items have similar utilities and their
-    noise is normal.
+    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1). Together they carry as much
+    information as the ranking, to within 2 %, if the items have similar utilities and their noise is normal.
 
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each ranking, with `columns`, `item_ranks` or `item_ratings`; or one row for each item of a ranking,
-        with `by`.
+        One row for each ranking; or, with `by`, one row for each item of a ranking.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
     item_ranks : sequence of str, or dict of str to id, default=None
-        Columns of ranks, one for each item, as surveys export ranking questions. The name of a column is the id of its
-        item; a dict gives other ids. Items without a rank are left out of a ranking.
+        Columns of ranks, one for each item; their names are the ids of the items, or a dict gives others. Items without
+        a rank are left out of a ranking.
     item_ratings : sequence of str, or dict of str to id, default=None
-        Columns of ratings, scores or grades, one for each item: the higher one is the better rank.
+        Columns of ratings or grades, one for each item: the higher one is the better rank.
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
@@ -485,8 +483,7 @@ def from_rankings(
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
     broken : bool, default=True
-        Whether rankings become comparisons, which all models of pairs take. False: rows of X are tasks, the user and
-        the items of a ranking, and y has their ranks, NaN for items behind all that are ranked (``rest="lost"``).
+        Whether rankings become comparisons. False: rows of X are tasks, and y has ranks, NaN of items not named.
 
     Returns
     -------

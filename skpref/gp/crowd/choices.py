@@ -52,17 +52,17 @@ class CrowdChoices(CrowdLeaderboards):
         tasks = self._read_tasks(X, reset=True)
         items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
-        comparisons, answers = self._of_users(users, items, tasks, y, sample_weight)
+        comparisons, answers = self._encode_users(users, items, tasks, y, sample_weight)
         self._groups, self._form = (), answers.form
         self.classes_ = np.arange(tasks.present.shape[1])
         users, items = mark_seen(comparisons, users, items)
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         self._learn(users, items, comparisons, self._warm_start() if warm else None)
 
-    def _of_users(
+    def _encode_users(
         self, users: Entities, items: Entities, tasks: Tasks, y: Any, sample_weight: Any
     ) -> tuple[Comparisons, Answers]:
-        """Return choices by rows of the vocabularies, and their answers."""
+        """Return choices by rows of the vocabularies, and the answers."""
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
         return self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size)
 
@@ -71,7 +71,7 @@ class CrowdChoices(CrowdLeaderboards):
         self._refuse_parameters_of_comparisons()
         tasks = self._read_tasks(X)
         users, items = self._users.with_new(new_users, tasks.user), self._items.with_new(new_items, *tasks.shown)
-        new, _ = self._of_users(users, items, tasks, y, sample_weight)
+        new, _ = self._encode_users(users, items, tasks, y, sample_weight)
         users, items = mark_seen(new, users, items)
         comparisons = append_comparisons(self._comparisons, new)
         changed = np.zeros(users.seen.size, dtype=bool)

@@ -63,7 +63,7 @@ class CrowdMarket(CrowdChoices):
         by : dict, default=None
             Segment of each user, by id: shares are those within the segments. People who are not in it are left out.
         new_people : bool, default=False
-            Whether to predict other people of the same population in place of those who answered.
+            Whether to predict other people of the same population in place of the people who answered.
         rule : {"logit", "first choice"}, default="logit"
             "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
         credibility : float, default=0.9
@@ -214,7 +214,7 @@ class CrowdMarket(CrowdChoices):
         names = self._feature_names("part_worths")
         check_credibility(credibility)
         posterior, d, far = self._posterior_of_features(), len(names), float(ndtri(0.5 + 0.5 * credibility))
-        unit = Items.new(np.vstack([self._against_means(names), np.zeros(d)]))
+        unit = Items.new(np.vstack([self._centred_levels(names), np.zeros(d)]))
         left, right = np.arange(d), np.full(d, d)
         if users is None:
             mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
@@ -407,8 +407,8 @@ class CrowdMarket(CrowdChoices):
                 attributes.update({attribute: own} if name in own and are_levels else {name: [name]})
         return attributes
 
-    def _against_means(self, names: list[str]) -> Array:
-        """Return part-worths as rows of effects, a level minus the mean of its attribute, shape (d, d)."""
+    def _centred_levels(self, names: list[str]) -> Array:
+        """Return part-worths as rows of effects, a level minus the mean of all levels, shape (d, d)."""
         A = np.eye(len(names))
         for own in self._attributes(names).values():
             rows = [names.index(name) for name in own]
