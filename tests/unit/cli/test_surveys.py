@@ -324,7 +324,7 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "none chosen": (
         relabelled(CHOSEN, 6, 0),
         CONTEST,
-        "line 2: no row of task p0, 1 has a 1 in 'best'; if it means that none was chosen, add a row for the option none",
+        "line 2: no row of task p0, 1 has a 1 in 'best'; if it means that none was chosen, add a row for the",
     ),
     "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
     "a rank": (
