@@ -121,10 +121,14 @@ def are_tasks(X: Any, y: Any, n_ids: int) -> bool:
         return positions and _are_alike(X, n_ids)
     if {cell.lower() for cell in cells} <= WORDS.keys():
         return False
-    rows = as_array(X, "X").astype(str)
-    if len(rows) != present.size or not cells:
+    columns = Columns.of(X, "X")
+    if columns.size != present.size or not cells:
         return False
-    return bool((rows[present] == np.array(cells, dtype=str)[:, None]).any(axis=1).all())
+    shown = zip(*(columns.cells(name) for name in columns.names), strict=True)
+    rows = (row for row, has_answer in zip(shown, present.tolist(), strict=True) if has_answer)
+    return all(
+        any(isinstance(item, str) and item == cell for item in row) for row, cell in zip(rows, cells, strict=True)
+    )
 
 
 def _are_alike(X: Any, n_ids: int) -> bool:
