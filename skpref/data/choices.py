@@ -105,8 +105,8 @@ def from_tasks(
         Column of the ids of the alternatives, if they have ids and no features.
     features : sequence of str, default=()
         Columns of attributes. Numbers are one feature each, text such as "2" too. Words, and all cells of a column of
-        categories, are levels, and each level is a feature, "brand=x", which is 1 where an alternative has it. So make
-        codes of levels categories, or words such as "brand 2".
+        categories, are levels, and each level is a feature, "brand=x", which is 1 where an alternative has it. Make
+        codes of levels a column of categories, or words such as "brand 2".
     none : hashable, default=None
         What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others; a
         number is looked for in `item` alone. This option has the feature "none" and no other. Without `features`, it is
@@ -363,7 +363,7 @@ def _unbroken(columns: Columns, roles: Roles) -> tuple[NDArray[Any], NDArray[Any
     left_out: dict[str, int] = {}
     if roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
         rankings = rated_of(columns, roles) if roles.item_ratings else ranked_of(columns, roles)
-        rows, sets, y, left_out = _of_rankings(columns, roles, rankings)
+        rows, sets, y, left_out = _rankings(columns, roles, rankings)
     else:
         if roles.chosen is None:
             raise DataError("an unbroken choice needs the column of the best item; broken=True reads the worst alone")
@@ -375,7 +375,7 @@ def _unbroken(columns: Columns, roles: Roles) -> tuple[NDArray[Any], NDArray[Any
     return _padded(user, sets), y, weight[list(rows)], reading
 
 
-def _of_rankings(
+def _rankings(
     columns: Columns, roles: Roles, rankings: list[Ranking]
 ) -> tuple[list[int], list[list[Any]], Array, dict[str, int]]:
     """Return rows, items and ranks of rankings; with rest="lost", items that are not named stand behind, unranked."""

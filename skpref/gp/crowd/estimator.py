@@ -108,7 +108,7 @@ class CrowdGPPL(ShardedCrowd):
         third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
         user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
         users differ little. "luce": rows of X are tasks, with the multinomial logit for choices and the model of
-        Plackett and Luce for rankings. Rows that can only be tasks have it without being told, see `fit`.
+        Plackett and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 

@@ -177,7 +177,9 @@ class CrowdMarket(CrowdChoices):
             raise DataError(f"product {shorten(name)} is none of the products {shorten(list(products))}")
         points, changed = np.asarray(values).ravel().tolist(), dict(products[name])
         if not points or not isinstance(attribute, str):
-            raise DataError(f"values must be those of one attribute, one at least; got {shorten(values)}")
+            raise DataError(
+                f"values must be one value of an attribute or more, and attribute its name; got {shorten(values)}"
+            )
         frame = self.shares([{**products, name: {**changed, attribute: value}} for value in points], **options)
         number = frame.pop("scenario") if len(points) > 1 else [0] * len(frame)
         if attribute in frame:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.fit import PairConfig
 
 _OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
+_FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 _COLUMNS = "left", "right", "covariates", "groups", "weight", "time"  # parameters that name columns of comparisons
 
 
@@ -115,7 +116,7 @@ class TaskClassifier(ComparisonClassifier):
         answers = read_answers(y, tasks)
         columns = [set(ids.tolist()) for ids in tasks.shown]
         alike = [any(own & other for other in columns if other is not own) for own in columns]
-        if items.features is None and any(alike) and not all(alike):
+        if items.features is None and len(numbers) >= _FEW_TASKS and any(alike) and not all(alike):
             place = alike.index(False) + ("user" in self._sides)
             warn(
                 f"Column {place} of X has ids that no other column has: if it holds no items, leave it out of X.",

@@ -207,8 +207,8 @@ def test_options_that_are_refused(model: CrowdGPPL, options: Any, message: str) 
     [
         (("price", [1.0], {}), "products must be a dict of the attributes of each product"),
         (("price", [1.0], [PRODUCTS]), "products must be a dict of the attributes"),
-        (("price", [], PRODUCTS), "values must be those of one attribute, one at least"),
-        ((["price"], [1.0], PRODUCTS), "values must be those of one attribute"),
+        (("price", [], PRODUCTS), "values must be one value of an attribute or more"),
+        ((["price"], [1.0], PRODUCTS), "values must be one value"),
         (("colour", [1.0], PRODUCTS), "product 'ours': 'colour' is no attribute of the model"),
         (("price", ["dear"], PRODUCTS), "product 'ours': 'price' must be a number"),
         (("brand", ["x", "q"], PRODUCTS), "'brand=q' is no level that fit has seen"),
