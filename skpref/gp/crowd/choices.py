@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CrowdChoices(CrowdLeaderboards):
-    """Fits to tasks, each of which one of several people answered."""
+    """Fits to tasks, each answered by one person, of several people."""
 
     def _refuse_parameters_of_comparisons(self) -> None:
         """Refuse parameters that models of tasks do not have."""
