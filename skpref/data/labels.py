@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import column_or_1d
 
+from skpref._text import number
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -15,9 +17,17 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
-__all__ = ["are_classes", "classes_of", "left_column", "read_labels", "refuse_one_side"]
+__all__ = ["are_classes", "are_grades", "classes_of", "left_column", "read_grades", "read_labels", "refuse_one_side"]
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
+# Verdicts of judges of language models.
+_VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "b=a": 0.0, "b>a": -1.0, "a<b": -1.0, "b>>a": -2.0, "a<<b": -2.0}
+_GRADES = (
+    "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
+    "A>>B, A>B, A=B"
+)
+_MOST_GRADES = 15  # sizes of grades, each of which has a threshold
+_MANY = 10  # grades that are of both signs but by chance
 _CASES = str.lower, str.upper, str.title
 _LABELS = (
     "labels of comparisons are numbers in [0, 1] (1 = left preferred, 0 = right preferred, 0.5 = a tie), booleans, or "
@@ -100,6 +110,62 @@ def classes_of(y: Any) -> NDArray[Any]:  # any array-like
 def left_column(classes: NDArray[Any]) -> int:
     """Return the position of the left side among the two classes."""
     return 0 if str(classes[0]).lower() == "left" else 1
+
+
+def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArray[Any]]:
+    """Return grades as labels from 0 to 1, (n,), and all grades, those of both sides, ascending, (L,); or the known."""
+    refuse_collection(y, "y")
+    if y is None:
+        raise DataError(f"y is None: pass grades; {_GRADES}")
+    values = column_or_1d(as_array(y, "y"), warn=True)
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
+    cells = values.tolist()
+    signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
+    for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
+        raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {_GRADES}")
+    if known is not None:
+        unseen = ~np.isin(signed, known)
+        if unseen.any():
+            row = int(np.argmax(unseen))
+            raise DataError(
+                f"y: {signed[row]:g} in comparison {row} is no grade of the fit, which had {known.tolist()}"
+            )
+        return np.searchsorted(known, signed) / (known.size - 1.0), known
+    if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
+        raise DataError(
+            f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {_GRADES}. Subtract "
+            "the middle of a scale such as 1 to 5. Of rows (winner, loser, margin), exchange the items of every second "
+            "row, and the sign of its margin"
+        )
+    sizes = np.unique(np.abs(signed))
+    if sizes.size < 2:
+        raise DataError(
+            f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1. Two "
+            "answers have likelihood='probit' or 'logit'"
+        )
+    if sizes.size > _MOST_GRADES:
+        raise DataError(
+            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOST_GRADES} at most. Group them, such "
+            "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
+        )
+    classes = np.unique(np.concatenate([-sizes, sizes]))
+    classes = classes.astype(np.int64) if (classes == np.rint(classes)).all() else classes + 0.0
+    return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
+
+
+def _grade(cell: object) -> float:
+    """Return a grade as a number, NaN if it is none."""
+    if isinstance(cell, str):
+        return _VERDICTS.get(cell.lower().strip("[] "), np.nan)
+    return np.nan if isinstance(cell, bool) else number(cell)
+
+
+def are_grades(classes: object, n_levels: int) -> bool:
+    """Tell whether an array is one of grades that `read_grades` returns."""
+    if not (isinstance(classes, np.ndarray) and classes.dtype.kind in "if" and classes.shape == (n_levels,)):
+        return False
+    return bool(np.array_equal(classes, -classes[::-1]) and (np.diff(classes) > 0.0).all())
 
 
 def are_classes(classes: object) -> bool:

@@ -102,7 +102,7 @@ def labels_of(likelihood: Likelihood) -> tuple[float, ...]:
         return ()
     if isinstance(likelihood, OrdinalProbit):
         return tuple(map(float, range(likelihood.n_levels)))
-    return (0.0, 0.5, 1.0) if likelihood.ties_are_answers else (0.0, 1.0)
+    return tuple(np.linspace(0.0, 1.0, getattr(likelihood, "n_levels", 2)).tolist())
 
 
 def information_gain(likelihood: Likelihood, mean: ArrayLike, variance: ArrayLike) -> Array:

@@ -315,10 +315,20 @@ class _PairsUser(_NormalUser):
 
     def read(self, answer: Any) -> float:
         """Return a preference between 0 and 1."""
+        if self.model.classes_.size > 2:
+            return _label_number(answer, self.labels) / (len(self.labels) - 1.0)
         value = _finite_number(answer)
         if not 0.0 <= value <= 1.0:
             raise DataError(f"an answer about a pair must be 1 (left), 0 (right) or 0.5 (a tie); got {answer!r:.80}.")
         return value
+
+    @_ignore_missing_names()
+    def updated(self, answers: Mapping[int, float]) -> Any:
+        """Return a copy of the model after `partial_fit`."""
+        model, y = deepcopy(self.model), list(answers.values())
+        if model.classes_.size > 2:
+            y = [self.labels[round(value * (len(self.labels) - 1))] for value in y]
+        return model.partial_fit([self.rows[row] for row in answers], y) if answers else model
 
     def estimates(self, belief: Belief) -> Estimates:
         """Return the utilities that fit the pairs best, relative to their mean over items."""
@@ -358,7 +368,7 @@ class GPPLUser(_PairsUser):
     def __init__(self, model: GPPLClassifier, pairs: list[tuple[Any, Any]]) -> None:
         self.model, self.candidates, self.rows = model, pairs, pairs
         self.likelihood = model.likelihood_
-        self.labels = labels_of(self.likelihood)
+        self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
 
     @classmethod
     def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> GPPLUser:
@@ -367,12 +377,6 @@ class GPPLUser(_PairsUser):
         if user is not None:
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
         return cls(model, cls.pairs(candidates, _known_items(model), rng))
-
-    @_ignore_missing_names()
-    def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return a copy of the model after `partial_fit`."""
-        model = deepcopy(self.model)
-        return model.partial_fit([self.rows[row] for row in answers], list(answers.values())) if answers else model
 
 
 class CrowdUser(_PairsUser):
@@ -384,7 +388,7 @@ class CrowdUser(_PairsUser):
         if isinstance(self.likelihood, PairwiseTies) and user in ids:
             thresholds: Any = model.tie_thresholds_
             self.likelihood = replace(self.likelihood, threshold=float(thresholds[ids.index(user)]))
-        self.labels = labels_of(self.likelihood)
+        self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
 
     @classmethod
     def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
@@ -397,12 +401,6 @@ class CrowdUser(_PairsUser):
             )
         user = _new_user_id(model.user_ids_) if user is None else user
         return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
-
-    @_ignore_missing_names()
-    def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return a copy of the model after `partial_fit`."""
-        model = deepcopy(self.model)
-        return model.partial_fit([self.rows[row] for row in answers], list(answers.values())) if answers else model
 
 
 class RatingUser:

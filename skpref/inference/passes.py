@@ -94,12 +94,18 @@ def arrays_of_likelihood(likelihood: Likelihood) -> _Arrays:
     """Return the parameters that a likelihood learns."""
     if not likelihood.has_parameters:
         return {}
-    return {"likelihood": np.array([float(getattr(likelihood, field.name)) for field in fields(likelihood)])}
+    values = [np.atleast_1d(np.asarray(getattr(likelihood, field.name), np.float64)) for field in fields(likelihood)]
+    return {"likelihood": np.concatenate(values)}
 
 
 def with_arrays_of_likelihood(likelihood: Likelihood, arrays: Mapping[str, NDArray[Any]]) -> Likelihood:
     """Return the likelihood with these parameters."""
     if not likelihood.has_parameters:
         return likelihood
-    names = [field.name for field in fields(likelihood)]
-    return replace(likelihood, **dict(zip(names, arrays["likelihood"].tolist(), strict=True)))
+    held, values = arrays["likelihood"].tolist(), dict[str, Any]()
+    for field in fields(likelihood):
+        old = getattr(likelihood, field.name)
+        size = len(old) if isinstance(old, tuple) else 1
+        own, held = held[:size], held[size:]
+        values[field.name] = tuple(own) if isinstance(old, tuple) else type(old)(own[0])
+    return replace(likelihood, **values)

@@ -1,8 +1,10 @@
-"""Ties as a third answer: a comparison is a tie if the noisy difference is within a threshold of 0.
+"""Ties and grades of preference: the answer says between which thresholds the noisy difference lies.
 
     p(left | z) = F(z - b),   p(right | z) = F(-z - b),   p(tie | z) = F(b - z) - F(-b - z),   b > 0,
 
-with F = Phi ([GD60]) or F = s, s(z) = 1/(1 + exp(-z)) ([RK67], who write exp(b) for the threshold).
+with F = Phi ([GD60]) or F = s, s(z) = 1/(1 + exp(-z)) ([RK67], who write exp(b) for the threshold). Grades, such as
+"much better" and "better", have further thresholds, which are the same for both sides: a level between the thresholds
+c - h and c + h is a tie of z - c with the threshold h. Without ties, 0 is a threshold, too.
 
 With a tie as half a win each (y = 0.5 of the other likelihoods), all utilities shrink. Here a tie only means a small
 difference, and does not affect the other answers.
@@ -13,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
@@ -25,30 +28,35 @@ from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.pairwise import PairwiseLikelihood, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
-    from skpref._typing import Array
+    from skpref._typing import Array, BoolArray, IntArray
     from skpref.likelihoods.base import Triple
 
 __all__ = ["PairwiseLogitTies", "PairwiseProbitTies", "PairwiseTies"]
 
 _HALVINGS: Final = 20
+_OFF_GRID: Final = 1e-9  # distance of a label from a level beyond which it is soft
 _SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
 
 
 @dataclass(frozen=True)
 class PairwiseTies(Likelihood):
-    """Base class of the likelihoods with ties; y = 1 left, 0 right, exactly 0.5 a tie.
+    """Base class of the likelihoods with ties or grades; y = 1 left, 0 right, exactly 0.5 a tie.
 
-    Other labels in [0, 1] are soft: y log p(left) + (1 - y) log p(right).
+    Of L levels, level k has y = k / (L - 1). Other labels in [0, 1] are soft: y log p(y=1) + (1 - y) log p(y=0).
 
     Parameters
     ----------
     threshold : float, default=0.3
-        b > 0, in units of z; `learnt` fits it.
+        b > 0, the first threshold, in units of z; `learnt` fits it.
+    ratios : tuple of float, default=()
+        Further thresholds over the first one, ascending from above 1; `learnt` fits them.
+    tie : bool, default=True
+        Whether there is a level between -b and b, and not one on each side of 0.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite.
+        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
 
     Examples
     --------
@@ -62,22 +70,93 @@ class PairwiseTies(Likelihood):
     side: ClassVar[PairwiseLikelihood]  # of F: what is left of a tie
 
     threshold: float = 0.3
+    ratios: tuple[float, ...] = ()
+    tie: bool = True
 
     def __post_init__(self) -> None:
-        """Check the threshold."""
+        """Check the thresholds."""
         if not (np.isfinite(self.threshold) and self.threshold > 0.0):
             raise DataError(f"threshold must be a positive finite number; got {self.threshold!r}")
+        object.__setattr__(self, "ratios", tuple(map(float, self.ratios)))
+        if not (np.diff([1.0, *self.ratios]) > 0.0).all() or not np.isfinite(self.ratios).all():
+            raise DataError(f"ratios must be finite numbers, ascending from above 1; got {self.ratios!r}")
+
+    @classmethod
+    def of_levels(cls, n_levels: int) -> Self:
+        """Return the start of a fit to answers with so many levels, of which an odd number has ties.
+
+        Parameters
+        ----------
+        n_levels : int
+            Number of levels, at least 3.
+
+        Returns
+        -------
+        PairwiseTies
+            Thresholds at equal distances.
+        """
+        further, tie = (n_levels - 3) // 2, bool(n_levels % 2)
+        step = 2.0 if tie else 1.0  # where ties have the width of other levels
+        return cls(ratios=tuple(1.0 + step * (k + 1.0) for k in range(further)), tie=tie)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, L."""
+        return 2 * len(self.ratios) + (3 if self.tie else 4)
+
+    @property
+    def multiples(self) -> Array:
+        """Ends of the levels in units of the threshold, ascending from -inf to inf, shape (L + 1,)."""
+        sides = np.array([1.0, *self.ratios, np.inf])
+        return np.concatenate([-sides[::-1], [] if self.tie else [0.0], sides])
+
+    def levels_of(self, y: Array) -> IntArray:
+        """Return the number of each answer's level, -1 for soft labels.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype int64
+            Numbers from 0, right, to L - 1, left.
+        """
+        place = y * (self.n_levels - 1.0)
+        level = np.rint(place)
+        return np.where(np.abs(place - level) < _OFF_GRID, level, -1.0).astype(np.int64)
+
+    def inner_levels(self, y: Array) -> list[tuple[BoolArray, float, float]]:
+        """Return the rows of each level between two thresholds, its centre and its half width.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        list of (ndarray of shape (n,), float, float)
+            Levels that have rows; centre and half width in units of the threshold.
+        """
+        level, ends = self.levels_of(y), self.multiples
+        return [
+            (level == k, 0.5 * (ends[k] + ends[k + 1]), 0.5 * (ends[k + 1] - ends[k]))
+            for k in np.unique(level).tolist()
+            if 0 < k < self.n_levels - 1
+        ]
 
     @abstractmethod
-    def _tied(self, z: Array, v: Array | None) -> Array:
+    def _tied(self, z: Array, v: Array | None, b: float) -> Array:
         """Return log p(tie), its first derivative, and its second one (halved under an expectation), stacked."""
 
     @abstractmethod
-    def _tied_by_threshold(self, mu: Array, v: Array) -> Array:
-        """Return E[log p(tie)] and its first two derivatives in b, stacked."""
+    def _tied_by_threshold(self, mu: Array, v: Array, b: float) -> Array:
+        """Return E[log p(tie)], its first two derivatives in b, and its mixed one in b and z, stacked."""
 
     @abstractmethod
-    def _tie_probability(self, mu: Array, v: Array) -> Array:
+    def _tie_probability(self, mu: Array, v: Array, b: float) -> Array:
         """Return E[p(tie)], with its relative precision in the tails."""
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
@@ -88,13 +167,13 @@ class PairwiseTies(Likelihood):
 
     def _evaluate_answers(self, y: Array, z: Array, v: Array | None) -> Triple:
         """Return values at z (v None) or expectations over N(z, v); the curvature is l'' or dE/dv."""
-        out = np.zeros((3, *y.shape))
-        tie = y == 0.5
-        if np.any(tie):
-            out[:, tie] = self._tied(z[tie], None if v is None else v[tie])
+        out, outer = np.zeros((3, *y.shape)), np.ones(y.shape, dtype=bool)
+        for rows, centre, half in self.inner_levels(y):
+            at, outer = z[rows] - self.threshold * centre, outer & ~rows
+            out[:, rows] = self._tied(at, None if v is None else v[rows], self.threshold * half)
         for side, share in ((1.0, y), (0.0, 1.0 - y)):
-            rows = ~tie & (share > 0.0)
-            shifted = z[rows] + (1.0 - 2.0 * side) * self.threshold
+            rows = outer & (share > 0.0)
+            shifted = z[rows] + (1.0 - 2.0 * side) * self.threshold * self.multiples[-2]
             label = np.full(shifted.shape, side)
             parts = (
                 self.side.derivatives(label, shifted) if v is None else self.side.expectation(label, shifted, v[rows])
@@ -117,13 +196,14 @@ class PairwiseTies(Likelihood):
         return p, p * first, p * (second + first * first)
 
     def _predict(self, mu: Array, v: Array) -> Array:
-        left, right = self.side.predict(mu - self.threshold, v), self.side.predict(-mu - self.threshold, v)
+        b = self.threshold if self.tie else 0.0
+        left, right = self.side.predict(mu - b, v), self.side.predict(-mu - b, v)
         total = left + right
         # If both tails underflow, the answer is certain.
         return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
-        """Return the probabilities of the three answers.
+        """Return the probabilities of the answers.
 
         Parameters
         ----------
@@ -132,14 +212,19 @@ class PairwiseTies(Likelihood):
 
         Returns
         -------
-        ndarray of shape (n, 3)
-            Left, tie, right; rows sum to 1.
+        ndarray of shape (n, L)
+            Left, tie, right; of grades, from y = 1 to y = 0. Rows sum to 1.
         """
-        left, right = self.side.predict(mu - self.threshold, v), self.side.predict(-mu - self.threshold, v)
-        return np.stack([left, self._tie_probability(mu, v), right], axis=-1)
+        b, ends = self.threshold, self.multiples
+        left, right = self.side.predict(mu - b * ends[-2], v), self.side.predict(-mu - b * ends[-2], v)
+        middle = [
+            self._tie_probability(mu - 0.5 * b * (low + high), v, 0.5 * b * (high - low))
+            for low, high in pairwise(ends[1:-1].tolist())
+        ]
+        return np.stack([left, *reversed(middle), right], axis=-1)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
-        """Return the likelihood after a Newton step in log b on sum_i w_i E[log p] over N(mu, v).
+        """Return the likelihood after Newton steps in log b and log gaps on sum_i w_i E[log p] over N(mu, v).
 
         Parameters
         ----------
@@ -149,33 +234,84 @@ class PairwiseTies(Likelihood):
         Returns
         -------
         PairwiseTies
-            The step is halved until the objective does not fall. The objective is concave in b, so one step in each
-            pass of the loop converges to the best b together with q.
+            Steps are halved until the objective does not fall. The objective is concave in the thresholds, so one step
+            of each in each pass of the loop converges to the best thresholds together with q.
         """
-        value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
-        step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
-        if abs(step) < _SMALLEST_STEP:
-            return self
-        for _ in range(_HALVINGS):
-            trial = replace(self, threshold=self.threshold * float(np.exp(step)))
-            if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
-                return trial
-            step *= 0.5
-        return self
+        best = self
+        for gap in range(1 + len(self.ratios)):
+            value, slope, curvature = best._log_threshold_derivatives(y, mu, v, weight, gap)
+            step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
+            for _ in range(_HALVINGS if abs(step) >= _SMALLEST_STEP else 0):
+                trial = best.stretched(gap, step)
+                if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
+                    best = trial
+                    break
+                step *= 0.5
+        return best
 
-    def _log_threshold_derivatives(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, float, float]:
-        """Return the objective of `learnt` and its first two derivatives in log b."""
-        b, out = self.threshold, np.zeros((3, *y.shape))
-        tie = y == 0.5
-        if np.any(tie):
-            out[:, tie] = self._tied_by_threshold(mu[tie], v[tie])
+    def stretched(self, gap: int, step: float) -> Self:
+        """Return the likelihood with exp(step) times all thresholds, or times the gap before one of them.
+
+        Parameters
+        ----------
+        gap : int
+            0: all thresholds; k: the gap before the threshold of `ratios[k - 1]`.
+        step : float
+            Logarithm of the factor.
+
+        Returns
+        -------
+        PairwiseTies
+            A likelihood of the same class.
+        """
+        if gap == 0:
+            return replace(self, threshold=self.threshold * float(np.exp(step)))
+        moved = np.array([1.0, *self.ratios]) + float(np.expm1(step)) * self.direction(gap)[-2 - len(self.ratios) : -1]
+        return replace(self, ratios=tuple(moved[1:].tolist()))
+
+    def direction(self, gap: int) -> Array:
+        """Return the derivative of `multiples` in the logarithm that `stretched` changes, 0 for infinite ends.
+
+        Parameters
+        ----------
+        gap : int
+            As in `stretched`.
+
+        Returns
+        -------
+        ndarray of shape (L + 1,)
+            In units of the threshold.
+        """
+        ends = np.where(np.isfinite(self.multiples), self.multiples, 0.0)
+        if gap == 0:
+            return ends
+        sides = np.array([1.0, *self.ratios])
+        return np.asarray(np.sign(ends) * (sides[gap] - sides[gap - 1]) * (np.abs(ends) >= sides[gap]))
+
+    def _log_threshold_derivatives(
+        self, y: Array, mu: Array, v: Array, weight: Array, gap: int = 0
+    ) -> tuple[float, float, float]:
+        """Return the objective of `learnt` and its first two derivatives in what `stretched` changes."""
+        b, out, outer = self.threshold, np.zeros((3, *y.shape)), np.ones(y.shape, dtype=bool)
+        moved = b * self.direction(gap)
+        for rows, centre, half in self.inner_levels(y):
+            k = int(self.levels_of(y[rows][:1])[0])
+            to_centre, to_half = 0.5 * (moved[k] + moved[k + 1]), 0.5 * (moved[k + 1] - moved[k])
+            value, first, second, mixed = self._tied_by_threshold(mu[rows] - b * centre, v[rows], b * half)
+            slope, bend = to_half * first, to_half**2 * second
+            if to_centre:
+                _, by_z, half_bend = self._tied(mu[rows] - b * centre, v[rows], b * half)
+                slope = slope - to_centre * by_z
+                bend = bend - 2.0 * to_half * to_centre * mixed + 2.0 * to_centre**2 * half_bend
+            out[:, rows], outer = np.stack([value, slope, bend]), outer & ~rows
         for side, share in ((1.0, y), (0.0, 1.0 - y)):
-            rows, sign = ~tie & (share > 0.0), 1.0 - 2.0 * side
+            rows, sign = outer & (share > 0.0), 1.0 - 2.0 * side
             label = np.full(int(rows.sum()), side)
-            value, first, half_second = self.side.expectation(label, mu[rows] + sign * b, v[rows])
-            out[:, rows] += share[rows] * np.stack([value, sign * first, 2.0 * half_second])
+            value, first, half_second = self.side.expectation(label, mu[rows] + sign * b * self.multiples[-2], v[rows])
+            parts = [value, sign * moved[-2] * first, 2.0 * moved[-2] ** 2 * half_second]
+            out[:, rows] += share[rows] * np.stack(parts)
         total, slope, curvature = (float(x) for x in out @ weight)
-        return total, b * slope, b * b * curvature + b * slope
+        return total, slope, curvature + slope
 
 
 @dataclass(frozen=True)
@@ -185,12 +321,16 @@ class PairwiseProbitTies(PairwiseTies):
     Parameters
     ----------
     threshold : float, default=0.3
-        b > 0, in units of z; `learnt` fits it.
+        b > 0, the first threshold, in units of z; `learnt` fits it.
+    ratios : tuple of float, default=()
+        Further thresholds over the first one, ascending from above 1; `learnt` fits them.
+    tie : bool, default=True
+        Whether there is a level between -b and b, and not one on each side of 0.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite.
+        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
 
     Examples
     --------
@@ -203,18 +343,18 @@ class PairwiseProbitTies(PairwiseTies):
 
     side: ClassVar[PairwiseLikelihood] = PairwiseProbit()
 
-    def _tied(self, z: Array, v: Array | None) -> Array:
+    def _tied(self, z: Array, v: Array | None, b: float) -> Array:
         if v is None:
-            return np.stack(_tie_derivatives(z, self.threshold))
-        value, first, second = gaussian_expectation(lambda at: _tie_derivatives(at, self.threshold), z, v)
+            return np.stack(_tie_derivatives(z, b))
+        value, first, second = gaussian_expectation(lambda at: _tie_derivatives(at, b), z, v)
         return np.stack([value, first, 0.5 * second])
 
-    def _tied_by_threshold(self, mu: Array, v: Array) -> Array:
-        return np.stack(gaussian_expectation(lambda at: _threshold_derivatives(at, self.threshold), mu, v))
+    def _tied_by_threshold(self, mu: Array, v: Array, b: float) -> Array:
+        return np.stack(gaussian_expectation(lambda at: _threshold_derivatives(at, b), mu, v))
 
-    def _tie_probability(self, mu: Array, v: Array) -> Array:
+    def _tie_probability(self, mu: Array, v: Array, b: float) -> Array:
         width, distance = np.sqrt(1.0 + v), np.abs(mu)
-        return np.asarray(ndtr((self.threshold - distance) / width) - ndtr((-self.threshold - distance) / width))
+        return np.asarray(ndtr((b - distance) / width) - ndtr((-b - distance) / width))
 
 
 @dataclass(frozen=True)
@@ -224,12 +364,16 @@ class PairwiseLogitTies(PairwiseTies):
     Parameters
     ----------
     threshold : float, default=0.3
-        b > 0, in units of z; `learnt` fits it.
+        b > 0, the first threshold, in units of z; `learnt` fits it.
+    ratios : tuple of float, default=()
+        Further thresholds over the first one, ascending from above 1; `learnt` fits them.
+    tie : bool, default=True
+        Whether there is a level between -b and b, and not one on each side of 0.
 
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite.
+        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
 
     Notes
     -----
@@ -246,28 +390,34 @@ class PairwiseLogitTies(PairwiseTies):
 
     side: ClassVar[PairwiseLikelihood] = PairwiseLogit()
 
-    def _helped_wins(self, z: Array, v: Array | None) -> Array:
+    def _helped_wins(self, z: Array, v: Array | None, b: float) -> Array:
         """Return the terms of both helped wins: value, first and second derivative, stacked, shape (2, 3, n)."""
-        shifted = [(np.ones(z.shape), z + self.threshold), (np.zeros(z.shape), z - self.threshold)]
+        shifted = [(np.ones(z.shape), z + b), (np.zeros(z.shape), z - b)]
         if v is None:
             return np.array([self.side.derivatives(label, at) for label, at in shifted])
         return np.array([self.side.expectation(label, at, v) for label, at in shifted])
 
-    def _tied(self, z: Array, v: Array | None) -> Array:
-        out = self._helped_wins(z, v).sum(axis=0)
-        out[0] += np.log(-np.expm1(-2.0 * self.threshold))
+    def _tied(self, z: Array, v: Array | None, b: float) -> Array:
+        out = self._helped_wins(z, v, b).sum(axis=0)
+        out[0] += np.log(-np.expm1(-2.0 * b))
         return np.asarray(out)
 
-    def _tied_by_threshold(self, mu: Array, v: Array) -> Array:
-        (value, first, half_second), other = self._helped_wins(mu, v)
-        rest = -np.expm1(-2.0 * self.threshold)  # 1 - exp(-2b)
-        ratio = np.exp(-2.0 * self.threshold) / rest
-        second = 2.0 * (half_second + other[2]) - 4.0 * ratio / rest
-        return np.stack([value + other[0] + np.log(rest), first - other[1] + 2.0 * ratio, second])
+    def _tied_by_threshold(self, mu: Array, v: Array, b: float) -> Array:
+        (value, first, half_second), other = self._helped_wins(mu, v, b)
+        rest = -np.expm1(-2.0 * b)  # 1 - exp(-2b)
+        ratio = np.exp(-2.0 * b) / rest
+        second, mixed = 2.0 * (half_second + other[2]) - 4.0 * ratio / rest, 2.0 * (half_second - other[2])
+        return np.stack([value + other[0] + np.log(rest), first - other[1] + 2.0 * ratio, second, mixed])
 
-    def _tie_probability(self, mu: Array, v: Array) -> Array:
-        b = self.threshold
+    def _tie_probability(self, mu: Array, v: Array, b: float) -> Array:
         return gaussian_expectation(lambda z: (expit(z + b) * expit(b - z) * -np.expm1(-2.0 * b),), mu, v)[0]
+
+
+def sum_of_sides(answers: Array) -> Array:
+    """Return the probabilities of left, tie and right from those of all answers, left first, shape (n, 3)."""
+    n = answers.shape[1] // 2
+    left, right = answers[:, :n].sum(axis=1), answers[:, -n:].sum(axis=1)
+    return np.column_stack([left, answers[:, n:-n].sum(axis=1), right])
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:
@@ -276,8 +426,9 @@ def _tie_derivatives(z: Array, b: float) -> Triple:
     return terms.value, terms.mean, terms.bend
 
 
-def _threshold_derivatives(z: Array, b: float) -> Triple:
-    """Return log p(tie) and its first two derivatives in b."""
-    terms = band(z, 2.0 * b)  # which is even in z
+def _threshold_derivatives(z: Array, b: float) -> tuple[Array, ...]:
+    """Return log p(tie), its first two derivatives in b, and its mixed one in b and z."""
+    terms = band(-z, 2.0 * b)
     first = terms.at_upper + terms.at_lower
-    return terms.value, first, terms.bend - 4.0 * terms.at_upper * terms.at_lower
+    second = terms.bend - 4.0 * terms.at_upper * terms.at_lower
+    return terms.value, first, second, terms.at_upper * terms.to_upper - terms.at_lower * terms.to_lower

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skpref.data.labels import left_column, read_labels
+from skpref.data.labels import left_column, read_grades, read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -126,7 +126,7 @@ def answers_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight:
     >>> bool((scores > -1.1).all())
     True
     """
-    return -answers_log_loss(y, _predicted(estimator, X), sample_weight=sample_weight)
+    return -answers_log_loss(*_predicted(estimator, X, y), sample_weight=sample_weight)
 
 
 def answers_rps_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -156,21 +156,23 @@ def answers_rps_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: Arra
     >>> bool(answers_rps_scorer(GPPLClassifier(likelihood="probit-ties").fit(X, y), X, y) > -0.2)
     True
     """
-    return -answers_rps(y, _predicted(estimator, X), sample_weight=sample_weight)
+    return -answers_rps(*_predicted(estimator, X, y), sample_weight=sample_weight)
 
 
-def _predicted(estimator: Any, X: Any) -> Array:
-    """Return the probabilities of left, tie and right, shape (n, 3)."""
+def _predicted(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
+    """Return labels, of which grades are reduced to their sides, and probabilities of left, tie and right, (n, 3)."""
     last = getattr(estimator, "steps", [("", estimator)])[-1][1]
     check_is_fitted(last)
     likelihood: Any = getattr(last, "likelihood_", None)
     if not hasattr(likelihood, "ties_are_answers"):
         raise DataError(f"scorers of answers need a GPPLClassifier or a CrowdGPPL; got {type(last).__name__}")
+    if last.classes_.size > 2:
+        y = 0.5 + 0.5 * np.sign(2.0 * read_grades(y, last.classes_)[0] - 1.0)
     if likelihood.ties_are_answers:
-        return np.asarray(estimator.predict_proba(X, ties=True))
+        return y, np.asarray(estimator.predict_proba(X, ties=True))
     sides = estimator.predict_proba(X)
     left = left_column(estimator.classes_)
-    return np.column_stack([sides[:, left], np.zeros(len(sides)), sides[:, 1 - left]])
+    return y, np.column_stack([sides[:, left], np.zeros(len(sides)), sides[:, 1 - left]])
 
 
 def _checked(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:

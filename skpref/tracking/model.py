@@ -276,6 +276,11 @@ def _params(estimator: Any) -> list[Any]:
     return specs
 
 
+def _has_several(last: Any) -> bool:
+    """Return whether rows are tasks or have grades, with more than two probabilities."""
+    return isinstance(last, CrowdGPPL) and (getattr(last, "_has_tasks", False) or last.classes_.size > 2)
+
+
 def _has_ties(last: Any) -> bool:
     """Return whether a tie is an answer of its own."""
     return bool(getattr(getattr(last, "likelihood_", None), "ties_are_answers", False))
@@ -314,8 +319,8 @@ class _Predictor:
             return self._predict_rows(self._rows(table), params)
         if params.get("return_std"):
             raise DataError("users and return_std cannot be asked for together")
-        if params.get("return_proba") and getattr(self._last, "_has_tasks", False):
-            raise DataError("users and return_proba cannot be asked for together: a task has several probabilities")
+        if params.get("return_proba") and _has_several(self._last):
+            raise DataError("users and return_proba cannot be asked for together: a row has several probabilities")
         import pandas as pd
 
         column = getattr(_inputs(self._estimator), "user", None)

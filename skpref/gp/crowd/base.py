@@ -16,7 +16,7 @@ from skpref._warn import warn
 from skpref.data import Comparisons, as_ids
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
-from skpref.data.labels import are_classes, refuse_one_side
+from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
@@ -115,7 +115,7 @@ class CrowdBase(TaskClassifier):
         hierarchical = self._is_hierarchical(items.seen.size)
         names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups))
         crowd = self._crowd_config()
-        kinds = hierarchical, self._has_tasks, crowd.part_worths
+        kinds = hierarchical, self._has_tasks, crowd.part_worths, getattr(crowd.pair.likelihood, "n_levels", 2)
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
         config = crowd.pair
         kernels = [kernel_parameters(kernel) for kernel in self._given_kernels()]
@@ -276,7 +276,7 @@ class CrowdBase(TaskClassifier):
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
         if not self._has_tasks:
-            require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+            self._check_classes()
             self._check_width()
         thresholds = getattr(self, "_thresholds", None)
         if thresholds is not None:

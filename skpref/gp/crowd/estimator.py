@@ -373,10 +373,10 @@ class CrowdGPPL(ShardedCrowd):
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
             self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in rows.groups)
-            comparisons = self._encode(users, items, rows, y, sample_weight)
+            comparisons = self._encode(users, items, rows, self._grades(y, reset=True), sample_weight)
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
-            self.classes_ = classes_of(y)
+            self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_never_left(comparisons, self.classes_)
             warn_unlabelled(X, y, (self.user, self.left, self.right))
             comparisons = self._merge(comparisons)
@@ -446,7 +446,7 @@ class CrowdGPPL(ShardedCrowd):
             all_items = self._items.with_new(items, rows.left, rows.right)
             kinds = zip(self._groups, rows.groups, strict=True)
             self._groups = tuple(kind.with_new(None, ids) for kind, ids in kinds)
-            new = self._encode(all_users, all_items, rows, y, sample_weight)
+            new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
             answered = np.asarray(new.user)[new.weight > 0.0]

@@ -20,7 +20,7 @@ import numpy as np
 from skpref._compiled.users import integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
-from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
+from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios
 from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (
@@ -457,6 +457,8 @@ def _sites(
     measured = None
     if thresholds is not None and isinstance(likelihood, PairwiseTies):
         measured = thresholds.measured(likelihood, model.users.user, (y, mu, v, w))
+        if likelihood.ratios and model.others is None:
+            likelihood = learn_ratios(likelihood, (y, mu, v, w), np.exp(thresholds.mean[model.users.user]))
         answers = thresholds.answers(likelihood, model.users.user)
     elif likelihood.has_parameters and model.others is None:
         likelihood = likelihood.learnt(y, mean, variance, w)

@@ -156,17 +156,19 @@ def _user_log_probs(
         shared = _tabulate_log_prob(likelihood, y)
         return lambda _: shared
     b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
-    return lambda u: partial(_log_prob_with_threshold, side, float(b[u]))
+    return lambda u: partial(_log_prob_with_threshold, likelihood, side, float(b[u]))
 
 
-def _log_prob_with_threshold(side: Tabulated, b: float, y: Array, z: Array) -> Array:
-    """Return log p(y | z) of answers with a threshold of ties, given log p(left | z) without ties."""
-    result, tie = np.empty(z.shape), y == 0.5
-    sided = z[..., ~tie]
-    result[..., ~tie] = y[~tie] * side(sided - b) + (1.0 - y[~tie]) * side(-sided - b)
-    # As in `threshold_derivatives`, from the side on which both terms are small.
-    upper, lower = side(b - np.abs(z[..., tie])), side(-b - np.abs(z[..., tie]))
-    result[..., tie] = upper + np.log1p(-np.exp(lower - upper))
+def _log_prob_with_threshold(likelihood: PairwiseTies, side: Tabulated, b: float, y: Array, z: Array) -> Array:
+    """Return log p(y | z) of answers with a threshold, given log p(left | z) without ties."""
+    result, outer = np.empty(z.shape), np.ones(y.shape, dtype=bool)
+    for rows, centre, half in likelihood.inner_levels(y):
+        # As in `threshold_derivatives`, from the side on which both terms are small.
+        far, outer = np.abs(z[..., rows] - b * centre), outer & ~rows
+        upper, lower = side(b * half - far), side(-b * half - far)
+        result[..., rows] = upper + np.log1p(-np.exp(lower - upper))
+    last, sided = b * likelihood.multiples[-2], z[..., outer]
+    result[..., outer] = y[outer] * side(sided - last) + (1.0 - y[outer]) * side(-sided - last)
     return result
 
 

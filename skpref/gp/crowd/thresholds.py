@@ -4,7 +4,7 @@ People differ in how small a difference they call a tie. A tie is the band |z + 
 are those of the likelihood without ties at z - b (left) and z + b (right), and what is left of both (a tie). Given the
 cavities of expectation propagation, the evidence of a user's answers is a function of log b_user alone. Its slope and
 the information of the answers make it a measurement of log b_user, with which centre, spread and all b_user follow in
-closed form.
+closed form. The thresholds of grades are multiples of b, which all users share.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
+from skpref.likelihoods.ties import sum_of_sides
 
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
@@ -147,30 +148,52 @@ def _sum_by_user(values: Array, user: IntArray, n_users: int) -> Array:
     return np.bincount(user, values, n_users).astype(np.float64)
 
 
-def threshold_derivatives(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:
-    """Return log p(y), z ~ N(mu, v), with a threshold b for each row; soft labels are mixtures of the logarithms."""
-    out = np.zeros((4, y.size))
-    tie = y == 0.5
+def threshold_derivatives(
+    likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array, gap: int = 0
+) -> ByThreshold:
+    """Return log p(y), z ~ N(mu, v), with a threshold b for each row; soft labels are mixtures of the logarithms.
+
+    With a gap, slopes are those in its logarithm, over b.
+    """
+    out, level, ends, moved = (
+        np.zeros((4, y.size)),
+        likelihood.levels_of(y),
+        likelihood.multiples,
+        likelihood.direction(gap),
+    )
+    inner = (level > 0) & (level < likelihood.n_levels - 1)
     for side, share in ((1.0, y), (0.0, 1.0 - y)):
-        rows, shift = ~tie & (share > 0.0), 1.0 - 2.0 * side
+        rows, shift = ~inner & (share > 0.0), 1.0 - 2.0 * side
         label = np.full(int(rows.sum()), side)
-        value, first, second = likelihood.side.tilted(label, mu[rows] + shift * b[rows], v[rows])
-        out[:, rows] += share[rows] * np.stack([value, first, second, shift * first])
+        value, first, second = likelihood.side.tilted(label, mu[rows] + shift * ends[-2] * b[rows], v[rows])
+        out[:, rows] += share[rows] * np.stack([value, first, second, shift * moved[-2] * first])
+    level, v, b = level[inner], v[inner], b[inner]
+    mu, half = mu[inner] - 0.5 * b * (ends[level] + ends[level + 1]), 0.5 * b * (ends[level + 1] - ends[level])
     # From the side on which both terms are small, so that their difference keeps its digits.
-    mu, v, b, sign = mu[tie], v[tie], b[tie], np.where(mu[tie] > 0.0, -1.0, 1.0)
-    ones = np.ones(mu.size)
-    log_a, a1, a2 = likelihood.side.tilted(ones, -np.abs(mu) + b, v)
-    log_c, c1, c2 = likelihood.side.tilted(ones, -np.abs(mu) - b, v)
+    sign, ones = np.where(mu > 0.0, -1.0, 1.0), np.ones(mu.size)
+    log_a, a1, a2 = likelihood.side.tilted(ones, -np.abs(mu) + half, v)
+    log_c, c1, c2 = likelihood.side.tilted(ones, -np.abs(mu) - half, v)
     ratio = np.exp(log_c - log_a)
-    first, slope = (a1 - ratio * c1) / (1.0 - ratio), (a1 + ratio * c1) / (1.0 - ratio)
+    first, slope = sign * (a1 - ratio * c1) / (1.0 - ratio), (a1 + ratio * c1) / (1.0 - ratio)
     bend = (a2 + a1**2 - ratio * (c2 + c1**2)) / (1.0 - ratio)
-    out[:, tie] = log_a + np.log1p(-ratio), sign * first, bend - first**2, slope
+    slope = 0.5 * (moved[level + 1] - moved[level]) * slope - 0.5 * (moved[level] + moved[level + 1]) * first
+    out[:, inner] = log_a + np.log1p(-ratio), first, bend - first**2, slope
     return ByThreshold(*out)
 
 
+def learn_ratios(likelihood: PairwiseTies, rows: tuple[Array, Array, Array, Array], b: Array) -> PairwiseTies:
+    """Return the likelihood after a step of scoring in each gap between thresholds; rows are as in `measured`."""
+    y, mu, v, weight = rows
+    for gap in range(1, 1 + len(likelihood.ratios)):
+        slope = b * threshold_derivatives(likelihood, y, mu, v, b, gap).slope
+        step = float(weight @ slope / (weight @ slope**2 + 1.0))  # the 1 is a prior about the start
+        likelihood = likelihood.stretched(gap, float(np.clip(step, -_STEP, _STEP)))
+    return likelihood
+
+
 def left_of_sides(answers: Array) -> Array:
-    """Return P(left | no tie) from the probabilities of left, tie and right, shape (n,)."""
-    left, right = answers[:, 0], answers[:, 2]
+    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
+    left, _, right = sum_of_sides(answers).T
     total = left + right
     return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
 
@@ -181,19 +204,20 @@ def information(likelihood: PairwiseTies, mu: Array, v: Array, b: Array) -> Arra
     The curvature of the answers that were given would not do: it is nothing where few of them are no ties, and then any
     spread would explain them.
     """
-    log_left, left, _ = likelihood.side.tilted(np.ones(mu.size), mu - b, v)
-    log_right, right, _ = likelihood.side.tilted(np.zeros(mu.size), mu + b, v)
-    p_left, p_right = np.exp(log_left), np.exp(log_right)
-    p_tie = np.maximum(1.0 - p_left - p_right, _LEAST)
-    ties = p_left * left - p_right * right
-    return np.asarray(b**2 * (p_left * left**2 + p_right * right**2 + ties**2 / p_tie))
+    total = np.zeros(mu.shape)
+    for y in np.linspace(0.0, 1.0, likelihood.n_levels).tolist():
+        answer = threshold_derivatives(likelihood, np.full(mu.shape, y), mu, v, b)
+        total += np.exp(answer.value) * answer.slope**2
+    return np.asarray(b**2 * total)
 
 
 def predict_answers(likelihood: PairwiseTies, mu: Array, v: Array, log_b: tuple[Array, Array]) -> Array:
-    """Return the probabilities of left, tie and right where log b has a mean and a variance, shape (n, 3)."""
-    total, (x, w) = np.zeros((mu.size, 3)), gauss_hermite(_NODES)
+    """Return the probabilities of the answers, left first, where log b has a mean and a variance, shape (n, L)."""
+    total, (x, w) = np.zeros((mu.size, likelihood.n_levels)), gauss_hermite(_NODES)
     for node, share in zip(x, w, strict=True):
         b = np.exp(log_b[0] + node * np.sqrt(log_b[1]))
-        left, right = likelihood.side.predict(mu - b, v), likelihood.side.predict(-mu - b, v)
-        total += share * np.stack([left, np.maximum(1.0 - left - right, 0.0), right], axis=1)
+        above = [likelihood.side.predict(mu - b * end, v) for end in likelihood.multiples[-2:0:-1]]
+        right = likelihood.side.predict(-mu - b * likelihood.multiples[-2], v)
+        inner = [np.maximum(low - high, 0.0) for low, high in zip([*above[1:]], above, strict=False)]
+        total += share * np.stack([above[0], *inner, right], axis=1)
     return total / total.sum(axis=1, keepdims=True)

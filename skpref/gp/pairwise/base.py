@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
@@ -28,7 +29,7 @@ from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.comparisons import from_scores
-from skpref.data.labels import left_column, read_labels
+from skpref.data.labels import are_classes, are_grades, left_column, read_grades, read_labels
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
@@ -49,6 +50,7 @@ from skpref.likelihoods import (
     PairwiseProbitTies,
     PairwiseTies,
 )
+from skpref.likelihoods.ties import sum_of_sides
 from skpref.metrics import pair_accuracy
 from skpref.settings import (
     INDUCING_CONSTRAINTS,
@@ -82,10 +84,13 @@ LIKELIHOODS = {
     "logit": PairwiseLogit,
     "probit-ties": PairwiseProbitTies,
     "logit-ties": PairwiseLogitTies,
+    "probit-graded": PairwiseProbitTies,
+    "logit-graded": PairwiseLogitTies,
 }
+_OF_CLASSIFIERS = {"luce", "probit-graded", "logit-graded"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce"}), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - _OF_CLASSIFIERS), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -97,6 +102,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state", np.random.Generator],
 }
 _N_INDUCING = 300
+_THREE = 3  # levels of answers with ties, which are no grades
 DEFAULT_SETTINGS: dict[str, Settings] = {
     "inference": SVI(),
     "inducing": Inducing(),
@@ -207,6 +213,36 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         tags.target_tags.required = False
         return tags
 
+    @property
+    def _has_grades(self) -> bool:
+        """Whether the likelihood is one of graded answers."""
+        if isinstance(self.likelihood, str):
+            return self.likelihood.endswith("-graded")
+        return isinstance(self.likelihood, PairwiseTies) and self.likelihood.n_levels != _THREE
+
+    def _grades(self, y: Any, *, reset: bool = False) -> Any:
+        """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
+        if not self._has_grades:
+            return y
+        labels, self.classes_ = read_grades(y, None if reset else self.classes_)
+        wanted = getattr(self.likelihood, "n_levels", self.classes_.size)
+        if wanted != self.classes_.size:
+            raise DataError(f"likelihood has {wanted} levels, and y has {self.classes_.size}: {self.classes_.tolist()}")
+        return labels
+
+    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
+        config = super()._config(offsets=offsets, order=order)
+        if not (self._has_grades and isinstance(self.likelihood, str)):
+            return config
+        likelihood: Any = config.likelihood
+        return replace(config, likelihood=likelihood.of_levels(self.classes_.size))
+
+    def _check_classes(self) -> None:
+        """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
+        graded = isinstance(self.likelihood_, PairwiseTies) and are_grades(self.classes_, self.likelihood_.n_levels)
+        wanted = "must be 0 and 1, False and True, left and right, or grades"
+        require(graded or are_classes(self.classes_), self, "classes_", wanted)
+
     def _has_offsets(self) -> bool:
         """Tell whether items have offsets; without features, these are all that they have."""
         if self.items is None and not self.item_effects:
@@ -272,17 +308,20 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
         Returns
         -------
-        ndarray of shape (n, 2) or (n, 3)
+        ndarray of shape (n, 2), (n, 3) or (n, L)
             Probabilities of the two sides in the order of `classes_`: right, left for numbers or booleans, and left,
-            right for words. With `ties`: always left, tie, right.
+            right for words; of grades, those of all L `classes_`. With `ties`: always left, tie, right.
         """
+        check_is_fitted(self)
         if ties:
-            return self._answers(X)
+            return sum_of_sides(self._answers(X))
+        if self.classes_.size > 2:
+            return self._answers(X)[:, ::-1]
         left = self._left_probability(X)
         return np.column_stack([1.0 - left, left] if left_column(self.classes_) else [left, 1.0 - left])
 
     def _answers(self, X: Any) -> Array:
-        """Return the probabilities of left, tie and right, shape (n, 3)."""
+        """Return the probabilities of left, tie and right, or of all grades, the largest first, shape (n, L)."""
         moments = self._moments(X)  # checks that the estimator is fitted
         if not isinstance(self.likelihood_, PairwiseTies):
             raise DataError(
@@ -298,7 +337,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     @accept_collections
     def predict(self, X: IdRows) -> NDArray[Any]:
-        """Return the preferred side of each comparison.
+        """Return the preferred side of each comparison, or the most probable grade.
 
         Parameters
         ----------
@@ -308,14 +347,17 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         Returns
         -------
         ndarray of shape (n,)
-            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right".
+            The sides, in the form of the `y` of `fit`: 1 or 0, True or False, "left" or "right"; or grades.
         """
+        check_is_fitted(self)
+        if self.classes_.size > 2:
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
         second = self.decision_function(X) > 0.0
         return self.classes_[second.astype(np.intp)]
 
     @accept_collections
     def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted sides; ties do not count.
+        """Return the accuracy of the predicted sides, of which ties do not count, or of the predicted grades.
 
         Parameters
         ----------
@@ -331,6 +373,11 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         float
             Share of correct predictions, in [0, 1].
         """
+        check_is_fitted(self)
+        if self.classes_.size > 2:
+            level = np.rint(read_grades(y, self.classes_)[0] * (self.classes_.size - 1.0))
+            right = self.predict_proba(X).argmax(axis=1) == level
+            return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
         left = self._left_probability(X)
         return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)
 

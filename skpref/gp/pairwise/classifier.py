@@ -18,7 +18,7 @@ from skpref._math.random import as_generator
 from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Comparisons, Table
 from skpref.data.comparisons import append_comparisons, from_labels
-from skpref.data.labels import are_classes, classes_of, refuse_one_side
+from skpref.data.labels import classes_of, refuse_one_side
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
@@ -326,8 +326,8 @@ class GPPLClassifier(MovingClassifier):
                 return self
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
-            comparisons = self._encode(items, rows, y, sample_weight)
-            self.classes_ = classes_of(y)
+            comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
+            self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
             self._fit_comparisons(items, comparisons, is_dated=rows.is_dated)
             if not self.order_effect:
@@ -399,7 +399,7 @@ class GPPLClassifier(MovingClassifier):
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
             all_items = self._items.with_new(items, rows.left, rows.right)
-            new = self._encode(all_items, rows, y, sample_weight)
+            new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
             self._set_attributes(self._infer_at_times(data, config, is_dated=rows.is_dated, resume=True))
@@ -456,7 +456,7 @@ class GPPLClassifier(MovingClassifier):
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         if not self._has_tasks:
-            require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+            self._check_classes()
             self._check_width()
         self._check_effects(self._comparisons)
         self._check_moving()

@@ -203,7 +203,7 @@ class MovingClassifier(ShardedClassifier):
         else:
             moments = self._moments_at_times(pairs, covariates, comparisons.time, order=True)
         if isinstance(self.likelihood_, PairwiseTies):
-            return np.asarray(self.likelihood_.predict_answers(*moments) @ [1.0, 0.5, 0.0])
+            return self.likelihood_.predict_answers(*moments) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
         return self.likelihood_.predict(*moments)
 
     def curves(

@@ -231,7 +231,12 @@ class TaskClassifier(ComparisonClassifier):
         return read_answers(y, self._read_tasks(X)).first
 
     def _refuse_stored_tasks(self) -> None:
-        """Refuse to read tasks from files or a cluster, which hold comparisons."""
+        """Refuse to read tasks or grades from files or a cluster, which hold comparisons."""
+        if self._has_grades:
+            raise DataError(
+                f"likelihood={shorten(self.likelihood)}: grades are fitted in memory. Read the data into a frame, and "
+                "pass it"
+            )
         if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
             raise DataError("likelihood='luce': tasks are fitted in memory. Read the data into a frame, and pass it")
 
