@@ -204,11 +204,17 @@ def information(likelihood: PairwiseTies, mu: Array, v: Array, b: Array) -> Arra
     The curvature of the answers that were given would not do: it is nothing where few of them are no ties, and then any
     spread would explain them.
     """
-    total = np.zeros(mu.shape)
-    for y in np.linspace(0.0, 1.0, likelihood.n_levels).tolist():
-        answer = threshold_derivatives(likelihood, np.full(mu.shape, y), mu, v, b)
-        total += np.exp(answer.value) * answer.slope**2
-    return np.asarray(b**2 * total)
+    ends = likelihood.multiples[likelihood.n_levels // 2 + likelihood.tie : -1].tolist()  # 0 without ties, and above
+    total, p_tie, tie = np.zeros(mu.shape), np.ones(mu.shape), np.zeros(mu.shape)
+    for side in (1.0, 0.0):
+        beyond, slopes = np.zeros((2, len(ends) + 1, mu.size))
+        for k, end in enumerate(ends):
+            log_p, first, _ = likelihood.side.tilted(np.full(mu.size, side), mu + (1.0 - 2.0 * side) * b * end, v)
+            beyond[k], slopes[k] = np.exp(log_p), (1.0 - 2.0 * side) * end * np.exp(log_p) * first
+        p, slope = -np.diff(beyond, axis=0), -np.diff(slopes, axis=0)
+        total += (slope**2 / np.maximum(p, np.finfo(np.float64).tiny)).sum(axis=0)
+        p_tie, tie = p_tie - beyond[0], tie - slopes[0]
+    return np.asarray(b**2 * (total + (tie**2 / np.maximum(p_tie, _LEAST) if likelihood.tie else 0.0)))
 
 
 def predict_answers(likelihood: PairwiseTies, mu: Array, v: Array, log_b: tuple[Array, Array]) -> Array:

@@ -1,0 +1,277 @@
+"""Graded answers: how much better the left item is, in levels that are the classes of the classifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from skpref import CrowdGPPL, GPPLClassifier, load, save
+from skpref.elicitation import Session
+from skpref.exceptions import DataError
+from skpref.gp.crowd.thresholds import information, learn_ratios, predict_answers, threshold_derivatives
+from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
+from skpref.metrics import answers_log_loss_scorer
+
+N_ITEMS = 6
+UTILITIES = np.linspace(-1.5, 1.5, N_ITEMS)
+GRADED = PairwiseLogitTies(0.4, (2.5,)), PairwiseProbitTies(0.6, (1.7, 3.0)), PairwiseLogitTies(0.7, (2.0,), tie=False)
+graded = pytest.mark.parametrize("likelihood", GRADED, ids=["5", "7", "6"])
+
+
+def answers(n: int = 300, seed: int = 0, n_users: int = 0, likelihood: Any = GRADED[0]) -> tuple[Any, Any]:
+    """Return pairs, or pairs of users, and grades."""
+    rng = np.random.default_rng(seed)
+    left = rng.integers(N_ITEMS, size=n)
+    right = (left + rng.integers(1, N_ITEMS, size=n)) % N_ITEMS
+    p = likelihood.predict_answers(UTILITIES[left] - UTILITIES[right], np.zeros(n))[:, ::-1]
+    level = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    half = likelihood.n_levels // 2
+    classes = np.array([*range(-half, 0), *([0] if likelihood.tie else []), *range(1, half + 1)])
+    sides = [left, right] if n_users == 0 else [rng.integers(n_users, size=n), left, right]
+    return np.column_stack(sides), classes[level]
+
+
+@graded
+def test_slopes_of_thresholds_and_gaps_are_those_of_finite_differences(likelihood: Any) -> None:
+    rng, h = np.random.default_rng(0), 1e-6
+    y = np.linspace(0.0, 1.0, likelihood.n_levels)
+    mu, v, b = rng.normal(size=y.size), rng.exponential(size=y.size), rng.uniform(0.3, 1.0, y.size)
+    at = threshold_derivatives(likelihood, y, mu, v, b)
+    more, less = (threshold_derivatives(likelihood, y, mu, v, b + step).value for step in (h, -h))
+    assert_allclose(at.slope, (more - less) / (2.0 * h), rtol=1e-5, atol=1e-6)
+    more, less = (threshold_derivatives(likelihood, y, mu + step, v, b) for step in (h, -h))
+    assert_allclose(at.first, (more.value - less.value) / (2.0 * h), rtol=1e-5, atol=1e-6)
+    assert_allclose(at.second, (more.first - less.first) / (2.0 * h), rtol=1e-4, atol=1e-5)
+    for gap in range(1, 1 + len(likelihood.ratios)):
+        slope = b * threshold_derivatives(likelihood, y, mu, v, b, gap).slope
+        more, less = (threshold_derivatives(likelihood.stretched(gap, step), y, mu, v, b).value for step in (h, -h))
+        assert_allclose(slope, (more - less) / (2.0 * h), rtol=1e-5, atol=1e-6)
+
+
+@graded
+def test_derivatives_in_the_gaps_are_those_of_finite_differences(likelihood: Any) -> None:
+    rng, h = np.random.default_rng(1), 1e-4
+    y = np.append(np.linspace(0.0, 1.0, likelihood.n_levels), 0.3)  # a soft label, too
+    mu, v, weight = rng.normal(size=y.size), rng.exponential(size=y.size), rng.exponential(size=y.size)
+    for gap in range(1 + len(likelihood.ratios)):
+
+        def at(step: float, gap: int = gap) -> Any:
+            return np.array(likelihood.stretched(gap, step)._log_threshold_derivatives(y, mu, v, weight, gap))
+
+        assert_allclose(at(0.0)[0], weight @ likelihood.expectation(y, mu, v)[0], rtol=1e-12)
+        assert_allclose(at(0.0)[1:], (at(h) - at(-h))[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
+
+
+@graded
+def test_probabilities_sum_to_one_and_are_those_of_log_prob(likelihood: Any) -> None:
+    z, y = np.array([-40.0, -2.0, 0.0, 0.3, 40.0]), np.linspace(1.0, 0.0, likelihood.n_levels)
+    p = likelihood.predict_answers(z, np.zeros(z.size))
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert_allclose(p, np.exp([likelihood.log_prob(y, at) for at in z]), rtol=1e-8, atol=1e-12)
+    log_b = np.full(z.size, np.log(likelihood.threshold)), np.zeros(z.size)
+    assert_allclose(predict_answers(likelihood, z, np.zeros(z.size), log_b), p, atol=1e-12)
+
+
+@graded
+def test_information_is_the_expected_square_of_the_slope(likelihood: Any) -> None:
+    mu, v, b, h = np.array([-1.0, 0.2, 2.0]), np.array([0.0, 0.5, 1.0]), np.array([0.3, 0.6, 1.0]), 1e-6
+    total = np.zeros(3)
+    for y in np.linspace(0.0, 1.0, likelihood.n_levels):
+        at, more, less = (
+            threshold_derivatives(likelihood, np.full(3, y), mu, v, b * np.exp(step)).value for step in (0.0, h, -h)
+        )
+        total += np.exp(at) * ((more - less) / (2.0 * h)) ** 2
+    assert_allclose(information(likelihood, mu, v, b), total, rtol=1e-4)
+
+
+@graded
+@pytest.mark.parametrize("crowd", [False, True])
+def test_thresholds_are_recovered(likelihood: Any, *, crowd: bool) -> None:
+    rng, n = np.random.default_rng(3), 4000
+    mu = rng.normal(size=n) * 1.5
+    p = likelihood.predict_answers(mu, np.zeros(n))[:, ::-1]
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1) / (likelihood.n_levels - 1.0)
+    found, rows = type(likelihood).of_levels(likelihood.n_levels), (y, mu, np.zeros(n), np.ones(n))
+    for _ in range(30):
+        if crowd:
+            found = learn_ratios(found, rows, np.full(n, likelihood.threshold))
+        else:
+            found = found.learnt(*rows)
+    assert_allclose(found.ratios, likelihood.ratios, rtol=0.15)
+    assert crowd or abs(np.log(found.threshold / likelihood.threshold)) < 0.15
+
+
+def test_wrong_ratios_are_refused() -> None:
+    for ratios in [(1.0,), (2.0, 1.5), (np.inf,), (np.nan,)]:
+        with pytest.raises(DataError, match="ratios must be finite numbers, ascending from above 1"):
+            PairwiseLogitTies(0.3, ratios)
+
+
+# ---------------------------------------------------------------------------------------------------------- estimators
+def test_grades_are_the_classes() -> None:
+    X, y = answers()
+    model = GPPLClassifier(likelihood="logit-graded").fit(X, y)
+    p = model.predict_proba(X)
+    assert model.classes_.tolist() == [-2, -1, 0, 1, 2]
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    assert model.score(X, y) == pytest.approx(np.mean(model.predict(X) == y))
+    assert_allclose(model.predict_proba(X, ties=True), np.column_stack([p[:, 3:].sum(1), p[:, 2], p[:, :2].sum(1)]))
+    assert np.corrcoef(model.utility(range(N_ITEMS)), UTILITIES)[0, 1] > 0.95
+
+
+def test_three_grades_are_ties() -> None:
+    X, y = answers(likelihood=PairwiseLogitTies(0.5))
+    model = GPPLClassifier(likelihood="logit-graded").fit(X, y)
+    ties = GPPLClassifier(likelihood="logit-ties").fit(X, 0.5 + 0.5 * y)
+    assert_array_equal(model.utility(range(N_ITEMS)), ties.utility(range(N_ITEMS)))
+    assert_array_equal(model.predict_proba(X), ties.predict_proba(X, ties=True)[:, ::-1])
+
+
+@pytest.mark.parametrize("likelihood", ["logit-graded", "probit-graded"])
+def test_exchanged_sides_and_signs_change_nothing(likelihood: str) -> None:
+    X, y = answers(150)
+    model = GPPLClassifier(likelihood=likelihood).fit(X, y)
+    other = GPPLClassifier(likelihood=likelihood).fit(X[:, ::-1], -y)
+    assert_allclose(model.utility(range(N_ITEMS)), other.utility(range(N_ITEMS)), rtol=1e-9)
+    assert_allclose(model.predict_proba(X), other.predict_proba(X[:, ::-1])[:, ::-1], rtol=1e-9)
+
+
+def test_grades_tell_more_than_sides() -> None:
+    errors = []
+    for seed in range(8):
+        X, y = answers(200, seed)
+        sided = y != 0
+        models = (
+            GPPLClassifier(likelihood="logit-graded").fit(X, y),
+            GPPLClassifier(likelihood="logit").fit(X[sided], (y[sided] > 0).astype(int)),
+        )
+        errors.append([np.sqrt(np.mean((m.utility(range(N_ITEMS)) - UTILITIES) ** 2)) for m in models])
+    assert np.mean(errors, axis=0)[0] < 0.95 * np.mean(errors, axis=0)[1]
+
+
+def test_verdicts_are_read() -> None:
+    X, y = answers()
+    words = np.array(["[[B>>A]]", "B>A", "A=B", "[[A>B]]", "A>>B"])[y + 2]
+    model, other = (GPPLClassifier(likelihood="logit-graded").fit(X, given) for given in (words, y))
+    assert_array_equal(model.utility(range(N_ITEMS)), other.utility(range(N_ITEMS)))
+    assert model.score(X, words) == other.score(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1, 2, 3, 4, 3, 2, 1, 0, 4], "as if one side never won"),
+        ([1, -1, 1], "grades have two sizes or more"),
+        ([0, 0, 0], "grades have two sizes or more"),
+        (["A>>B", "B>A", "left"], "'left' in comparison 2 is no grade"),
+        (["1", "-1", "0"], "'1' in comparison 0 is no grade"),
+        ([True, False, True], "is no grade"),
+        ([1.0, np.nan, 0.0], "no grade in comparison 1"),
+        ([1.0, np.inf, 0.0], "inf in comparison 1 is no grade"),
+        (None, "y is None: pass grades"),
+        (np.arange(-20, 21), "grades of 21 sizes"),
+    ],
+)
+def test_other_answers_are_refused(y: Any, message: str) -> None:
+    n = 3 if y is None else len(y)
+    X = np.column_stack([np.arange(n), np.arange(n) + 1])
+    with pytest.raises(DataError, match=message):
+        GPPLClassifier(likelihood="logit-graded").fit(X, y)
+
+
+def test_more_answers_have_grades_of_the_fit() -> None:
+    X, y = answers()
+    model = GPPLClassifier(likelihood="logit-graded").fit(X[:200], y[:200])
+    with pytest.raises(DataError, match="3 in comparison 1 is no grade of the fit"):
+        model.partial_fit(X[:2], [1, 3])
+    whole = GPPLClassifier(likelihood="logit-graded").fit(X, y)
+    model.partial_fit(X[200:], y[200:])
+    assert_allclose(model.utility(range(N_ITEMS)), whole.utility(range(N_ITEMS)), atol=2e-3)
+    assert_allclose(model.likelihood_.ratios, whole.likelihood_.ratios, rtol=1e-2)
+
+
+def test_a_likelihood_with_other_levels_is_refused() -> None:
+    X, y = answers()
+    with pytest.raises(DataError, match="likelihood has 7 levels, and y has 5"):
+        GPPLClassifier(likelihood=PairwiseLogitTies(0.3, (2.0, 3.0))).fit(X, y)
+
+
+def test_files_are_refused_in_words(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(DataError, match="grades are fitted in memory"):
+        GPPLClassifier(likelihood="logit-graded").fit(tmp_path / "answers.parquet")
+
+
+def test_tools_of_scikit_learn() -> None:
+    X, y = answers(200)
+    search = GridSearchCV(
+        GPPLClassifier(), {"likelihood": ["logit-graded", "probit-graded"]}, scoring="neg_log_loss", cv=2
+    )
+    assert np.isfinite(search.fit(X, y).best_score_)
+    model = GPPLClassifier(likelihood="logit-graded")
+    assert cross_val_score(model, X, y, cv=2, scoring="accuracy").mean() > 0.3
+    assert cross_val_score(model, X, y, cv=2, scoring=answers_log_loss_scorer).mean() > -1.0
+
+
+def test_they_go_with_covariates_sides_and_time() -> None:
+    X, y = answers(200)
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([X, rng.normal(size=200), np.arange(200.0)])
+    parameters: dict[str, Any] = {"left": 0, "right": 1, "covariates": {"length": 2}, "order_effect": True}
+    for more in ({}, {"time": 3, "dynamics": "drift"}):
+        model = GPPLClassifier(likelihood="logit-graded", **parameters, **more).fit(rows, y)
+        assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, rtol=1e-12)
+        assert model.score(rows, y) > 0.3
+
+
+# --------------------------------------------------------------------------------------------------------------- crowd
+@pytest.fixture(scope="module")
+def crowd() -> tuple[Any, Any, Any]:
+    X, y = answers(400, n_users=10)
+    return CrowdGPPL(likelihood="logit-graded").fit(X, y), X, y
+
+
+def test_crowds_have_a_scale_of_thresholds_for_each_user(crowd: Any) -> None:
+    model, X, _ = crowd
+    assert model.classes_.tolist() == [-2, -1, 0, 1, 2]
+    assert model.tie_thresholds_.shape == (10,)
+    assert abs(np.log(model.likelihood_.threshold / 0.4)) < 0.5
+    assert model.likelihood_.ratios[0] == pytest.approx(2.5, rel=0.3)
+    p = model.predict_proba(X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    assert model.annotators().reliability.min() > 0.0
+
+
+def test_crowds_are_saved(crowd: Any, tmp_path: Any) -> None:
+    model, X, _ = crowd
+    save(model, tmp_path / "model.skpref")
+    assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X), model.predict_proba(X))
+
+
+def test_crowds_learn_more(crowd: Any) -> None:
+    _, X, y = crowd
+    model = CrowdGPPL(likelihood="logit-graded").fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    assert model.score(X, y) > 0.3
+    with pytest.raises(DataError, match="no grade of the fit"):
+        model.partial_fit(X[:1], [7])
+
+
+def test_sessions_ask_for_grades(crowd: Any) -> None:
+    X, y = answers()
+    for model, user in ((GPPLClassifier(likelihood="logit-graded").fit(X, y), None), (crowd[0], 3)):
+        session = Session(model, user=user, random_state=0)
+        assert session.labels_ == (-2, -1, 0, 1, 2)
+        before = dict(zip(session.estimates().ids, session.estimates().value, strict=True))
+        row = int(session.ask()[0])
+        left = session.candidates_[row][0]
+        session.tell({row: 2})
+        after = dict(zip(session.estimates().ids, session.estimates().value, strict=True))
+        assert after[left] > before[left]
+        with pytest.raises(DataError, match="an answer must be one of"):
+            session.tell({int(session.ask()[0]): 0.5})
