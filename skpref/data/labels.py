@@ -21,7 +21,7 @@ __all__ = ["are_classes", "are_grades", "classes_of", "left_column", "read_grade
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
-_VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "b=a": 0.0, "b>a": -1.0, "a<b": -1.0, "b>>a": -2.0, "a<<b": -2.0}
+VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "b=a": 0.0, "b>a": -1.0, "a<b": -1.0, "b>>a": -2.0, "a<<b": -2.0}
 _GRADES = (
     "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
     "A>>B, A>B, A=B"
@@ -157,7 +157,7 @@ def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArr
 def _grade(cell: object) -> float:
     """Return a grade as a number, NaN if it is none."""
     if isinstance(cell, str):
-        return _VERDICTS.get(cell.lower().strip("[] "), np.nan)
+        return VERDICTS.get(cell.lower().strip("[] "), np.nan)
     return np.nan if isinstance(cell, bool) else number(cell)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from skpref._text import is_number, lacks_number, number, other_side, plain
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import Vocabulary, shorten
+from skpref.data.labels import VERDICTS
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
     """Return what is wrong with a cell that names no winner, and what to do."""
     if isinstance(cell, str) and _SCORE.fullmatch(cell):
         return f"winner {shorten(cell)} is a score; skpref.data.from_results reads scores"
+    if isinstance(cell, str) and cell.lower().strip("[] ") in VERDICTS:
+        return f"winner {shorten(cell)} is a graded verdict: pass this column as y with likelihood='logit-graded'"
     if is_number(cell):
         return (
             f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a label from 0 "

@@ -103,12 +103,13 @@ class CrowdGPPL(ShardedCrowd):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="probit"
+    likelihood : str or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer: a difference of utilities below a threshold is answered with a tie. With "ep" and "laplace" each
-        user has a threshold, shrunk towards that of the crowd; it is shrunk more if the user gave few answers or if
-        users differ little. "luce": rows of X are tasks, with the multinomial logit for choices and the model of
-        Plackett and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
+        third answer: a difference of utilities below a threshold is answered with a tie. "probit-graded" and
+        "logit-graded": the same with grades, each of which has a threshold. With "ep" and "laplace" each user has a
+        threshold, or scale of thresholds, shrunk towards that of the crowd; it is shrunk more if the user gave few
+        answers or if users differ little. "luce": rows of X are tasks, with the multinomial logit for choices and the
+        model of Plackett and Luce for rankings. Rows that can only be tasks always have it, see `fit`.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"} or SVI, default="auto"
         How the posterior is computed:
 
@@ -161,7 +162,7 @@ class CrowdGPPL(ShardedCrowd):
     ----------
     classes_ : ndarray of shape (2,) or (K,)
         Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
-        or ["left", "right"]. Of tasks: positions 0 to K - 1.
+        or ["left", "right"]. Of tasks: positions 0 to K - 1. Of grades: all grades, ascending.
     posterior_ : PersonalPosterior or CrowdPosterior
         Posterior of consensus and tastes, which predictions use; without the features.
     item_ids_ : ndarray of shape (n_seen_items,)
@@ -338,7 +339,7 @@ class CrowdGPPL(ShardedCrowd):
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
-            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none.
+            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades are signed, above 0 for left.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 

@@ -103,9 +103,10 @@ class GPPLClassifier(MovingClassifier):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
-    likelihood : {"probit", "logit", "probit-ties", "logit-ties", "luce"} or Likelihood, default="probit"
-        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer, see ``predict_proba(ties=True)``. "luce": rows of X are tasks, see `fit`.
+    likelihood : str or Likelihood, default="probit"
+        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties", "logit-ties": the same with ties as a
+        third answer, see ``predict_proba(ties=True)``. "probit-graded", "logit-graded": the same with grades. "luce":
+        rows of X are tasks. See `fit`.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
@@ -145,9 +146,9 @@ class GPPLClassifier(MovingClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (2,) or (K,)
         Labels of the two sides, in the form of the `y` of `fit`: [0, 1] or [False, True] for right and left preferred,
-        or ["left", "right"]. Of tasks: positions 0 to K - 1.
+        or ["left", "right"]. Of tasks: positions 0 to K - 1. Of grades: all grades, ascending.
     posterior_ : PairPosterior
         Posterior of the utilities, which predictions use; without the features of the items.
     item_ids_ : ndarray of shape (n_seen,)
@@ -292,7 +293,7 @@ class GPPLClassifier(MovingClassifier):
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser). Of tasks: what was chosen, its id or its position from 0; the best and the worst, shape
-            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none.
+            (n, 2); or ranks, 1 the best, shape (n, K), NaN where an item has none. Grades are signed, above 0 for left.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 
