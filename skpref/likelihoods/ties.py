@@ -83,7 +83,7 @@ class PairwiseTies(Likelihood):
 
     @classmethod
     def of_levels(cls, n_levels: int) -> Self:
-        """Return the start of a fit to answers with so many levels, of which an odd number has ties.
+        """Return the start of a fit to answers with so many levels; an odd number has ties.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ class PairwiseTies(Likelihood):
         return best
 
     def stretched(self, gap: int, step: float) -> Self:
-        """Return the likelihood with exp(step) times all thresholds, or times the gap before one of them.
+        """Return the likelihood with exp(step) times all thresholds, or times one gap.
 
         Parameters
         ----------
@@ -414,7 +414,7 @@ class PairwiseLogitTies(PairwiseTies):
 
 
 def sum_of_sides(answers: Array) -> Array:
-    """Return the probabilities of left, tie and right from those of all answers, left first, shape (n, 3)."""
+    """Return the probabilities of left, tie and right, shape (n, 3), given all answers, left first."""
     n = answers.shape[1] // 2
     left, right = answers[:, :n].sum(axis=1), answers[:, -n:].sum(axis=1)
     return np.column_stack([left, answers[:, n:-n].sum(axis=1), right])

@@ -160,7 +160,7 @@ def answers_rps_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: Arra
 
 
 def _predicted(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
-    """Return labels, of which grades are reduced to their sides, and probabilities of left, tie and right, (n, 3)."""
+    """Return labels, grades as their sides, and probabilities of left, tie and right, (n, 3)."""
     last = getattr(estimator, "steps", [("", estimator)])[-1][1]
     check_is_fitted(last)
     likelihood: Any = getattr(last, "likelihood_", None)

@@ -357,7 +357,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     @accept_collections
     def score(self, X: IdRows, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of the predicted sides, of which ties do not count, or of the predicted grades.
+        """Return the accuracy of the predicted sides, without ties, or of the predicted grades.
 
         Parameters
         ----------
