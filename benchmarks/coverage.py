@@ -170,6 +170,35 @@ def covariates(quantity: str) -> Callable[..., FloatArray]:
 
 
 # --------------------------------------------------------------------------------------------------------------- crowd
+def graded(quantity: str, n_users: int = 1) -> Callable[..., FloatArray]:
+    """Comparisons of ids in five grades, by one person or by people with tastes and scales of their own."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        n_items, n = 15, 300 if n_users == 1 else 40 * n_users
+        consensus, tastes = rng.standard_normal(n_items), 0.5 * rng.standard_normal((n_users, n_items))
+        f = consensus + (tastes if n_users > 1 else 0.0 * tastes)
+        scale = np.exp(0.3 * rng.standard_normal(n_users)) if n_users > 1 else np.ones(1)
+
+        def asked(n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+            user, left = rng.integers(n_users, size=n), rng.integers(n_items, size=n)
+            right = (left + rng.integers(1, n_items, n)) % n_items
+            noisy = (f[user, left] - f[user, right] + rng.logistic(size=n)) / scale[user]
+            return np.column_stack([user, left, right]), np.digitize(noisy, [-1.2, -0.4, 0.4, 1.2]) - 2
+
+        X, y = asked(n)
+        estimator, columns = (CrowdGPPL, slice(0, 3)) if n_users > 1 else (GPPLClassifier, slice(1, 3))
+        model = estimator(likelihood="logit-graded", random_state=0).fit(X[:, columns], y)
+        if quantity == "answer":
+            new, answers = asked(1000)
+            return level_ranks(answers + 2, model.predict_proba(new[:, columns]), rng)
+        users = {"users": np.arange(n_users)} if n_users > 1 else {}
+        mean, std = model.utility(np.arange(n_items), **users, return_std=True)
+        truth = (f - f.mean(axis=1, keepdims=True)).reshape(mean.shape)
+        return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
+
+    return simulate
+
+
 def moving(when: float) -> Callable[..., FloatArray]:
     """Comparisons over ten years of ids whose utilities have a level, a drift and a form; utilities at a time."""
 
@@ -474,6 +503,10 @@ def rows() -> list[Row]:
         Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
         Row("GPPLClassifier, ties and covariates", "utility", covariates("utility")),
         Row("GPPLClassifier, ties and covariates", "effect", covariates("effect"), 300),
+        Row("GPPLClassifier, five grades", "utility", graded("utility")),
+        Row("GPPLClassifier, five grades", "answer", graded("answer")),
+        Row("CrowdGPPL, five grades", "personal utility", graded("utility", 25), 10),
+        Row("CrowdGPPL, five grades", "answer", graded("answer", 25), 10),
         Row("GPPLClassifier over time", "utility in the past", moving(5.0), 20),
         Row("GPPLClassifier over time", "utility now", moving(10.0), 20),
         Row("GPPLClassifier over time", "utility two years ahead", moving(12.0), 20),

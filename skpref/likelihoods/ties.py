@@ -82,8 +82,8 @@ class PairwiseTies(Likelihood):
             raise DataError(f"ratios must be finite numbers, ascending from above 1; got {self.ratios!r}")
 
     @classmethod
-    def of_levels(cls, n_levels: int) -> Self:
-        """Return the start of a fit to answers with so many levels; an odd number has ties.
+    def from_levels(cls, n_levels: int) -> Self:
+        """Return the start of a fit to answers with L levels; if L is odd, one is a tie.
 
         Parameters
         ----------

@@ -235,7 +235,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         if not (self._has_grades and isinstance(self.likelihood, str)):
             return config
         likelihood: Any = config.likelihood
-        return replace(config, likelihood=likelihood.of_levels(self.classes_.size))
+        return replace(config, likelihood=likelihood.from_levels(self.classes_.size))
 
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""

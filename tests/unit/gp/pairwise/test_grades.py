@@ -95,7 +95,7 @@ def test_thresholds_are_recovered(likelihood: Any, *, crowd: bool) -> None:
     mu = rng.normal(size=n) * 1.5
     p = likelihood.predict_answers(mu, np.zeros(n))[:, ::-1]
     y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1) / (likelihood.n_levels - 1.0)
-    found, rows = type(likelihood).of_levels(likelihood.n_levels), (y, mu, np.zeros(n), np.ones(n))
+    found, rows = type(likelihood).from_levels(likelihood.n_levels), (y, mu, np.zeros(n), np.ones(n))
     for _ in range(30):
         if crowd:
             found = learn_ratios(found, rows, np.full(n, likelihood.threshold))
