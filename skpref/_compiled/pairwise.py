@@ -22,7 +22,7 @@ from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["expected_log_cdf", "packed_rules"]
+__all__ = ["expected_log_cdf", "packed_rules", "tilted_logit"]
 
 # Cells of width 1/16 on [-32, 8]: at their edges t^10 / 2.8^10 (2.8: distance of the nearest singularity) is 3e-20,
 # and the Gaussian fall at z = 8 leaves 3e-13 of a value that is 1e-15 itself.
@@ -34,6 +34,8 @@ _SQRT_HALF: Final = math.sqrt(0.5)
 _INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _FRACTION_LEVELS: Final = 6
+_MODE_STEPS: Final = 60
+_MODE_TOLERANCE: Final = 1e-2  # in standard deviations: the mode only centres the quadrature
 _ROWS: Final = 256  # observations a thread takes at once
 _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads costs more than it saves
 
@@ -168,4 +170,64 @@ def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
         _expected_rows(*arguments, 0, y.shape[0], out)
     else:
         _expected(*arguments, out)
+    return out
+
+
+@njit(error_model="numpy")
+def _logit_at(label, z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    small = math.exp(-abs(z))
+    larger = 1.0 / (1.0 + small)
+    above, below = (larger, small * larger) if z > 0.0 else (small * larger, larger)  # s(z), s(-z)
+    value = label * min(z, 0.0) - (1.0 - label) * max(z, 0.0) - math.log1p(small)
+    return value, label * below - (1.0 - label) * above, -above * below
+
+
+@njit(error_model="numpy")
+def _slope_at_mode(label, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    c = mu
+    slope = _logit_at(label, c)[1]
+    low, high = min(mu, mu + v * slope), max(mu, mu + v * slope)
+    for _ in range(_MODE_STEPS):
+        _, slope, curvature = _logit_at(label, c)
+        excess = c - mu - v * slope
+        if abs(excess) <= _MODE_TOLERANCE * math.sqrt(v):
+            break
+        low, high = (c if excess <= 0.0 else low), (c if excess >= 0.0 else high)
+        c -= excess / (1.0 - v * curvature)
+        # Strictly inside the bracket, since at an end Newton steps may alternate forever.
+        if not low < c < high:
+            c = 0.5 * (low + high)
+    return slope
+
+
+@njit(error_model="numpy")
+def _tilted_rows(y, mu, v, rule, start, nodes, weights, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(y.shape[0]):
+        sd = math.sqrt(v[i])
+        slope = _slope_at_mode(y[i], mu[i], v[i])
+        centre = mu[i] + v[i] * slope
+        top = _logit_at(y[i], centre)[0]
+        total = 0.0
+        first = 0.0  # sums of differences to the slope at the centre, so that little cancels
+        squared = 0.0
+        second = 0.0
+        for j in range(start[rule[i]], start[rule[i] + 1]):
+            step = sd * nodes[j]
+            value, d, h = _logit_at(y[i], centre + step)
+            mass = weights[j] * math.exp(value - slope * step - top)
+            total += mass
+            first += mass * (d - slope)
+            squared += mass * (d - slope) ** 2
+            second += mass * h
+        mean = first / total
+        out[0, i] = top + math.log(total) - 0.5 * v[i] * slope * slope
+        out[1, i] = slope + mean
+        out[2, i] = second / total + squared / total - mean * mean
+
+
+def tilted_logit(y: Array, mu: Array, v: Array) -> Array:
+    """Return log Z and its derivatives for the logit; `PairwiseLikelihood._tilted` does the same in numpy."""
+    out = np.empty((3, y.shape[0]))
+    y, mu, v = (np.ascontiguousarray(a, dtype=np.float64) for a in (y, mu, v))
+    _tilted_rows(y, mu, v, rule_index(v), *packed_rules(), out)
     return out

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import expit, ndtr
 
-from skpref._compiled.pairwise import expected_log_cdf
+from skpref._compiled.pairwise import expected_log_cdf, tilted_logit
 from skpref._math.quadrature import chunks
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
@@ -185,6 +185,10 @@ class PairwiseLogit(PairwiseLikelihood):
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
         return _compiled_expectation(y, mu, v, probit=False)
+
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        log_z, first, second = tilted_logit(np.ravel(y), np.ravel(mu), np.ravel(v)).reshape((3, *y.shape))
+        return log_z, first, second
 
 
 @dataclass(frozen=True)
