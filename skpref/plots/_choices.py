@@ -39,14 +39,15 @@ def _read(report: Any, names: Sequence[str], numbers: Sequence[str], method: str
         raise DataError(
             f"report must be a result of CrowdGPPL.{method}, but its columns {shorten([*columns])} lack {lacking[0]!r}"
         )
-    if len({len(column) for column in columns.values()}) > 1 or not len(columns[numbers[0]]):
+    lengths = {len(column) if hasattr(column, "__len__") else 1 for column in columns.values()}
+    if len(lengths) > 1 or lengths == {0}:
         raise DataError("report must have one row or more, and columns of one length")
     return columns | {name: _finite(columns[name], name) for name in numbers}
 
 
 def _finite(column: Any, name: str) -> Array:
     try:
-        numbers = np.asarray(column, dtype=np.float64)
+        numbers = np.asarray(column, dtype=np.float64).reshape(len(column))
     except (TypeError, ValueError) as error:
         raise DataError(f"column {name!r} of report must have numbers; got {shorten(list(column))}") from error
     bad = np.flatnonzero(~np.isfinite(numbers))
@@ -123,7 +124,8 @@ class SharesDisplay(Display):
         Parameters
         ----------
         report : pandas.DataFrame, other data frame or dict of columns
-            Result of `CrowdGPPL.shares`, also for several scenarios or segments.
+            Result of `CrowdGPPL.shares`, also for several scenarios or segments. Names may replace the numbers in the
+            column scenario.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -139,8 +141,8 @@ class SharesDisplay(Display):
         """
         columns = _read(report, ["product"], _SHARE, "shares")
         product, (share, low, high) = list(columns["product"]), (columns[name] for name in _SHARE)
-        parts = [[f"scenario {k}" for k in columns["scenario"]]] if "scenario" in columns else []
-        parts += [list(columns["segment"])] if "segment" in columns else []
+        scenario = [k if isinstance(k, str) else f"scenario {k}" for k in columns.get("scenario", [])]
+        parts = [part for part in (scenario, list(columns.get("segment", []))) if part]
         group = [_joined(row) for row in zip(*parts, strict=True)] if parts else None
         keys = list(zip(product, group or product, strict=True))
         _refuse_repeated(keys, share, "; ShareCurvesDisplay draws results of sensitivity")
@@ -371,7 +373,8 @@ class PartWorthsDisplay(Display):
             return cls(list(columns["feature"]), mean, quantiles, columns["low"], columns["high"]).plot(ax=ax)
         people = [mean[rows] for rows in rows_by.values()]
         spread = [mean[rows] + std[rows] * _NORMAL[:, None] for rows in rows_by.values()]
-        means, quantiles = [own.mean() for own in people], [np.quantile(points, _OF_PEOPLE) for points in spread]
+        quantiles = [np.quantile(points, _OF_PEOPLE, method="hazen") for points in spread]
+        means = [own.mean() for own in people]
         return cls(list(rows_by), means, quantiles, people=people).plot(ax=ax)
 
     def _n_labels(self) -> tuple[int, int]:
