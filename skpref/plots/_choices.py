@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHARE = "share", "share_low", "share_high"
 _PART_WORTH = "mean", "std", "low", "high"
 _AXIS = "share (mean and credible interval)"
-_MARKERS = "os^Dv"  # of the first ten groups, the next ten ...
+_MARKERS = "os^Dv"  # markers of the first ten groups, the next ten ...
 _STYLES = "-", "--", ":", "-."  # line styles of segments
 _OF_PEOPLE = 0.05, 0.25, 0.75, 0.95  # ends of the bars: nine of ten people, and half of them
 _NORMAL = ndtri((np.arange(99) + 0.5) / 99)  # points of a normal distribution

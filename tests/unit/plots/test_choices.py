@@ -91,13 +91,14 @@ def test_scenarios_may_lack_products_and_have_names() -> None:
 
 def test_names_and_many_groups_fit(tmp_path: Path) -> None:
     long = "Juice $5 of a farm whose name is long, in a bottle of glass, number {}"
-    report = shares_of(*[long.format(k % 12) for k in range(360)], scenario=[f"$ {k // 12}" for k in range(360)])
+    report = shares_of(*[long.format(k % 12) for k in range(360)], scenario=[f"$\\frac{{$ {k // 12}" for k in range(360)])
     for ax in (None, offscreen_axes()):
         display = SharesDisplay.from_shares(report, ax=ax)
         display.figure_.savefig(tmp_path / "a.png")
         assert len(set(names_of(display.ax_))) == 12
         box = display.ax_.get_legend().get_window_extent()
         assert box.y0 >= 0.0
+        assert box.x0 >= display.ax_.get_window_extent().x1
         assert box.x1 <= display.figure_.bbox.x1
         assert len({(line.get_color(), line.get_marker()) for line in display.ax_.lines}) == 30
 
