@@ -91,7 +91,9 @@ def test_scenarios_may_lack_products_and_have_names() -> None:
 
 def test_names_and_many_groups_fit(tmp_path: Path) -> None:
     long = "Juice $5 of a farm whose name is long, in a bottle of glass, number {}"
-    report = shares_of(*[long.format(k % 12) for k in range(360)], scenario=[f"$\\frac{{$ {k // 12}" for k in range(360)])
+    report = shares_of(
+        *[long.format(k % 12) for k in range(360)], scenario=[f"$\\frac{{$ {k // 12}" for k in range(360)]
+    )
     for ax in (None, offscreen_axes()):
         display = SharesDisplay.from_shares(report, ax=ax)
         display.figure_.savefig(tmp_path / "a.png")
