@@ -16,6 +16,7 @@ import pandas as pd
 from skpref import CrowdGPPL
 from skpref.data import from_tasks
 from skpref.datasets import make_choices
+from skpref.plots import PartWorthsDisplay, ShareCurvesDisplay, SharesDisplay
 
 study = make_choices(n_users=120, n_tasks=8, none=True, random_state=0)
 table = pd.DataFrame(study.shown)
@@ -27,34 +28,30 @@ model = CrowdGPPL(items, random_state=0).fit(X, y)
 model.part_worths().round(2)
 
 # %%
-# Two offers compete. The share of each, and of none of them, as our price changes: bands are 90 % intervals.
+# Two offers compete. The share of each, and of none of them, as our price changes: bands are 90 % intervals. People
+# differ: half of them are where the thick bars are, nine of ten where the thin ones are. Points are estimates of
+# people, which lie closer together: eight answers leave an estimate near the mean.
 offers = {"ours": {"brand": "x", "price": 2.5}, "theirs": {"brand": "y", "price": 2.0}}
 prices = np.linspace(1.0, 4.0, 13)
-curves = model.sensitivity("price", prices, offers, none=True)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-for product, curve in curves.groupby("product", sort=False):
-    left.plot(curve["price"], curve["share"], label=product)
-    left.fill_between(curve["price"], curve["share_low"], curve["share_high"], alpha=0.25)
-left.set(
-    xlabel="our price",
-    ylabel="share",
-    title="Shares of two offers and none",
-    ylim=(0.0, 1.0),
+fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+ShareCurvesDisplay.from_sensitivity(
+    model.sensitivity("price", prices, offers, none=True), ax=left
 )
-left.legend()
+left.set(xlabel="our price", title="Shares of two offers and none")
+PartWorthsDisplay.from_part_worths(model.part_worths(model.user_ids_), ax=right)
+right.set_title("People differ")
 
-# People differ: the part-worth of the price of each person, with the true values of the simulation.
-people = [f"person {u}" for u in range(120)]
-own = model.part_worths(people).query("feature == 'price'")
-order = np.argsort(own["mean"].to_numpy())
-own, truth = own.iloc[order], study.part_worths[order, 3]
-place = np.arange(120)
-right.vlines(place, own["low"], own["high"], alpha=0.4)
-right.plot(place, own["mean"], ".", label="estimate, 90 % interval")
-right.plot(place, truth, "x", ms=4, label="truth")
-right.set(xlabel="person", ylabel="effect of the price", title="People differ")
-right.legend()
+# %%
+# Would it help to sell the other brand, or to cut the price? Scenarios are predicted at once, and may be named.
+scenarios = {
+    "as it is": offers,
+    "brand y": {**offers, "ours": {"brand": "y", "price": 2.5}},
+    "price cut": {**offers, "ours": {"brand": "x", "price": 1.5}},
+}
+shares = model.shares(list(scenarios.values()), none=True)
+shares["scenario"] = [list(scenarios)[k] for k in shares["scenario"]]
+SharesDisplay.from_shares(shares)
 
 # %%
 # What is a brand worth, in units of the price? Ratios of uncertain numbers have no mean, so these are medians and

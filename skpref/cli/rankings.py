@@ -10,6 +10,7 @@ import numpy as np
 
 from skpref.cli.output import complete, write_csv
 from skpref.cli.report import titled_table
+from skpref.data.records import columns_of_report
 from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
 if TYPE_CHECKING:
@@ -72,11 +73,6 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
 def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
     """Return the effects of covariates and of the order as a table."""
     return titled_table("Effects of one unit more on the left side", _EFFECTS, effects_of(model))
-
-
-def columns_of_report(report: Any) -> dict[str, Any]:
-    """Return the columns of a data frame, which a report is where pandas is installed, or of a record."""
-    return dict(report.columns()) if callable(report.columns) else {name: report[name] for name in report.columns}
 
 
 def effects_of(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:

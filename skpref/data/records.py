@@ -1,11 +1,13 @@
-"""Records of columns as data frames of pandas, where it is installed."""
+"""Reports: records of columns, or data frames of pandas where it is installed."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
-from skpref.exceptions import MissingExtraError
+from skpref._validation import as_frame, refuse_repeated_columns
+from skpref.exceptions import DataError, MissingExtraError
 
 
 def make_frame(values: Any, **labels: Any) -> Any:  # what pandas takes and gives
@@ -20,3 +22,16 @@ def make_frame(values: Any, **labels: Any) -> Any:  # what pandas takes and give
 def frame_or_record(record: Any) -> Any:  # a frame of pandas
     """Return the data frame of a record where pandas is installed, else the record itself."""
     return record if importlib.util.find_spec("pandas") is None else record.to_frame()
+
+
+def columns_of_report(report: Any) -> dict[str, Any]:
+    """Return the columns of a record, a data frame or a dict; refuse anything else."""
+    if callable(getattr(report, "columns", None)):
+        return dict(report.columns())
+    refuse_repeated_columns(report, "report")
+    frame = as_frame(report)
+    if frame is not None:
+        return {column.name: column.to_numpy() for column in frame.iter_columns()}
+    if not isinstance(report, Mapping):
+        raise DataError(f"report must be a data frame or a dict of columns; got {type(report).__name__}")
+    return dict(report)

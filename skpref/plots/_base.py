@@ -62,6 +62,11 @@ def _fitting(ax: Axes, n: int) -> tuple[int, float]:
     return step, step * room / _LINE
 
 
+def label_size(ax: Axes, n: int) -> float:
+    """Return the height of letters with which n names fit into a column beside the axes."""
+    return min(ax.xaxis.label.get_fontsize(), _fitting(ax, n)[1])
+
+
 def label_rows(ax: Axes, names: Sequence[str]) -> None:
     """Name the rows from top to bottom, so that no two names overlap; where there is no room, not every row."""
     step, size = _fitting(ax, len(names))
@@ -128,8 +133,9 @@ def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:
 
 
 def shortened(name: Any) -> str:
-    text = printable(name)
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+    """Return a name of at most 30 characters: long names have a gap, since their ends tell them apart."""
+    text, end = printable(name), _LONGEST_NAME // 3
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1 - end]}…{text[-end:]}"
 
 
 class Display(ABC):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
+from skpref.data.records import columns_of_report
 from skpref.exceptions import DataError
 from skpref.plots._base import COLOUR, PALE, Display, fitted_part, label_rows, shortened
 
@@ -69,8 +70,8 @@ class CovariateEffectsDisplay(Display):
         CovariateEffectsDisplay
             The display with its plot.
         """
-        columns = fitted_part(estimator, "covariate_table").covariate_table(credibility=credibility)
-        columns = columns.columns() if callable(columns.columns) else columns
+        report = fitted_part(estimator, "covariate_table").covariate_table(credibility=credibility)
+        columns = columns_of_report(report)
         if not len(columns["name"]):
             raise DataError("the estimator has no effects to plot: fit it with covariates=[...] or order_effect=True")
         effect, std = (np.asarray(columns["typical"] * columns[name]) for name in ("effect", "std"))

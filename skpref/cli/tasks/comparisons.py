@@ -21,6 +21,7 @@ from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import read_shown_items, roles_of
 from skpref.cli.tasks.times import as_cells, split_times
 from skpref.data import Table
+from skpref.data.records import columns_of_report
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.gp.crowd import CrowdGPPL
@@ -51,7 +52,7 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     """Columns of the report on users, the one nearest to the consensus first."""
     draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
     report = model.annotators(n_samples=draws, random_state=seed)
-    columns = rankings.columns_of_report(report)
+    columns = columns_of_report(report)
     order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 

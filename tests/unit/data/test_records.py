@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from skpref.data.records import frame_or_record
-from skpref.exceptions import MissingExtraError
+from skpref.data.records import columns_of_report, frame_or_record
+from skpref.exceptions import DataError, MissingExtraError
 from skpref.factorization.max_margin.features import UserFeatures
 from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.gp.crowd.annotators import Annotators
@@ -45,3 +45,15 @@ def test_a_record_is_returned_where_pandas_is_not_installed(monkeypatch: pytest.
     assert frame_or_record(RECORDS[0]).shape == (1, 7)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert frame_or_record(RECORDS[0]) is RECORDS[0]
+
+
+def test_columns_of_records_frames_and_dicts() -> None:
+    record = RECORDS[0]
+    wanted = record.columns()
+    for report in (record, record.to_frame(), wanted):
+        columns = columns_of_report(report)
+        assert {name: np.asarray(column).tolist() for name, column in columns.items()} == {
+            name: np.asarray(column).tolist() for name, column in wanted.items()
+        }
+    with pytest.raises(DataError, match="report must be a data frame or a dict of columns; got ndarray"):
+        columns_of_report(ONE)

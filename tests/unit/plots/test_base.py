@@ -21,6 +21,7 @@ from skpref.plots import (
     WinMatrixDisplay,
     offscreen_axes,
 )
+from skpref.plots._base import shortened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +80,8 @@ def test_pipelines_and_searches_are_drawn_and_others_refused(
         RankingDisplay.from_estimator(LogisticRegression().fit([[0.0], [1.0]], [0, 1]))
     with pytest.raises(NotFittedError):
         BoundDisplay.from_estimator(GPPLClassifier())
+
+
+def test_long_names_keep_their_ends() -> None:
+    assert shortened("a" * 30) == "a" * 30
+    assert shortened("a" * 30 + " = 10") == "a" * 19 + "…" + "aaaaa = 10"
