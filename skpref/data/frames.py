@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from skpref._text import number
 from skpref._validation import column_names, refuse_collection
 from skpref.data.choices import read_unbroken
 from skpref.data.columns import Columns
@@ -162,8 +163,9 @@ def from_results(
     covariates: Sequence[str | tuple[str, str]] = (),
     missing: Missing = "raise",
     mirrored: Mirrored = "raise",
+    margins: float | None = None,
 ) -> ComparisonRows:
-    """Read a table of scores of games: the higher one wins, equal ones are a tie.
+    """Read a table of scores of games: the higher one wins, equal ones are a tie; or by how much it wins.
 
     Parameters
     ----------
@@ -173,8 +175,8 @@ def from_results(
         Columns of the two items.
     score : str or (str, str), default="score"
         Column of the left score minus the right one, or of both as text, such as 2-1 or 2:1; or the two columns of the
-        left and of the right score of one game. How much higher a score is does not count; counts of wins or votes are
-        read by `from_counts`.
+        left and of the right score of one game. How much higher a score is counts with `margins` only; counts of wins
+        or votes are read by `from_counts`.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     covariates : sequence of str or (str, str), default=()
@@ -183,6 +185,9 @@ def from_results(
         What to do with a row that lacks a cell, as in `from_winners`.
     mirrored : {"raise", "drop", "keep"}, default="raise"
         What to do with games that are listed for both teams, as in `from_winners`.
+    margins : float, default=None
+        Largest margin, such as 3 goals: `y` is then the left score minus the right one, and larger margins count as
+        this one, for ``likelihood="logit-graded"``. None: `y` says who won.
 
     Returns
     -------
@@ -192,7 +197,8 @@ def from_results(
     Raises
     ------
     DataError
-        If a column, an id or a score is missing, or a single column of margins is never negative.
+        If a column, an id or a score is missing, a single column of margins is never negative, or `margins` is no
+        positive number.
 
     Warns
     -----
@@ -207,10 +213,14 @@ def from_results(
     [1.0, 0.5]
     >>> from_results(games | {"score": ["3-1", "0-0"]}, "home", "away").y.tolist()
     [1.0, 0.5]
+    >>> from_results(games, "home", "away", ("goals", "against"), margins=3).y.tolist()
+    [2.0, 0.0]
     """
+    if margins is not None and not 0.0 < number(margins) < np.inf:
+        raise DataError(f"margins must be the largest margin that counts, a positive number; got {shorten(margins)}")
     scores = tuple(score) if isinstance(score, tuple | list) else (score,)
     rest = _common(user, sample_weight, covariates, mirrored)
-    return _rows(frame, Roles(left=left, right=right, scores=scores, **rest), missing)
+    return _rows(frame, Roles(left=left, right=right, scores=scores, margins=margins, **rest), missing)
 
 
 def from_counts(

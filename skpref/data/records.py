@@ -15,7 +15,7 @@ def make_frame(values: Any, **labels: Any) -> Any:  # what pandas takes and give
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingExtraError("to_frame needs pandas: pip install 'skpref[frames]'") from error
+        raise MissingExtraError("data frames need pandas: pip install 'skpref[frames]'") from error
     return pd.DataFrame(values, **labels)
 
 

@@ -44,6 +44,7 @@ class Roles:
     winner: Any = None  # a label, a word for a side, or an id
     loser: Any = None  # then rows are (winner, loser)
     scores: tuple[Any, ...] = ()  # of both sides; or their difference, or text such as 2-1
+    margins: float | None = None  # largest difference of scores; None: only who won counts
     counts: tuple[Any, ...] = ()  # wins of the left item, of the right one, and ties
     ranking: tuple[Any, ...] = ()  # items, the best first
     item_ranks: Mapping[Any, Any] = field(default_factory=dict)  # by column of ranks: the item
@@ -76,6 +77,7 @@ class Roles:
         higher = (
             f"the higher of {listed(self.scores)}" if len(self.scores) > 1 else f"{listed(self.scores)} (left - right)"
         )
+        higher = higher if self.margins is None else f"margins of {listed(self.scores)} (at most {self.margins:g})"
         answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else self.winner
         several = ("ranking", "offered", "chosen", "worst", "task", "item", "rank")
         shown = {
@@ -263,6 +265,7 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
     elif roles.scores:
         margin = _margins(columns, roles.scores)
         y = 0.5 + 0.5 * np.sign(margin)
+        y = y if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
         answers = _one_game(columns, roles, _Answers(left, right, y, every, np.ones(every.size), {}, every), margin)
     elif roles.winner is not None and roles.loser is None:
         y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))

@@ -37,7 +37,7 @@ def test_all_records_have_one_name_for_their_frame(record: object) -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_without_pandas_the_extra_is_named(record: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"to_frame needs pandas: pip install 'skpref\[frames\]'"):
+    with pytest.raises(MissingExtraError, match=r"data frames need pandas: pip install 'skpref\[frames\]'"):
         record.to_frame()
 
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skpref import CrowdGPPL, GPPLClassifier, load, save
+from skpref.data import from_results
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
 from skpref.gp.crowd.thresholds import information, learn_ratios, predict_answers, threshold_derivatives
@@ -160,6 +161,18 @@ def test_verdicts_are_read() -> None:
     model, other = (GPPLClassifier(likelihood="logit-graded").fit(X, given) for given in (words, y))
     assert_array_equal(model.utility(range(N_ITEMS)), other.utility(range(N_ITEMS)))
     assert model.score(X, words) == other.score(X, y)
+
+
+def test_results_are_read_as_margins() -> None:
+    games = {"home": list("abcab"), "away": list("bcaca"), "goals": [5, 0, 1, 2, 0], "against": [0, 1, 1, 0, 4]}
+    rows = from_results(games, "home", "away", ("goals", "against"), margins=3)
+    assert rows.y.tolist() == [3.0, -1.0, 0.0, 2.0, -3.0]
+    assert "margins of goals, against (at most 3)" in str(rows.read_)
+    model = GPPLClassifier(likelihood="logit-graded").fit(rows.X, rows.y)
+    assert model.classes_.tolist() == [-3, -2, -1, 0, 1, 2, 3]
+    for wrong in (0, -1, "many", np.nan, np.inf):
+        with pytest.raises(DataError, match="margins must be the largest margin"):
+            from_results(games, "home", "away", ("goals", "against"), margins=wrong)
 
 
 @pytest.mark.parametrize(
