@@ -482,7 +482,7 @@ class CrowdGPPL(ShardedCrowd):
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
         rows = self._users.vocabulary.encode(user, "X", unknown="mark", kind="user")
         if self.unknown_user == "raise":
-            refuse_unknown_users(self._users, user, rows, "comparison")
+            refuse_unknown_users(self._users, user, rows, "task" if self._has_tasks else "comparison")
         distinct, index = np.unique(rows[rows >= 0], return_inverse=True)
         number = np.full(rows.size, -1)
         number[rows >= 0] = index

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.data import Table
 from skpref.datasets import make_choices
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.likelihoods import Luce
 from skpref.search import default_space
 
@@ -296,3 +296,12 @@ def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
         truth[:, :3] -= truth[:, :3].mean(axis=1, keepdims=True)
         inside.append((table["low"] <= truth.ravel()) & (truth.ravel() <= table["high"]))
     assert 0.84 < np.mean(inside) < 0.96
+
+
+def test_an_unknown_user_is_one_of_a_task() -> None:
+    data = make_choices(n_users=5, random_state=0)
+    model = CrowdGPPL(data.table, unknown_user="raise", random_state=0).fit(data.X, data.y)
+    asked = data.X[:2].copy()
+    asked[1, 0] = 99
+    with pytest.raises(UnknownIdError, match="unknown user 99 in task 1"):
+        model.predict(asked)
