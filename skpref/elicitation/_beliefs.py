@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,12 +17,20 @@ from skpref.likelihoods import Gaussian, OrdinalProbit
 from skpref.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array
     from skpref.likelihoods.base import Triple
+
+
+@contextmanager
+def ignore_missing_names() -> Iterator[None]:
+    """Pass rows of ids to a model that was fitted to a data frame, without scikit-learn's warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
 
 
 Z_90: Final = 1.6448536269514722  # half the width of a 90 % credible interval, in standard deviations
@@ -41,6 +51,8 @@ class Belief(NamedTuple):
         Information gain: mutual information between the answer and z, in nats.
     precision : ndarray of shape (n,)
         Fisher information of an answer about z, at the mean of z.
+    items : Estimates, default=None
+        Estimates of the items that tasks show; None of other questions, whose latent values they follow from.
 
     Examples
     --------
@@ -64,6 +76,7 @@ class Belief(NamedTuple):
     probability: Array | None
     gain: Array
     precision: Array
+    items: Estimates | None = None
 
 
 class Estimates(NamedTuple):

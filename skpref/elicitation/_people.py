@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property
@@ -21,10 +19,18 @@ from skpref.data import OneHotDesign, Vocabulary, as_ids
 from skpref.data.columns import read_ids
 from skpref.data.ids import shorten
 from skpref.data.levels import numbers_of_levels
-from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
+from skpref.elicitation._beliefs import (
+    Z_90,
+    Estimates,
+    belief_of,
+    conditioned_belief,
+    ignore_missing_names,
+    labels_of,
+)
 from skpref.elicitation._machines import draws_of_population, population_of
 from skpref.elicitation._newcomers import Newcomers
 from skpref.elicitation._samples import belief_from_draws, belief_from_samples
+from skpref.elicitation._tasks import TaskUser
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -36,7 +42,7 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseTies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from skpref._typing import Array, Features, IntArray
     from skpref.elicitation._beliefs import Belief
@@ -163,14 +169,6 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     return asked
 
 
-@contextmanager
-def _ignore_missing_names() -> Iterator[None]:
-    """Pass rows of ids to a model that was fitted to a data frame, without scikit-learn's warning."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        yield
-
-
 class _NormalUser:
     """A user with normal latent values, and a likelihood of answers."""
 
@@ -189,14 +187,14 @@ class _NormalUser:
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     @cached_property
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def _moments(self) -> tuple[Array, Array]:
         """Prior mean and variance of the candidates."""
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         return mean, variance
 
     @cached_property
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def _covariance(self) -> Array:
         """Prior covariance of the candidates."""
         if len(self) > _MAX_COVARIANCES:
@@ -262,7 +260,7 @@ class MachineUser(_NormalUser):
         return draws_of_population(self.model.posterior_, self.rows)
 
     @cached_property
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def _moments(self) -> tuple[Array, Array]:
         if self._draws is not None:
             return self._draws.mean(axis=0), self._draws.var(axis=0)
@@ -296,7 +294,7 @@ class MachineUser(_NormalUser):
         low, high = (self.likelihood.predict(z, no_variance) for z in (low, high))
         return Estimates(ids, belief.probability[:, 1], low, high)
 
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`, with the other groups frozen."""
         model = deepcopy(self.model)
@@ -322,7 +320,7 @@ class _PairsUser(_NormalUser):
             raise DataError(f"an answer about a pair must be 1 (left), 0 (right) or 0.5 (a tie); got {answer!r:.80}.")
         return value
 
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
         model, y = deepcopy(self.model), list(answers.values())
@@ -371,11 +369,13 @@ class GPPLUser(_PairsUser):
         self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
 
     @classmethod
-    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> GPPLUser:
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
         """Return the user of a session, with the candidates checked."""
         del freeze
         if user is not None:
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
+        if model._has_tasks:  # noqa: SLF001 - of this package
+            return TaskUser.from_model(model, candidates, None, _known_items(model), rng)
         return cls(model, cls.pairs(candidates, _known_items(model), rng))
 
 
@@ -391,7 +391,7 @@ class CrowdUser(_PairsUser):
         self.labels = tuple(model.classes_.tolist()) if model.classes_.size > 2 else labels_of(self.likelihood)
 
     @classmethod
-    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
+    def from_model(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
         """Return the user of a session, with the candidates checked."""
         del freeze
         if model.groups:
@@ -400,6 +400,8 @@ class CrowdUser(_PairsUser):
                 "groups, or one with the groups as its users, such as user='category'"
             )
         user = _new_user_id(model.user_ids_) if user is None else user
+        if model._has_tasks:  # noqa: SLF001 - of this package
+            return TaskUser.from_model(model, candidates, user, _known_items(model), rng)
         return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
 
 
@@ -454,7 +456,7 @@ class RatingUser:
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(self.candidates)
         return _expected_levels(ids, self.labels, belief)
 
-    @_ignore_missing_names()
+    @ignore_missing_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model with the user folded in."""
         if not answers:

@@ -97,8 +97,9 @@ class Session:
     candidates : array-like or sparse matrix, default=None
         Possible questions. For a factorization machine: rows of features of this user, of shape (n, n_features). For a
         pipeline: its input; or item ids, of shape (n,), if its first step is a `OneHotDesign`. For models of ratings:
-        item ids, of shape (n,). For models of comparisons: pairs of item ids, of shape (n, 2). If None, all trained
-        items; or all pairs of them, and if these are more than 2,000, a random 2,000.
+        item ids, of shape (n,). For models of comparisons: pairs of item ids, of shape (n, 2). For models of tasks:
+        lists of the item ids that are shown, as many as in `fit` or fewer. If None, all trained items; or all pairs of
+        them, and if these are more than 2,000, a random 2,000; or 500 random tasks.
     strategy : {"random", "mean", "variance", "information", "determinant"}, default="determinant"
         See `select`.
     user : id, default=None
@@ -278,7 +279,8 @@ class Session:
         Parameters
         ----------
         answers : mapping of int to rating, label or preference
-            Answers, by row of the candidates as returned by `ask`. For a pair: 1 = left, 0 = right, 0.5 = tie.
+            Answers, by row of the candidates as returned by `ask`. For a pair: 1 = left, 0 = right, 0.5 = tie, or a
+            grade. For a task: the position of the item chosen, from 0.
         unasked : bool, default=False
             Whether to accept answers to questions that `ask` has not chosen, for example from elsewhere.
 
