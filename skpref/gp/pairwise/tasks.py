@@ -70,7 +70,8 @@ class TaskClassifier(ComparisonClassifier):
         for name, value in faults.items():
             raise DataError(
                 f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
-                "items were shown: leave it at its default. Tasks have likelihood='luce'"
+                "items were shown: leave it at its default, or read pairs with from_choices or from_rankings(..., "
+                "broken=True). Tasks have likelihood='luce'"
             )
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
