@@ -346,6 +346,18 @@ def test_chosen_ids_are_not_taken_for_labels(ids, user):
     assert model.rank().id[0] == ids[0]
 
 
+@pytest.mark.parametrize(
+    "more", [{"covariates": ["x"]}, {"groups": ["x"]}, {"time": "x"}, {"likelihood": "logit-ties"}]
+)
+def test_parameters_of_pairs_are_refused_with_how_to_read_pairs(more):
+    user = None if "time" in more else "who"
+    rows = choices(WIDE, user=user)
+    frame = pd.DataFrame(rows.X).assign(x=1.0).rename(columns=str)
+    model = (CrowdGPPL if user else GPPLClassifier)(**more)
+    with pytest.raises(DataError, match=rf"^{next(iter(more))}=.*broken=True"):
+        model.fit(frame, rows.y)
+
+
 def test_rankings_of_one_item():
     one = {"a": ["p", "q"], "b": ["q", None]}
     with pytest.raises(DataError, match="row 1: 1 ranking names one item"):
