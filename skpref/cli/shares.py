@@ -35,10 +35,9 @@ def shares(options: Shares) -> int:
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
     sheet = read_sheet(options.products, Format(options.separator, options.encoding, decimal=options.decimal))
     scenarios: Scenarios = complete_rows(sheet, lambda part: _scenarios(part, model, names), options.missing)
+    asked = {"none": options.none, "rule": options.rule, "credibility": options.credibility}
     try:
-        frame = model.shares(
-            list(scenarios.values()), none=options.none, rule=options.rule, credibility=options.credibility
-        )
+        frame = model.shares(list(scenarios.values()), **asked)
     except DataError as error:
         raise DataError(f"{options.products}: {error}") from error
     columns: dict[str, list[Any]] = {name: frame[name].tolist() for name in frame if name != "scenario"}
@@ -50,8 +49,8 @@ def shares(options: Shares) -> int:
     else:
         title = f"Shares of products, the average over {model.user_ids_.size} people"
         forms = {name: f"{{{name}}}" for name in columns if name in {"scenario", "product"}}
-        forms |= {"share ± std": "{share:.4f} ± {std:.4f}"}
-        forms |= {f"{100 * options.credibility:g} % interval": "{share_low:.4f} - {share_high:.4f}"}
+        interval = {f"{100 * options.credibility:g} % interval": "{share_low:.4f} - {share_high:.4f}"}
+        forms |= {"share ± std": "{share:.4f} ± {std:.4f}"} | interval
         print(titled_table(title, forms, columns))
     if options.out is not None:
         write_columns(columns, options.out)
@@ -78,9 +77,8 @@ def _scenarios(sheet: Columns, model: CrowdGPPL, names: list[str]) -> Scenarios:
         products = called.tolist()
     scenario = sheet.usual("scenario")
     several = scenario in sheet.names and scenario not in attributes
-    groups = sheet.ids(scenario, "scenario").tolist() if several else [""] * sheet.size
     rows: dict[str, list[int]] = {}
-    for row, group in enumerate(groups):
+    for row, group in enumerate(sheet.ids(scenario, "scenario").tolist() if several else [""] * sheet.size):
         rows.setdefault(group, []).append(row)
     for own in rows.values():
         refuse_repeated(sheet.take(own), called[own], column, "product")

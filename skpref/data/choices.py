@@ -399,13 +399,9 @@ def _rankings(
             sets.append([*items, *others])
             places = np.unique(own, return_inverse=True)[1]
             ranks.append(places + 1.0)
-            counts = np.bincount(places)
-            if (counts[: len(counts) - (not others)] > 1).any():
-                raise columns.fault(
-                    "items before the last place have equal ranks, which have no order. Break the ties, leave such "
-                    "rankings out, or read pairs, which have ties: broken=True",
-                    row,
-                )
+            if (np.bincount(places)[: places.max() + bool(others)] > 1).any():
+                wanted = "break the ties, leave such rankings out, or read pairs, which have ties, by broken=True"
+                raise columns.fault(f"items before the last place have equal ranks: {wanted}", row)
     if not rows:
         raise columns.fault("at least 1 ranking of two items or more is required")
     y = np.full((len(sets), max(map(len, sets))), np.nan)
