@@ -398,6 +398,7 @@ def reader_cases() -> dict[str, Case]:
     more: dict[str, Any] = {"user": "judge", "sample_weight": "n", "covariates": ["n", ("length_a", "length_b")]}
     whose = {"user": "person", "sample_weight": "weight"}
     weighted = people | {"weight": [1 + k % 3 for k in range(12)]}
+    choices, rankings = (partial(reader, broken=True) for reader in (data.from_choices, data.from_rankings))
     calls: dict[str, tuple[Callable[..., Any], Columns, Sequence[Any], dict[str, Any]]] = {
         "winners": (data.from_winners, fights, sides, {}),
         "winners with covariates": (data.from_winners, fights, sides, more),
@@ -409,17 +410,17 @@ def reader_cases() -> dict[str, Case]:
         "results in two columns": (data.from_results, fights, (*sides, ("goals_a", "goals_b")), more),
         "margins": (data.from_results, fights, (*sides, "length_a"), {"user": "judge"}),
         "results with gaps": (data.from_results, with_a_gap(fights, "result"), (*sides, "result"), {"missing": "drop"}),
-        "choices": (data.from_choices, people, (items, "best"), {}),
-        "choices of users": (data.from_choices, weighted, (items, "best"), whose),
-        "best and worst": (data.from_choices, weighted, (items, "best"), {"worst": "worst"} | whose),
-        "choices with gaps": (data.from_choices, with_a_gap(people, "best"), (items, "best"), {"missing": "drop"}),
-        "rankings": (data.from_rankings, short, (places,), {}),
-        "rankings of users": (data.from_rankings, weighted, (places,), whose),
-        "ranks of items": (data.from_rankings, people, (), {"item_ranks": list(ranks)}),
-        "ranks of named items": (data.from_rankings, weighted, (), {"item_ranks": ranks} | whose),
-        "contests": (data.from_rankings, tasks_, (), {"by": "task", "item": "brand", "rank": "rank", "user": "person"}),
+        "choices": (choices, people, (items, "best"), {}),
+        "choices of users": (choices, weighted, (items, "best"), whose),
+        "best and worst": (choices, weighted, (items, "best"), {"worst": "worst"} | whose),
+        "choices with gaps": (choices, with_a_gap(people, "best"), (items, "best"), {"missing": "drop"}),
+        "rankings": (rankings, short, (places,), {}),
+        "rankings of users": (rankings, weighted, (places,), whose),
+        "ranks of items": (rankings, people, (), {"item_ranks": list(ranks)}),
+        "ranks of named items": (rankings, weighted, (), {"item_ranks": ranks} | whose),
+        "contests": (rankings, tasks_, (), {"by": "task", "item": "brand", "rank": "rank", "user": "person"}),
         "contests with gaps": (
-            data.from_rankings,
+            rankings,
             with_a_gap(tasks_, "rank"),
             (),
             {"by": "task", "item": "brand", "missing": "drop"},

@@ -67,13 +67,13 @@ def read_ids(sheet: Columns, name: str, ids: NDArray[Any], noun: str = "item", *
     return own
 
 
-def refuse_repeated(sheet: Columns, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+def refuse_repeated(sheet: Columns, ids: NDArray[Any], column: str | None, noun: str = "item") -> None:
     """Refuse an id that occurs twice."""
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):
         if first.setdefault(name, row) != row:
             line = f"{sheet.unit} {sheet.lines[first[name]]}"
-            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
+            raise sheet.fault(f"{noun} {str(name)[:80]!r} occurs twice (first on {line})", row, column)
 
 
 def read_table(

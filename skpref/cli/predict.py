@@ -110,7 +110,8 @@ def predictions(model: Any, X: NDArray[Any]) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
-        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+        left = 0 if model._has_tasks else left_column(model.classes_)  # noqa: SLF001 - positions of tasks begin left
+        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left]}
         if model.likelihood_.ties_are_answers:
             predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
         return predicted

@@ -14,6 +14,7 @@ from skpref._text import is_number, number
 from skpref._validation import is_missing
 from skpref.data.columns import Columns, as_text, complete
 from skpref.data.ids import objects, shorten
+from skpref.data.labels import WORDS
 from skpref.data.levels import stated_order
 from skpref.data.roles import (
     Ranking,
@@ -56,7 +57,8 @@ class TaskRows(NamedTuple):
     X : ndarray of shape (n, 1 + K), dtype object
         Who was asked, and the ids of the items shown; None at the end where there are fewer than K.
     y : ndarray of shape (n,), (n, 2) or (n, K)
-        Ids of the items chosen; of the best and the worst one; or ranks, NaN where an item has none.
+        Ids of the items chosen; of the best and the worst one; or ranks, NaN where an item has none. Where such ids may
+        be labels of comparisons, as numbers may, 1 for the item chosen and 2 for the others.
     items : Table, or None
         Features of the items, which are the different profiles; None where no features were named.
 
@@ -191,7 +193,12 @@ def _named_answers(columns: Columns, rows: Any, sets: Any, answers: Any) -> NDAr
         if len(items) > 1 and len(set(named)) < len(named):
             raise columns.fault(f"{shorten(named[0])} is both the best and the worst item", row)
     y = np.column_stack([objects(named) for named in answers])
-    return y[:, 0] if y.shape[1] == 1 else y
+    if y.shape[1] > 1:
+        return y
+    if all(isinstance(item, str) for item in y[:, 0]) and not {item.lower() for item in y[:, 0]} <= WORDS.keys():
+        return y[:, 0]
+    shown = _padded(None, sets)  # such ids may be labels of comparisons, too, but ranks are none
+    return np.where(shown == None, np.nan, np.where(shown == y, 1.0, 2.0))  # noqa: E711 - for each cell
 
 
 def _ranks(columns: Columns, roles: Roles, rank: str) -> tuple[list[int], list[list[Any]], Array]:
@@ -390,7 +397,11 @@ def _rankings(
         if len(items) + len(others) > 1 and items:
             rows.append(row)
             sets.append([*items, *others])
-            ranks.append(np.unique(own, return_inverse=True)[1] + 1.0)
+            places = np.unique(own, return_inverse=True)[1]
+            ranks.append(places + 1.0)
+            if (np.bincount(places)[: places.max() + bool(others)] > 1).any():
+                wanted = "break the ties, leave such rankings out, or read pairs, which have ties, by broken=True"
+                raise columns.fault(f"items before the last place have equal ranks: {wanted}", row)
     if not rows:
         raise columns.fault("at least 1 ranking of two items or more is required")
     y = np.full((len(sets), max(map(len, sets))), np.nan)

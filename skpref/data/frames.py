@@ -1,4 +1,4 @@
-"""Tables of comparisons as people keep them, and what `fit` takes: pairs, labels, weights, covariates."""
+"""Tables of comparisons as people keep them, and what `fit` takes: pairs or tasks, answers, weights, covariates."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
 
 
 class ComparisonRows(NamedTuple):
-    """Arguments of `fit`: pairs of ids, labels, weights and covariates; and what was read.
+    """Arguments of `fit`: pairs of ids or tasks, answers, weights and covariates; and what was read.
 
     Parameters
     ----------
-    X : ndarray of shape (n, 2) or (n, 3)
+    X : ndarray of shape (n, 2) or (n, 3), or of tasks (n, K) or (n, 1 + K)
         Ids of the left and the right item for `GPPLClassifier`; of the user, the left and the right item for
-        `CrowdGPPL`, where a column of users was named.
-    y : ndarray of shape (n,)
-        1 = left preferred, 0 = right preferred, 0.5 = a tie.
+        `CrowdGPPL`, where a column of users was named. Of choices and rankings: of up to K items shown together.
+    y : ndarray of shape (n,), or of tasks (n,), (n, 2) or (n, K)
+        1 = left preferred, 0 = right preferred, 0.5 = a tie. Of tasks: what was chosen, or ranks.
     sample_weight : ndarray of shape (n,)
-        Weights of the comparisons.
+        Weights of the rows.
     covariates : ndarray of shape (n, n_covariates), or None
         Columns that were asked for.
     read_ : Reading
@@ -384,15 +384,15 @@ def from_choices(
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
-    broken: bool = True,
+    broken: bool = False,
 ) -> ComparisonRows:
     """Read a table of choices: one of several items was chosen; in best-worst scaling (MaxDiff), the worst one, too.
 
-    The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight 2 /
-    k. Together they then carry as much information about the utilities as the choice, if it follows Luce's rule and the
-    items have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the
-    weight 2 / (k - 1). With ``broken=False`` each choice is one row, which is more accurate, most of all where users
-    gave few answers.
+    Each choice is one row, a task, for `CrowdGPPL` and `GPPLClassifier`. With ``broken=True`` it becomes comparisons:
+    the chosen item won against each of the other k - 1. They share one answer, so each has the weight 2 / k. Together
+    they then carry about as much information on the utilities as the choice, if it follows Luce's rule and the items
+    have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the weight
+    2 / (k - 1). Tasks are more accurate, most of all where users gave few answers.
 
     Parameters
     ----------
@@ -402,21 +402,25 @@ def from_choices(
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
     chosen : str, default="chosen"
         Column of the choice, or of the best item: an id, the name of the column that has it, or, where no item has
-        such an id, the position of the column, from 1 or by the letters from A. None: only the worst one is known.
+        such an id, the position of the column, from 1 or by the letters from A. None: only the worst one is known;
+        this needs ``broken=True``.
     worst : str, default=None
         Column of the worst item, in best-worst scaling, written in the same ways.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row without an answer, as in `from_winners`.
-    broken : bool, default=True
-        Whether choices become comparisons, which all models of pairs take. False: rows of X are tasks, the user and the
-        items offered, and y has the items chosen, or the best and the worst one, shape (n, 2).
+    broken : bool, default=False
+        Whether choices become weighted comparisons, for covariates, groups, times, other likelihoods than "luce", and
+        other models of pairs. False: rows of X are tasks, the user and the items offered, None where there are fewer; y
+        has the items chosen, or the best and the worst one, shape (n, 2). Where these may be labels, such as 1, 2 and
+        "a", y has ranks for one choice: 1 for the item chosen and 2 for the others.
 
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y (which is 1 everywhere), sample_weight, no covariates, and `read_`, what was read.
+        What `fit` takes: X, y (with ``broken=True`` 1 everywhere), sample_weight, no covariates, and `read_`, what was
+        read.
 
     Raises
     ------
@@ -433,11 +437,14 @@ def from_choices(
     >>> from skpref.data import from_choices
     >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["tea", "b"]}
     >>> rows = from_choices(menus, ["a", "b", "c"])
-    >>> rows.X.tolist(), rows.sample_weight.round(2).tolist()
-    ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
+    >>> rows.X.tolist(), rows.y.tolist()
+    ([['tea', 'milk', 'water'], ['milk', 'water', None]], ['tea', 'water'])
     >>> sets = {"a": ["tea"], "b": ["milk"], "c": ["water"], "best": ["tea"], "worst": ["water"]}
-    >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").X.tolist()
-    [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
+    >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").y.tolist()
+    [['tea', 'water']]
+    >>> pairs = from_choices(menus, ["a", "b", "c"], broken=True)
+    >>> pairs.X.tolist(), pairs.sample_weight.round(2).tolist()
+    ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
     """
     roles = Roles(offered=_names(offered), chosen=chosen, worst=worst, user=user, weight=sample_weight)
     return _rows(frame, roles, missing, broken=broken)
@@ -457,12 +464,14 @@ def from_rankings(
     user: str | None = None,
     sample_weight: str | None = None,
     missing: Missing = "raise",
-    broken: bool = True,
+    broken: bool = False,
 ) -> ComparisonRows:
-    """Read rankings: every item won against those behind it.
+    """Read rankings of several items.
 
-    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1). Together they carry as much
-    information as the ranking, to within 2 %, if the items have similar utilities and their noise is normal.
+    Each ranking is one row, a task, for `CrowdGPPL` and `GPPLClassifier`. With ``broken=True`` it becomes comparisons:
+    every item won against each one behind it. All pairs of a ranking of k items share its noise, so each has the weight
+    3 / (k + 1). Together they carry as much information as the ranking, to within 2 %, if the items have similar
+    utilities and their noise is normal. Tasks are more accurate where users differ. Only comparisons have ties.
 
     Parameters
     ----------
@@ -474,16 +483,17 @@ def from_rankings(
         Columns of ranks, one for each item; their names are the ids of the items, or a dict gives others. Items without
         a rank are left out of a ranking.
     item_ratings : sequence of str, or dict of str to id, default=None
-        Columns of ratings or grades, one for each item: the higher one is the better rank.
+        Columns of ratings or grades, one for each item: the higher one is the better rank. Equal ratings are ties, and
+        but for the lowest ones of a ranking need ``broken=True``.
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
         Column that tells the rankings apart, such as the race. Each user has rankings of the user's own.
     rest : {"unknown", "lost"}, default=None
         What is known about the items that a ranking does not name: nothing; or that they lost against those that it
-        names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left, with the weight
-        2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are refused, or
-        with `item_ratings` and `by` left out.
+        names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left; as comparisons,
+        with the weight 2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are
+        refused, or with `item_ratings` and `by` left out.
     unranked : sequence of float or str, default=None
         Ranks that mean "not ranked", such as 0, 99 or "DNF"; with `columns`, cells that name no item, such as 0 or
         "undervote". None: cells that may mean this are refused; []: all are ranks or items.
@@ -492,8 +502,9 @@ def from_rankings(
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
-    broken : bool, default=True
-        Whether rankings become comparisons. False: rows of X are tasks, and y has ranks, NaN of items not named.
+    broken : bool, default=False
+        Whether rankings become weighted comparisons, as in `from_choices`, where equal ranks are ties. False: rows of X
+        are tasks, the user and the items of a ranking, and y has their ranks, NaN for items behind all others.
 
     Returns
     -------
@@ -504,7 +515,8 @@ def from_rankings(
     ------
     DataError
         If a column or a rank is missing, a rank may be a code for "not ranked", a ranking names one item and `rest` is
-        not given, or not exactly one of `columns`, `item_ranks`, `item_ratings` and `by` is given.
+        not given, ranks before the last are equal and `broken` is False, or not exactly one of `columns`, `item_ranks`,
+        `item_ratings` and `by` is given.
 
     Warns
     -----
@@ -514,14 +526,17 @@ def from_rankings(
     Examples
     --------
     >>> from skpref.data import from_rankings
-    >>> from_rankings({"1st": ["tea"], "2nd": ["milk"], "3rd": ["water"]}, ["1st", "2nd", "3rd"]).X.tolist()
+    >>> votes = {"1st": ["tea"], "2nd": ["milk"], "3rd": ["water"]}
+    >>> from_rankings(votes, ["1st", "2nd", "3rd"]).X.tolist()
+    [['tea', 'milk', 'water']]
+    >>> from_rankings(votes, ["1st", "2nd", "3rd"], broken=True).X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     >>> survey = {"Q5_tea": [1, 2], "Q5_milk": [2, 1]}
     >>> rows = from_rankings(survey, item_ranks={"Q5_tea": "tea", "Q5_milk": "milk"})
     >>> rows.X.tolist(), rows.y.tolist()
-    ([['tea', 'milk'], ['tea', 'milk']], [1.0, 0.0])
+    ([['tea', 'milk'], ['tea', 'milk']], [[1.0, 2.0], [2.0, 1.0]])
     >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
-    >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
+    >>> from_rankings(races, by="race", item="driver", rank="place", broken=True).y.tolist()
     [1.0, 0.5]
     >>> ballots = {"first": ["tea", "milk"], "second": [None, "tea"]}
     >>> from_rankings(ballots, ["first", "second"], rest="lost").X.tolist()
@@ -578,7 +593,7 @@ def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> Comp
     with Path(path).open(encoding="utf-8") as file:
         table, _ = read_preflib(file)
     names = [name for name in table if name != "count"]
-    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count")
+    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count", broken=True)
 
 
 def _names(columns: Any) -> tuple[Any, ...]:

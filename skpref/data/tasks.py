@@ -253,7 +253,7 @@ def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
         raise DataError(
             f"y: {shorten(values[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN where "
             "an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of items in order "
-            "are read by skpref.data.from_rankings(..., broken=False)"
+            "are read by skpref.data.from_rankings"
         )
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))
@@ -267,7 +267,7 @@ def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
         raise DataError(
             f"y: task {int(np.argmax(tied))} has equal ranks before the last place ({int(tied.sum())} such tasks). "
             "Equal last places are read as such; others have no order: drop these tasks, break the ties, or read pairs "
-            "with skpref.data.from_rankings and likelihood='logit-ties'"
+            "with skpref.data.from_rankings(..., broken=True) and likelihood='logit-ties'"
         )
     return rank
 

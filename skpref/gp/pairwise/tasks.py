@@ -55,11 +55,11 @@ class TaskClassifier(ComparisonClassifier):
         return getattr(self, "_form", None) is not None
 
     def _holds_tasks(self, X: Any, y: Any) -> bool:
-        """Tell whether rows of X are tasks; named columns of both sides say that they are not."""
+        """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
         if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
             return True
-        named = all(getattr(self, name, None) is None for name in _COLUMNS)
-        return named and are_tasks(X, y, len(self._sides))
+        named = any(getattr(self, name, None) is not None for name in ("left", "right"))
+        return not named and are_tasks(X, y, len(self._sides))
 
     def _refuse_with_tasks(self, **faults: Any) -> None:
         """Refuse parameters that models of tasks do not have, and the faults that are given."""
@@ -70,7 +70,8 @@ class TaskClassifier(ComparisonClassifier):
         for name, value in faults.items():
             raise DataError(
                 f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
-                "items were shown: leave it at its default. Tasks have likelihood='luce'"
+                "items were shown: leave it at its default, or read pairs with from_choices or from_rankings(..., "
+                "broken=True). Tasks have likelihood='luce'"
             )
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:

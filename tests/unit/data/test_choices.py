@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
+from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_tasks
 from skpref.data.choices import encode_profile
 from skpref.exceptions import DataError
@@ -52,8 +53,8 @@ def test_profiles_are_levels_and_numbers(make):
 
 def test_ids_of_items():
     assert read(LONG, item="item") == ([["ann", "p", "q", "r"]] * 2, ["q", "p"], None)
-    X, y, _ = from_tasks(long(item=[1, 2, 3] * 2), item="item")
-    assert (X.tolist(), y.tolist()) == ([["ann", 1, 2, 3]] * 2, [2, 1])
+    X, y, _ = from_tasks(long(item=[1, 2, 3] * 2), item="item")  # numbers may be labels: ranks are none
+    assert (X.tolist(), y.tolist()) == ([["ann", 1, 2, 3]] * 2, [[2, 1, 2], [1, 2, 2]])
 
 
 def test_best_and_worst_and_ranks():
@@ -239,7 +240,7 @@ WIDE = {
 
 
 def choices(table, **options):
-    return from_choices(table, ["a", "b", "c"], broken=False, **({"user": "who"} | options))
+    return from_choices(table, ["a", "b", "c"], **({"user": "who"} | options))
 
 
 @pytest.mark.parametrize("chosen", [["p", "r"], ["a", "b"], [1, 2], ["A", "B"]])
@@ -299,10 +300,10 @@ ITEMS = {"p": [1, 2, None], "q": [2, 1, 1], "r": [3, None, None]}
             [[1, 2, 3], [2, 1, np.nan], [1, np.nan, np.nan]],
         ),
         (
-            {"p": [5, 1], "q": [5, 9], "r": [7, 9]},
+            {"p": [5, 1], "q": [5, 9], "r": [7, 4]},
             {"item_ratings": [*"pqr"]},
             [list("pqr")] * 2,
-            [[2, 2, 1], [2, 1, 1]],
+            [[2, 2, 1], [3, 1, 2]],
         ),
         (
             {"race": [1, 1, 2, 2, 2], "item": list("pqrqp"), "rank": [2, 1, 1, 3, 7]},
@@ -313,19 +314,58 @@ ITEMS = {"p": [1, 2, None], "q": [2, 1, 1], "r": [3, None, None]}
     ],
 )
 def test_rankings(table, options, X, y):
-    rows = from_rankings(table, broken=False, **options)
+    rows = from_rankings(table, **options)
     assert rows.X.tolist() == X
     assert_array_equal(rows.y, y)
+
+
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [
+        ({"p": [7, 1], "q": [5, 9], "r": [5, 9]}, {"item_ratings": [*"pqr"]}),
+        ({"p": [1, 1], "q": [2, 1], "r": [3, 2]}, {"item_ranks": [*"pqr"]}),
+        ({"p": [1, 1], "q": [2, 1], "r": [3, None]}, {"item_ranks": [*"pqr"], "rest": "lost"}),
+    ],
+)
+def test_ties_before_the_last_place_are_for_pairs(table, options):
+    with pytest.raises(DataError, match=r"row 1: items before the last place have equal ranks.*broken=True"):
+        from_rankings(table, **options)
+    assert 0.5 in from_rankings(table, broken=True, **options).y
+
+
+@pytest.mark.parametrize("ids", [(0, 1), ("left", "right"), (5, 6, 7), ("left", "Right", "tie")])
+@pytest.mark.parametrize("user", [None, "who"])
+def test_chosen_ids_are_not_taken_for_labels(ids, user):
+    """The first item always wins, wherever it is shown: its id as a label would say that a side won."""
+    orders = [list(np.roll(ids, k)) for k in range(len(ids))] * 8
+    table = {f"c{k}": [order[k] for order in orders] for k in range(len(ids))}
+    table |= {"chosen": [ids[0]] * len(orders), "who": [f"u{k % 4}" for k in range(len(orders))]}
+    rows = from_choices(table, list(table)[: len(ids)], user=user)
+    model = (GPPLClassifier if user is None else CrowdGPPL)(random_state=0).fit(rows.X, rows.y)
+    assert model.score(rows.X, rows.y) == 1.0
+    assert model.rank().id[0] == ids[0]
+
+
+@pytest.mark.parametrize(
+    "more", [{"covariates": ["x"]}, {"groups": ["x"]}, {"time": "x"}, {"likelihood": "logit-ties"}]
+)
+def test_parameters_of_pairs_are_refused_with_how_to_read_pairs(more):
+    user = None if "time" in more else "who"
+    rows = choices(WIDE, user=user)
+    frame = pd.DataFrame(rows.X).assign(x=1.0).rename(columns=str)
+    model = (CrowdGPPL if user else GPPLClassifier)(**more)
+    with pytest.raises(DataError, match=rf"^{next(iter(more))}=.*broken=True"):
+        model.fit(frame, rows.y)
 
 
 def test_rankings_of_one_item():
     one = {"a": ["p", "q"], "b": ["q", None]}
     with pytest.raises(DataError, match="row 1: 1 ranking names one item"):
-        from_rankings(one, ["a", "b"], broken=False)
-    rows = from_rankings(one, ["a", "b"], rest="unknown", broken=False)
+        from_rankings(one, ["a", "b"])
+    rows = from_rankings(one, ["a", "b"], rest="unknown")
     assert (rows.X.tolist(), rows.read_.left_out) == ([["p", "q"]], {"of one item": 1})
     with pytest.raises(DataError, match="at least 1 ranking of two items or more is required"):
-        from_rankings({"a": ["p"], "b": [None]}, ["a", "b"], rest="unknown", broken=False)
+        from_rankings({"a": ["p"], "b": [None]}, ["a", "b"], rest="unknown")
 
 
 def test_prices_as_text_are_asked_about_and_categories_are_levels() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor
+from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, data
 from skpref.data import (
-    from_choices,
     from_counts,
     from_pair_columns,
-    from_rankings,
     from_results,
     from_win_matrix,
     from_winners,
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skpref.data import ComparisonRows
+
+from_choices, from_rankings = partial(data.from_choices, broken=True), partial(data.from_rankings, broken=True)
 
 FRUITS = {"fig": [1], "lime": [2], "plum": [3]}
 RACE = {"race": [1, 1, 1, 2, 2], "item": ["a", "b", "c", "a", "b"], "rank": [1, 2, 3, 1, 2]}

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL, GPPLClassifier
-from skpref.data import from_choices, from_rankings, from_results, from_winners
+from skpref import CrowdGPPL, GPPLClassifier, data
+from skpref.data import from_results, from_winners
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+from_choices, from_rankings = partial(data.from_choices, broken=True), partial(data.from_rankings, broken=True)
 
 BATTLES: dict[str, list[Any]] = {
     "model_a": ["gpt", "llama", "claude", "gpt"],

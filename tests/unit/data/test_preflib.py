@@ -20,7 +20,7 @@ def test_ties_are_equal_ranks_and_items_without_a_rank_are_none() -> None:
 
 def test_columns_are_what_from_rankings_reads() -> None:
     columns, _ = read_preflib([*NAMES, "3: 2,1\n", "4: {1,2}\n"])
-    rows = from_rankings(columns, item_ranks=["tea", "milk: cold"], sample_weight="count")
+    rows = from_rankings(columns, item_ranks=["tea", "milk: cold"], sample_weight="count", broken=True)
     left_is_milk = rows.X[:, 0] == "milk: cold"
     assert np.array_equal(np.where(left_is_milk, rows.y, 1.0 - rows.y), [1.0, 0.5])  # milk won, then a tie
     assert np.array_equal(rows.sample_weight, [3.0, 4.0])  # 3 / (k + 1) = 1 for two items
