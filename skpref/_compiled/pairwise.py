@@ -22,7 +22,7 @@ from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["expected_log_cdf", "packed_rules", "tilted_logit"]
+__all__ = ["MODE_STEPS", "MODE_TOLERANCE", "expected_log_cdf", "packed_rules", "tilted_logit"]
 
 # Cells of width 1/16 on [-32, 8]: at their edges t^10 / 2.8^10 (2.8: distance of the nearest singularity) is 3e-20,
 # and the Gaussian fall at z = 8 leaves 3e-13 of a value that is 1e-15 itself.
@@ -34,8 +34,9 @@ _SQRT_HALF: Final = math.sqrt(0.5)
 _INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _FRACTION_LEVELS: Final = 6
-_MODE_STEPS: Final = 60
-_MODE_TOLERANCE: Final = 1e-2  # in standard deviations: the mode only centres the quadrature
+# The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
+MODE_STEPS: Final = 60
+MODE_TOLERANCE: Final = 1e-2
 _ROWS: Final = 256  # observations a thread takes at once
 _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads costs more than it saves
 
@@ -187,10 +188,10 @@ def _slope_at_mode(label, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN00
     c = mu
     slope = _logit_at(label, c)[1]
     low, high = min(mu, mu + v * slope), max(mu, mu + v * slope)
-    for _ in range(_MODE_STEPS):
+    for _ in range(MODE_STEPS):
         _, slope, curvature = _logit_at(label, c)
         excess = c - mu - v * slope
-        if abs(excess) <= _MODE_TOLERANCE * math.sqrt(v):
+        if abs(excess) <= MODE_TOLERANCE * math.sqrt(v):
             break
         low, high = (c if excess <= 0.0 else low), (c if excess >= 0.0 else high)
         c -= excess / (1.0 - v * curvature)

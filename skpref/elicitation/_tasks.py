@@ -53,7 +53,7 @@ class TaskUser:
             size = min(most, len(ids))
             candidates = [rng.choice(len(ids), size, replace=False) for _ in range(_N_TASKS)]
             candidates = [tuple(ids[place].tolist()) for place in candidates]
-        if not len(candidates):
+        if not candidates:
             raise DataError("no candidate left: candidates is empty.")
         sets = [tuple(task) if isinstance(task, list | tuple | np.ndarray) else (task,) for task in candidates]
         for row, task in enumerate(sets):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.special import expit, ndtr
 
-from skpref._compiled.pairwise import expected_log_cdf, tilted_logit
+from skpref._compiled.pairwise import MODE_STEPS, MODE_TOLERANCE, expected_log_cdf, tilted_logit
 from skpref._math.quadrature import chunks
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Luce", "PairwiseLikelihood", "PairwiseLogit", "PairwiseProbit", "beta_binomial_variance"]
 
 _INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
-# The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
-_MODE_STEPS: Final = 60
-_MODE_TOLERANCE: Final = 1e-2
 
 
 @dataclass(frozen=True)
@@ -114,11 +111,11 @@ class PairwiseLikelihood(Likelihood):
         """Return g = l'(c) where c = mu + v g, by Newton's method in a bracket (l' falls, so there is one such c)."""
         c, slope = mu, self._derivatives(y, mu)[1]
         low, high = np.minimum(mu, mu + v * slope), np.maximum(mu, mu + v * slope)
-        for _ in range(_MODE_STEPS):
+        for _ in range(MODE_STEPS):
             _, slope, curvature = self._derivatives(y, c)
             excess = c - mu - v * slope
             # A converged element no longer moves, so its result does not depend on other elements.
-            near = np.abs(excess) <= _MODE_TOLERANCE * np.sqrt(v)
+            near = np.abs(excess) <= MODE_TOLERANCE * np.sqrt(v)
             if np.all(near):
                 break
             low, high = np.where(excess <= 0.0, c, low), np.where(excess >= 0.0, c, high)

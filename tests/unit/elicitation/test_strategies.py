@@ -208,7 +208,7 @@ def test_e3_the_choice_does_not_depend_on_the_order(seed, strategy):
 
 
 def test_a_belief_is_what_strategies_see():
-    assert Belief._fields == ("mean", "variance", "covariance", "probability", "gain", "precision")
+    assert Belief._fields == ("mean", "variance", "covariance", "probability", "gain", "precision", "items")
 
 
 @pytest.mark.parametrize("rule", ["expectation", "tilted"])
