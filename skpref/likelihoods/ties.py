@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PairwiseLogitTies", "PairwiseProbitTies", "PairwiseTies"]
 
+_FEWEST_LEVELS: Final = 3
 _HALVINGS: Final = 20
 _OFF_GRID: Final = 1e-9  # distance of a label from a level beyond which it is soft
 _SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
@@ -56,7 +57,7 @@ class PairwiseTies(Likelihood):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Examples
     --------
@@ -77,9 +78,15 @@ class PairwiseTies(Likelihood):
         """Check the thresholds."""
         if not (np.isfinite(self.threshold) and self.threshold > 0.0):
             raise DataError(f"threshold must be a positive finite number; got {self.threshold!r}")
-        object.__setattr__(self, "ratios", tuple(map(float, self.ratios)))
-        if not (np.diff([1.0, *self.ratios]) > 0.0).all() or not np.isfinite(self.ratios).all():
+        try:
+            ratios = tuple(map(float, self.ratios))
+        except (TypeError, ValueError):
+            ratios = (np.nan,)
+        if not (np.diff([1.0, *ratios]) > 0.0).all() or not np.isfinite(ratios).all():
             raise DataError(f"ratios must be finite numbers, ascending from above 1; got {self.ratios!r}")
+        object.__setattr__(self, "ratios", ratios)
+        if not isinstance(self.tie, bool):
+            raise DataError(f"tie must be True or False; got {self.tie!r}")
 
     @classmethod
     def from_levels(cls, n_levels: int) -> Self:
@@ -94,7 +101,14 @@ class PairwiseTies(Likelihood):
         -------
         PairwiseTies
             Thresholds at equal distances.
+
+        Raises
+        ------
+        DataError
+            If `n_levels` is below 3.
         """
+        if n_levels < _FEWEST_LEVELS:
+            raise DataError(f"n_levels must be at least {_FEWEST_LEVELS}; got {n_levels!r}")
         further, tie = (n_levels - 3) // 2, bool(n_levels % 2)
         step = 2.0 if tie else 1.0  # where ties have the width of other levels
         return cls(ratios=tuple(1.0 + step * (k + 1.0) for k in range(further)), tie=tie)
@@ -330,7 +344,7 @@ class PairwiseProbitTies(PairwiseTies):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Examples
     --------
@@ -373,7 +387,7 @@ class PairwiseLogitTies(PairwiseTies):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Notes
     -----
@@ -418,6 +432,13 @@ def sum_of_sides(answers: Array) -> Array:
     n = answers.shape[1] // 2
     left, right = answers[:, :n].sum(axis=1), answers[:, -n:].sum(axis=1)
     return np.column_stack([left, answers[:, n:-n].sum(axis=1), right])
+
+
+def left_of_sides(answers: Array) -> Array:
+    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
+    left, _, right = sum_of_sides(answers).T
+    total = left + right
+    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:

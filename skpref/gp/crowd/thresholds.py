@@ -16,7 +16,6 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
-from skpref.likelihoods.ties import sum_of_sides
 
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
@@ -189,13 +188,6 @@ def learn_ratios(likelihood: PairwiseTies, rows: tuple[Array, Array, Array, Arra
         step = float(weight @ slope / (weight @ slope**2 + 1.0))  # the 1 is a prior about the start
         likelihood = likelihood.stretched(gap, float(np.clip(step, -_STEP, _STEP)))
     return likelihood
-
-
-def left_of_sides(answers: Array) -> Array:
-    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
-    left, _, right = sum_of_sides(answers).T
-    total = left + right
-    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
 
 
 def information(likelihood: PairwiseTies, mu: Array, v: Array, b: Array) -> Array:
