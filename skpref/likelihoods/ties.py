@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PairwiseLogitTies", "PairwiseProbitTies", "PairwiseTies"]
 
 _FEWEST_LEVELS: Final = 3
+_FLATTEST: Final = 1e-10  # least relative curvature of a Newton step
 _HALVINGS: Final = 20
 _OFF_GRID: Final = 1e-9  # distance of a label from a level beyond which it is soft
 _SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
@@ -238,7 +239,7 @@ class PairwiseTies(Likelihood):
         return np.stack([left, *reversed(middle), right], axis=-1)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
-        """Return the likelihood after Newton steps in log b and log gaps on sum_i w_i E[log p] over N(mu, v).
+        """Return the likelihood after a Newton step in log b and log gaps on sum_i w_i E[log p] over N(mu, v).
 
         Parameters
         ----------
@@ -248,20 +249,21 @@ class PairwiseTies(Likelihood):
         Returns
         -------
         PairwiseTies
-            Steps are halved until the objective does not fall. The objective is concave in the thresholds, so one step
-            of each in each pass of the loop converges to the best thresholds together with q.
+            The step is halved until the objective does not fall, which is concave in the thresholds: one step
+            in each pass of the loop converges to the best thresholds together with q.
         """
-        best = self
-        for gap in range(1 + len(self.ratios)):
-            value, slope, curvature = best._log_threshold_derivatives(y, mu, v, weight, gap)
-            step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
-            for _ in range(_HALVINGS if abs(step) >= _SMALLEST_STEP else 0):
-                trial = best.stretched(gap, step)
-                if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
-                    best = trial
-                    break
-                step *= 0.5
-        return best
+        value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
+        bend, axes = np.linalg.eigh(curvature)
+        bend = np.abs(bend)
+        step = np.clip(axes @ (axes.T @ slope / np.maximum(bend, max(_FLATTEST * bend.max(), _FLATTEST))), -1.0, 1.0)
+        for _ in range(_HALVINGS if np.abs(step).max() >= _SMALLEST_STEP else 0):
+            trial = self
+            for gap, part in enumerate(step.tolist()):
+                trial = trial.stretched(gap, part)
+            if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
+                return trial
+            step *= 0.5
+        return self
 
     def stretched(self, gap: int, step: float) -> Self:
         """Return the likelihood with exp(step) times all thresholds, or times one gap.
@@ -302,30 +304,31 @@ class PairwiseTies(Likelihood):
         sides = np.array([1.0, *self.ratios])
         return np.asarray(np.sign(ends) * (sides[gap] - sides[gap - 1]) * (np.abs(ends) >= sides[gap]))
 
-    def _log_threshold_derivatives(
-        self, y: Array, mu: Array, v: Array, weight: Array, gap: int = 0
-    ) -> tuple[float, float, float]:
-        """Return the objective of `learnt` and its first two derivatives in what `stretched` changes."""
-        b, out, outer = self.threshold, np.zeros((3, *y.shape)), np.ones(y.shape, dtype=bool)
-        moved = b * self.direction(gap)
+    def _log_threshold_derivatives(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
+        """Return the objective of `learnt`, its slopes in what `stretched` changes, (G,), and its Hessian, (G, G)."""
+        b, outer = self.threshold, np.ones(y.shape, dtype=bool)
+        moved = b * np.array([self.direction(gap) for gap in range(1 + len(self.ratios))])
+        total, slope, bend = 0.0, np.zeros(len(moved)), np.zeros((len(moved), len(moved)))
         for rows, centre, half in self.inner_levels(y):
-            k = int(self.levels_of(y[rows][:1])[0])
-            to_centre, to_half = 0.5 * (moved[k] + moved[k + 1]), 0.5 * (moved[k + 1] - moved[k])
-            value, first, second, mixed = self._tied_by_threshold(mu[rows] - b * centre, v[rows], b * half)
-            slope, bend = to_half * first, to_half**2 * second
-            if to_centre:
-                _, by_z, half_bend = self._tied(mu[rows] - b * centre, v[rows], b * half)
-                slope = slope - to_centre * by_z
-                bend = bend - 2.0 * to_half * to_centre * mixed + 2.0 * to_centre**2 * half_bend
-            out[:, rows], outer = np.stack([value, slope, bend]), outer & ~rows
+            k, at, outer = int(self.levels_of(y[rows][:1])[0]), mu[rows] - b * centre, outer & ~rows
+            to_centre, to_half = 0.5 * (moved[:, k] + moved[:, k + 1]), 0.5 * (moved[:, k + 1] - moved[:, k])
+            value, first, second, mixed = self._tied_by_threshold(at, v[rows], b * half) @ weight[rows]
+            _, by_z, half_bend = self._tied(at, v[rows], b * half) @ weight[rows]
+            cross = np.outer(to_half, to_centre)
+            total, slope = total + value, slope + to_half * first - to_centre * by_z
+            bend += second * np.outer(to_half, to_half) - mixed * (cross + cross.T)
+            bend += 2.0 * half_bend * np.outer(to_centre, to_centre)
         for side, share in ((1.0, y), (0.0, 1.0 - y)):
             rows, sign = outer & (share > 0.0), 1.0 - 2.0 * side
             label = np.full(int(rows.sum()), side)
-            value, first, half_second = self.side.expectation(label, mu[rows] + sign * b * self.multiples[-2], v[rows])
-            parts = [value, sign * moved[-2] * first, 2.0 * moved[-2] ** 2 * half_second]
-            out[:, rows] += share[rows] * np.stack(parts)
-        total, slope, curvature = (float(x) for x in out @ weight)
-        return total, slope, curvature + slope
+            parts = self.side.expectation(label, mu[rows] + sign * b * self.multiples[-2], v[rows])
+            value, first, half_bend = np.stack(parts) @ (share * weight)[rows]
+            total, slope = total + value, slope + sign * moved[:, -2] * first
+            bend += 2.0 * half_bend * np.outer(moved[:, -2], moved[:, -2])
+        bend += np.diag(slope)  # of the logarithms
+        bend[0, 1:] += slope[1:]
+        bend[1:, 0] += slope[1:]
+        return float(total), slope, bend
 
 
 @dataclass(frozen=True)

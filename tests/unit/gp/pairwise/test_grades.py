@@ -59,13 +59,17 @@ def test_derivatives_in_the_gaps_are_those_of_finite_differences(likelihood: Any
     rng, h = np.random.default_rng(1), 1e-4
     y = np.append(np.linspace(0.0, 1.0, likelihood.n_levels), 0.3)  # a soft label, too
     mu, v, weight = rng.normal(size=y.size), rng.exponential(size=y.size), rng.exponential(size=y.size)
+    value, slope, bend = likelihood._log_threshold_derivatives(y, mu, v, weight)
+    assert_allclose(value, weight @ likelihood.expectation(y, mu, v)[0], rtol=1e-12)
     for gap in range(1 + len(likelihood.ratios)):
+        more, less = (likelihood.stretched(gap, step)._log_threshold_derivatives(y, mu, v, weight) for step in (h, -h))
+        assert_allclose(slope[gap], (more[0] - less[0]) / (2.0 * h), rtol=1e-5, atol=1e-5)
+        assert_allclose(bend[gap], (more[1] - less[1]) / (2.0 * h), rtol=1e-5, atol=1e-5)
 
-        def at(step: float, gap: int = gap) -> Any:
-            return np.array(likelihood.stretched(gap, step)._log_threshold_derivatives(y, mu, v, weight, gap))
 
-        assert_allclose(at(0.0)[0], weight @ likelihood.expectation(y, mu, v)[0], rtol=1e-12)
-        assert_allclose(at(0.0)[1:], (at(h) - at(-h))[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
+def test_few_ties_do_not_slow_the_fit_down() -> None:
+    X, y = answers(likelihood=PairwiseLogitTies(0.03, (40.0,)))
+    assert GPPLClassifier(likelihood="logit-graded").fit(X, y).n_iter_ < 30
 
 
 @graded
