@@ -328,6 +328,11 @@ def test_crowds_are_saved(crowd: Any, tmp_path: Any) -> None:
     assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X), model.predict_proba(X))
 
 
+def test_few_ties_do_not_slow_crowds_down() -> None:
+    X, y = answers(150, n_users=3, likelihood=PairwiseLogitTies(0.03, (40.0,)))
+    assert CrowdGPPL(likelihood="logit-graded").fit(X, y).n_iter_ < 40
+
+
 def test_crowds_learn_more(crowd: Any) -> None:
     _, X, y = crowd
     model = CrowdGPPL(likelihood="logit-graded").fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
