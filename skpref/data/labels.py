@@ -9,24 +9,39 @@ from sklearn.utils import column_or_1d
 
 from skpref._text import number
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
+from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array
 
-__all__ = ["are_classes", "are_grades", "classes_of", "left_column", "read_grades", "read_labels", "refuse_one_side"]
+__all__ = [
+    "are_classes",
+    "are_grades",
+    "classes_of",
+    "left_column",
+    "read_grades",
+    "read_labels",
+    "refuse_one_side",
+    "sides_of_grades",
+    "signed_grades",
+    "verdict",
+]
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
-VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "b=a": 0.0, "b>a": -1.0, "a<b": -1.0, "b>>a": -2.0, "a<<b": -2.0}
+_VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "a<b": -1.0, "a<<b": -2.0}
+_VERDICTS |= {"b<<a": 2.0, "b<a": 1.0, "b=a": 0.0, "b>a": -1.0, "b>>a": -2.0}
 _GRADES = (
     "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
     "A>>B, A>B, A=B"
 )
 _MOST_GRADES = 15  # sizes of grades, each of which has a threshold
+_DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
+_MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 _MANY = 10  # grades that are of both signs but by chance
 _CASES = str.lower, str.upper, str.title
 _LABELS = (
@@ -55,7 +70,11 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     outside = (labels < 0.0) | (labels > 1.0)
     if outside.any():
         row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
-        signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2" if set(labels.tolist()) <= {-1.0, 0.0, 1.0} else ""
+        signs = ""
+        if labels.min() < 0.0:
+            signs = "; signed grades need likelihood='logit-graded', and their sides are 0.5 + 0.5 * np.sign(y)"
+        if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
+            signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
         raise DataError(
             f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and {count} of "
             f"{labels.size} labels are outside [0, 1]; {_LABELS}, and numbers between 0 and 1 are soft labels{signs}"
@@ -114,16 +133,7 @@ def left_column(classes: NDArray[Any]) -> int:
 
 def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArray[Any]]:
     """Return grades as labels from 0 to 1, (n,), and all grades, those of both sides, ascending, (L,); or the known."""
-    refuse_collection(y, "y")
-    if y is None:
-        raise DataError(f"y is None: pass grades; {_GRADES}")
-    values = column_or_1d(as_array(y, "y"), warn=True)
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
-    cells = values.tolist()
-    signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
-    for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
-        raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {_GRADES}")
+    signed = signed_grades(y, known)
     if known is not None:
         unseen = ~np.isin(signed, known)
         if unseen.any():
@@ -136,7 +146,8 @@ def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArr
         raise DataError(
             f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {_GRADES}. Subtract "
             "the middle of a scale such as 1 to 5. Of rows (winner, loser, margin), exchange the items of every second "
-            "row, and the sign of its margin"
+            "row, and the sign of its margin. cross_val_predict(method='predict_proba') numbers grades from 0: loop "
+            "over the folds instead"
         )
     sizes = np.unique(np.abs(signed))
     if sizes.size < 2:
@@ -150,15 +161,53 @@ def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArr
             "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
         )
     classes = np.unique(np.concatenate([-sizes, sizes]))
-    classes = classes.astype(np.int64) if (classes == np.rint(classes)).all() else classes + 0.0
+    whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
+    classes = classes.astype(np.int64) if whole else classes + 0.0
+    if isinstance(as_array(y, "y").ravel().tolist()[0], str):
+        warn(
+            f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions. Pass these "
+            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet",
+            DataWarning,
+        )
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
+
+
+def signed_grades(y: Any, known: NDArray[Any] | None = None) -> Array:
+    """Return grades as numbers, (n,), known or not; decimals without the errors of sums such as 0.1 + 0.2."""
+    refuse_collection(y, "y")
+    if y is None:
+        raise DataError(f"y is None: pass grades; {_GRADES}")
+    values = as_array(y, "y")
+    if values.dtype.kind == "c":
+        raise DataError(f"y has complex numbers; {_GRADES}")
+    values = column_or_1d(values, warn=True)
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
+    cells = values.tolist()
+    signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
+    for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
+        raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {_GRADES}")
+    decimal = signed != np.rint(signed)
+    signed[decimal] = [float(f"{grade:.{_DIGITS}g}") for grade in signed[decimal].tolist()]
+    largest = np.abs(np.append(signed, 0.0 if known is None else known[-1])).max()
+    return np.where(decimal & (np.abs(signed) < 10.0**-_DIGITS * largest), 0.0, signed)
+
+
+def sides_of_grades(y: Any, known: NDArray[Any]) -> Array:
+    """Return the labels of grades that tell the side alone: 1, 0.5 and 0, shape (n,)."""
+    return 0.5 + 0.5 * np.sign(signed_grades(y, known))
 
 
 def _grade(cell: object) -> float:
     """Return a grade as a number, NaN if it is none."""
     if isinstance(cell, str):
-        return VERDICTS.get(cell.lower().strip("[] "), np.nan)
+        return verdict(cell)
     return np.nan if isinstance(cell, bool) else number(cell)
+
+
+def verdict(word: str) -> float:
+    """Return the grade of a verdict such as A>>B, NaN of another word."""
+    return _VERDICTS.get(word.lower().replace(" ", "").strip("[]"), np.nan)
 
 
 def are_grades(classes: object, n_levels: int) -> bool:

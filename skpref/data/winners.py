@@ -11,7 +11,7 @@ import numpy as np
 from skpref._text import is_number, lacks_number, number, other_side, plain
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import Vocabulary, shorten
-from skpref.data.labels import VERDICTS
+from skpref.data.labels import verdict
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
     """Return what is wrong with a cell that names no winner, and what to do."""
     if isinstance(cell, str) and _SCORE.fullmatch(cell):
         return f"winner {shorten(cell)} is a score; skpref.data.from_results reads scores"
-    if isinstance(cell, str) and cell.lower().strip("[] ") in VERDICTS:
+    if isinstance(cell, str) and not np.isnan(verdict(cell)):
         return f"winner {shorten(cell)} is a graded verdict: pass this column as y with likelihood='logit-graded'"
     if is_number(cell):
         return (

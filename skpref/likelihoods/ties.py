@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PairwiseLogitTies", "PairwiseProbitTies", "PairwiseTies"]
 
+_FEWEST_LEVELS: Final = 3
+_FLATTEST: Final = 1e-10  # least relative curvature of a Newton step
 _HALVINGS: Final = 20
 _OFF_GRID: Final = 1e-9  # distance of a label from a level beyond which it is soft
 _SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
@@ -56,7 +58,7 @@ class PairwiseTies(Likelihood):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Examples
     --------
@@ -77,9 +79,15 @@ class PairwiseTies(Likelihood):
         """Check the thresholds."""
         if not (np.isfinite(self.threshold) and self.threshold > 0.0):
             raise DataError(f"threshold must be a positive finite number; got {self.threshold!r}")
-        object.__setattr__(self, "ratios", tuple(map(float, self.ratios)))
-        if not (np.diff([1.0, *self.ratios]) > 0.0).all() or not np.isfinite(self.ratios).all():
+        try:
+            ratios = tuple(map(float, self.ratios))
+        except (TypeError, ValueError):
+            ratios = (np.nan,)
+        if not (np.diff([1.0, *ratios]) > 0.0).all() or not np.isfinite(ratios).all():
             raise DataError(f"ratios must be finite numbers, ascending from above 1; got {self.ratios!r}")
+        object.__setattr__(self, "ratios", ratios)
+        if not isinstance(self.tie, bool):
+            raise DataError(f"tie must be True or False; got {self.tie!r}")
 
     @classmethod
     def from_levels(cls, n_levels: int) -> Self:
@@ -94,7 +102,14 @@ class PairwiseTies(Likelihood):
         -------
         PairwiseTies
             Thresholds at equal distances.
+
+        Raises
+        ------
+        DataError
+            If `n_levels` is below 3.
         """
+        if n_levels < _FEWEST_LEVELS:
+            raise DataError(f"n_levels must be at least {_FEWEST_LEVELS}; got {n_levels!r}")
         further, tie = (n_levels - 3) // 2, bool(n_levels % 2)
         step = 2.0 if tie else 1.0  # where ties have the width of other levels
         return cls(ratios=tuple(1.0 + step * (k + 1.0) for k in range(further)), tie=tie)
@@ -224,7 +239,7 @@ class PairwiseTies(Likelihood):
         return np.stack([left, *reversed(middle), right], axis=-1)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
-        """Return the likelihood after Newton steps in log b and log gaps on sum_i w_i E[log p] over N(mu, v).
+        """Return the likelihood after a Newton step in log b and log gaps on sum_i w_i E[log p] over N(mu, v).
 
         Parameters
         ----------
@@ -234,20 +249,21 @@ class PairwiseTies(Likelihood):
         Returns
         -------
         PairwiseTies
-            Steps are halved until the objective does not fall. The objective is concave in the thresholds, so one step
-            of each in each pass of the loop converges to the best thresholds together with q.
+            The step is halved until the objective does not fall, which is concave in the thresholds: one step
+            in each pass of the loop converges to the best thresholds together with q.
         """
-        best = self
-        for gap in range(1 + len(self.ratios)):
-            value, slope, curvature = best._log_threshold_derivatives(y, mu, v, weight, gap)
-            step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
-            for _ in range(_HALVINGS if abs(step) >= _SMALLEST_STEP else 0):
-                trial = best.stretched(gap, step)
-                if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
-                    best = trial
-                    break
-                step *= 0.5
-        return best
+        value, slope, curvature = self._log_threshold_derivatives(y, mu, v, weight)
+        bend, axes = np.linalg.eigh(curvature)
+        bend = np.abs(bend)
+        step = np.clip(axes @ (axes.T @ slope / np.maximum(bend, max(_FLATTEST * bend.max(), _FLATTEST))), -1.0, 1.0)
+        for _ in range(_HALVINGS if np.abs(step).max() >= _SMALLEST_STEP else 0):
+            trial = self
+            for gap, part in enumerate(step.tolist()):
+                trial = trial.stretched(gap, part)
+            if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
+                return trial
+            step *= 0.5
+        return self
 
     def stretched(self, gap: int, step: float) -> Self:
         """Return the likelihood with exp(step) times all thresholds, or times one gap.
@@ -288,30 +304,31 @@ class PairwiseTies(Likelihood):
         sides = np.array([1.0, *self.ratios])
         return np.asarray(np.sign(ends) * (sides[gap] - sides[gap - 1]) * (np.abs(ends) >= sides[gap]))
 
-    def _log_threshold_derivatives(
-        self, y: Array, mu: Array, v: Array, weight: Array, gap: int = 0
-    ) -> tuple[float, float, float]:
-        """Return the objective of `learnt` and its first two derivatives in what `stretched` changes."""
-        b, out, outer = self.threshold, np.zeros((3, *y.shape)), np.ones(y.shape, dtype=bool)
-        moved = b * self.direction(gap)
+    def _log_threshold_derivatives(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
+        """Return the objective of `learnt`, its slopes in what `stretched` changes, (G,), and its Hessian, (G, G)."""
+        b, outer = self.threshold, np.ones(y.shape, dtype=bool)
+        moved = b * np.array([self.direction(gap) for gap in range(1 + len(self.ratios))])
+        total, slope, bend = 0.0, np.zeros(len(moved)), np.zeros((len(moved), len(moved)))
         for rows, centre, half in self.inner_levels(y):
-            k = int(self.levels_of(y[rows][:1])[0])
-            to_centre, to_half = 0.5 * (moved[k] + moved[k + 1]), 0.5 * (moved[k + 1] - moved[k])
-            value, first, second, mixed = self._tied_by_threshold(mu[rows] - b * centre, v[rows], b * half)
-            slope, bend = to_half * first, to_half**2 * second
-            if to_centre:
-                _, by_z, half_bend = self._tied(mu[rows] - b * centre, v[rows], b * half)
-                slope = slope - to_centre * by_z
-                bend = bend - 2.0 * to_half * to_centre * mixed + 2.0 * to_centre**2 * half_bend
-            out[:, rows], outer = np.stack([value, slope, bend]), outer & ~rows
+            k, at, outer = int(self.levels_of(y[rows][:1])[0]), mu[rows] - b * centre, outer & ~rows
+            to_centre, to_half = 0.5 * (moved[:, k] + moved[:, k + 1]), 0.5 * (moved[:, k + 1] - moved[:, k])
+            value, first, second, mixed = self._tied_by_threshold(at, v[rows], b * half) @ weight[rows]
+            _, by_z, half_bend = self._tied(at, v[rows], b * half) @ weight[rows]
+            cross = np.outer(to_half, to_centre)
+            total, slope = total + value, slope + to_half * first - to_centre * by_z
+            bend += second * np.outer(to_half, to_half) - mixed * (cross + cross.T)
+            bend += 2.0 * half_bend * np.outer(to_centre, to_centre)
         for side, share in ((1.0, y), (0.0, 1.0 - y)):
             rows, sign = outer & (share > 0.0), 1.0 - 2.0 * side
             label = np.full(int(rows.sum()), side)
-            value, first, half_second = self.side.expectation(label, mu[rows] + sign * b * self.multiples[-2], v[rows])
-            parts = [value, sign * moved[-2] * first, 2.0 * moved[-2] ** 2 * half_second]
-            out[:, rows] += share[rows] * np.stack(parts)
-        total, slope, curvature = (float(x) for x in out @ weight)
-        return total, slope, curvature + slope
+            parts = self.side.expectation(label, mu[rows] + sign * b * self.multiples[-2], v[rows])
+            value, first, half_bend = np.stack(parts) @ (share * weight)[rows]
+            total, slope = total + value, slope + sign * moved[:, -2] * first
+            bend += 2.0 * half_bend * np.outer(moved[:, -2], moved[:, -2])
+        bend += np.diag(slope)  # of the logarithms
+        bend[0, 1:] += slope[1:]
+        bend[1:, 0] += slope[1:]
+        return float(total), slope, bend
 
 
 @dataclass(frozen=True)
@@ -330,7 +347,7 @@ class PairwiseProbitTies(PairwiseTies):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Examples
     --------
@@ -373,7 +390,7 @@ class PairwiseLogitTies(PairwiseTies):
     Raises
     ------
     DataError
-        If `threshold` is not positive and finite, or `ratios` are not ascending from above 1.
+        If `threshold` is not positive and finite, `ratios` are not ascending from above 1, or `tie` is no bool.
 
     Notes
     -----
@@ -418,6 +435,13 @@ def sum_of_sides(answers: Array) -> Array:
     n = answers.shape[1] // 2
     left, right = answers[:, :n].sum(axis=1), answers[:, -n:].sum(axis=1)
     return np.column_stack([left, answers[:, n:-n].sum(axis=1), right])
+
+
+def left_of_sides(answers: Array) -> Array:
+    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
+    left, _, right = sum_of_sides(answers).T
+    total = left + right
+    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:

@@ -9,7 +9,7 @@ from scipy.special import xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skpref.data.labels import left_column, read_grades, read_labels
+from skpref.data.labels import left_column, read_labels, sides_of_grades
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -167,7 +167,7 @@ def _predicted(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
     if not hasattr(likelihood, "ties_are_answers"):
         raise DataError(f"scorers of answers need a GPPLClassifier or a CrowdGPPL; got {type(last).__name__}")
     if last.classes_.size > 2:
-        y = 0.5 + 0.5 * np.sign(2.0 * read_grades(y, last.classes_)[0] - 1.0)
+        y = sides_of_grades(y, last.classes_)
     if likelihood.ties_are_answers:
         return y, np.asarray(estimator.predict_proba(X, ties=True))
     sides = estimator.predict_proba(X)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.data.labels import left_column, read_labels
+from skpref.data.labels import left_column, read_labels, sides_of_grades
+from skpref.likelihoods.ties import left_of_sides
 from skpref.metrics import calibration
 from skpref.plots._base import COLOUR, Display
 
@@ -67,7 +68,7 @@ class PairCalibrationDisplay(Display):
         X : array-like of shape (P, 2)
             Comparisons that were not used to fit.
         y : array-like of shape (P,)
-            Labels in [0, 1].
+            Labels in [0, 1], or grades, of which the side counts.
         sample_weight : array-like of shape (P,), default=None
             Weights.
         n_bins : int, default=10
@@ -80,7 +81,10 @@ class PairCalibrationDisplay(Display):
         PairCalibrationDisplay
             The display with its plot.
         """
-        p = estimator.predict_proba(X)[:, left_column(estimator.classes_)]
+        if estimator.classes_.size > 2:  # grades
+            p, y = left_of_sides(estimator.predict_proba(X)[:, ::-1]), sides_of_grades(y, estimator.classes_)
+        else:
+            p = estimator.predict_proba(X)[:, left_column(estimator.classes_)]
         y = read_labels(y, p.size)
         name = type(estimator).__name__
         return cls.from_predictions(y, p, sample_weight=sample_weight, n_bins=n_bins, estimator_name=name, ax=ax)

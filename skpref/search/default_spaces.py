@@ -172,6 +172,8 @@ def _answers(estimator: Any) -> dict[str, Any]:
         space["covariates"] = [estimator.covariates, None]
     if str(estimator.likelihood).endswith("-ties"):
         space["likelihood"] = ["probit", "logit", "probit-ties", "logit-ties"]
+    if estimator._has_grades:  # noqa: SLF001 - of this package
+        space["likelihood"] = ["probit-graded", "logit-graded"]
     return space
 
 

@@ -31,7 +31,7 @@ from skpref.gp.crowd.groups import variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import CrowdPosterior
-from skpref.gp.crowd.thresholds import TieThresholds, left_of_sides, predict_answers
+from skpref.gp.crowd.thresholds import TieThresholds, predict_answers
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
@@ -44,6 +44,7 @@ from skpref.inference.scale import check_scales
 from skpref.inference.terms.base import Segment
 from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import Likelihood, PairwiseTies
+from skpref.likelihoods.ties import left_of_sides
 from skpref.settings import FactorPrior, Gamma
 
 if TYPE_CHECKING:

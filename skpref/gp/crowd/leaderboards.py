@@ -15,10 +15,10 @@ from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_
 from skpref.gp.crowd.groups import LEFT_OUT
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.crowd.thresholds import left_of_sides
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -16,7 +16,6 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
-from skpref.likelihoods.ties import sum_of_sides
 
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
@@ -32,6 +31,7 @@ _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
 _CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
 _LEAST = 1e-6  # least information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
+_DAMPING = 0.5  # part of a step of ratios, as all thresholds of a user move at the same time
 _NODES = 7  # nodes of the average over the posterior of a log threshold
 
 
@@ -187,15 +187,8 @@ def learn_ratios(likelihood: PairwiseTies, rows: tuple[Array, Array, Array, Arra
     for gap in range(1, 1 + len(likelihood.ratios)):
         slope = b * threshold_derivatives(likelihood, y, mu, v, b, gap).slope
         step = float(weight @ slope / (weight @ slope**2 + 1.0))  # the 1 is a prior about the start
-        likelihood = likelihood.stretched(gap, float(np.clip(step, -_STEP, _STEP)))
+        likelihood = likelihood.stretched(gap, float(np.clip(_DAMPING * step, -_STEP, _STEP)))
     return likelihood
-
-
-def left_of_sides(answers: Array) -> Array:
-    """Return P(left | no tie) from the probabilities of the answers, left first, shape (n,)."""
-    left, _, right = sum_of_sides(answers).T
-    total = left + right
-    return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), 0.5)
 
 
 def information(likelihood: PairwiseTies, mu: Array, v: Array, b: Array) -> Array:

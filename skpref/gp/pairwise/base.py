@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from sklearn.base import ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
@@ -29,7 +29,7 @@ from skpref._sources import accept_collections
 from skpref._validation import validate_data
 from skpref._warn import warn
 from skpref.data.comparisons import from_scores
-from skpref.data.labels import are_classes, are_grades, left_column, read_grades, read_labels
+from skpref.data.labels import are_classes, are_grades, left_column, read_grades, read_labels, signed_grades
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
@@ -222,6 +222,11 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     def _grades(self, y: Any, *, reset: bool = False) -> Any:
         """Return labels from 0 to 1 of grades, and store or check these; other labels stay as they are."""
+        if not reset and self._has_grades == are_classes(self.classes_):
+            raise DataError(
+                "whether the likelihood has grades differs from the first call; partial_fit cannot change it. Set it "
+                "back, or call fit with all comparisons."
+            )
         if not self._has_grades:
             return y
         labels, self.classes_ = read_grades(y, None if reset else self.classes_)
@@ -239,9 +244,9 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
 
     def _check_classes(self) -> None:
         """Raise DataError unless `classes_` are two sides, or the grades of the likelihood."""
-        graded = isinstance(self.likelihood_, PairwiseTies) and are_grades(self.classes_, self.likelihood_.n_levels)
-        wanted = "must be 0 and 1, False and True, left and right, or grades"
-        require(graded or are_classes(self.classes_), self, "classes_", wanted)
+        n_levels = self.likelihood_.n_levels if isinstance(self.likelihood_, PairwiseTies) else 2
+        right = are_grades(self.classes_, n_levels) or (n_levels <= _THREE and are_classes(self.classes_))
+        require(right, self, "classes_", "must be 0 and 1, False and True, left and right, or grades")
 
     def _has_offsets(self) -> bool:
         """Tell whether items have offsets; without features, these are all that they have."""
@@ -375,8 +380,9 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         """
         check_is_fitted(self)
         if self.classes_.size > 2:
-            level = np.rint(read_grades(y, self.classes_)[0] * (self.classes_.size - 1.0))
-            right = self.predict_proba(X).argmax(axis=1) == level
+            predicted, grade = self.predict(X), signed_grades(y, self.classes_)
+            check_consistent_length(predicted, grade)
+            right = predicted == grade
             return pair_accuracy(np.ones(right.size), right.astype(np.float64), sample_weight=sample_weight)
         left = self._left_probability(X)
         return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)

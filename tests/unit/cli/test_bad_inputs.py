@@ -143,6 +143,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         "",
         "'shape' parameter of Gamma.*in the range",
     ),
+    "grades": (["fit", "votes.csv", "--set", "likelihood=logit-graded"], "", "reads who won, not by how much"),
     "nested": (["fit", "votes.csv", "--set", "kernel__nu=3"], "", "--set kernel__nu: a GPPLClassifier has no such"),
     "data lost": (
         ["fit", "bad.csv", "--out", "made/../bad.csv"],

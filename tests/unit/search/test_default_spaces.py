@@ -86,6 +86,7 @@ def test_answers_depend_on_sides_covariates_and_ties() -> None:
     # Without names of the ids, X would have to have two columns.
     assert "covariates" not in default_space(GPPLClassifier(covariates=[2]))
     assert default_space(GPPLClassifier())["likelihood"] == ["probit", "logit"]
+    assert default_space(GPPLClassifier(likelihood="logit-graded"))["likelihood"] == ["probit-graded", "logit-graded"]
 
 
 class Dice:

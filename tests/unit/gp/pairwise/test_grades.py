@@ -11,11 +11,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.data import from_results
+from skpref.data.labels import read_grades
 from skpref.elicitation import Session
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.crowd.thresholds import information, learn_ratios, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
 from skpref.metrics import answers_log_loss_scorer
+from skpref.plots import PairCalibrationDisplay
 
 N_ITEMS = 6
 UTILITIES = np.linspace(-1.5, 1.5, N_ITEMS)
@@ -58,13 +60,17 @@ def test_derivatives_in_the_gaps_are_those_of_finite_differences(likelihood: Any
     rng, h = np.random.default_rng(1), 1e-4
     y = np.append(np.linspace(0.0, 1.0, likelihood.n_levels), 0.3)  # a soft label, too
     mu, v, weight = rng.normal(size=y.size), rng.exponential(size=y.size), rng.exponential(size=y.size)
+    value, slope, bend = likelihood._log_threshold_derivatives(y, mu, v, weight)
+    assert_allclose(value, weight @ likelihood.expectation(y, mu, v)[0], rtol=1e-12)
     for gap in range(1 + len(likelihood.ratios)):
+        more, less = (likelihood.stretched(gap, step)._log_threshold_derivatives(y, mu, v, weight) for step in (h, -h))
+        assert_allclose(slope[gap], (more[0] - less[0]) / (2.0 * h), rtol=1e-5, atol=1e-5)
+        assert_allclose(bend[gap], (more[1] - less[1]) / (2.0 * h), rtol=1e-5, atol=1e-5)
 
-        def at(step: float, gap: int = gap) -> Any:
-            return np.array(likelihood.stretched(gap, step)._log_threshold_derivatives(y, mu, v, weight, gap))
 
-        assert_allclose(at(0.0)[0], weight @ likelihood.expectation(y, mu, v)[0], rtol=1e-12)
-        assert_allclose(at(0.0)[1:], (at(h) - at(-h))[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
+def test_few_ties_do_not_slow_the_fit_down() -> None:
+    X, y = answers(likelihood=PairwiseLogitTies(0.03, (40.0,)))
+    assert GPPLClassifier(likelihood="logit-graded").fit(X, y).n_iter_ < 30
 
 
 @graded
@@ -107,9 +113,13 @@ def test_thresholds_are_recovered(likelihood: Any, *, crowd: bool) -> None:
 
 
 def test_wrong_ratios_are_refused() -> None:
-    for ratios in [(1.0,), (2.0, 1.5), (np.inf,), (np.nan,)]:
+    for ratios in [(1.0,), (2.0, 1.5), (np.inf,), (np.nan,), "ab", 2.0]:
         with pytest.raises(DataError, match="ratios must be finite numbers, ascending from above 1"):
             PairwiseLogitTies(0.3, ratios)
+    with pytest.raises(DataError, match="tie must be True or False; got 'no'"):
+        PairwiseLogitTies(0.3, tie="no")
+    with pytest.raises(DataError, match="n_levels must be at least 3; got 2"):
+        PairwiseLogitTies.from_levels(2)
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -157,8 +167,10 @@ def test_grades_tell_more_than_sides() -> None:
 
 def test_verdicts_are_read() -> None:
     X, y = answers()
-    words = np.array(["[[B>>A]]", "B>A", "A=B", "[[A>B]]", "A>>B"])[y + 2]
-    model, other = (GPPLClassifier(likelihood="logit-graded").fit(X, given) for given in (words, y))
+    words = np.array(["[[B>>A]]", "B > A", "A=B", "[[A>B]]", "B<<A"])[y + 2]
+    other = GPPLClassifier(likelihood="logit-graded").fit(X, y)
+    with pytest.warns(DataWarning, match="verdicts, which are read as the grades .* metrics of scikit-learn"):
+        model = GPPLClassifier(likelihood="logit-graded").fit(X, words)
     assert_array_equal(model.utility(range(N_ITEMS)), other.utility(range(N_ITEMS)))
     assert model.score(X, words) == other.score(X, y)
 
@@ -188,6 +200,7 @@ def test_results_are_read_as_margins() -> None:
         ([1.0, np.inf, 0.0], "inf in comparison 1 is no grade"),
         (None, "y is None: pass grades"),
         (np.arange(-20, 21), "grades of 21 sizes"),
+        ([1j, -1j, 0j], "y has complex numbers"),
     ],
 )
 def test_other_answers_are_refused(y: Any, message: str) -> None:
@@ -195,6 +208,67 @@ def test_other_answers_are_refused(y: Any, message: str) -> None:
     X = np.column_stack([np.arange(n), np.arange(n) + 1])
     with pytest.raises(DataError, match=message):
         GPPLClassifier(likelihood="logit-graded").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("scale", "grades"),
+    [
+        (lambda y: np.arange(-0.2, 0.21, 0.1)[y + 2], [-0.2, -0.1, 0.0, 0.1, 0.2]),
+        (lambda y: (y + 3) / 5.0 - 0.6, [-0.4, -0.2, 0.0, 0.2, 0.4]),
+        (lambda y: np.float32(0.1) * y.astype(np.float32), [-0.2, -0.1, 0.0, 0.1, 0.2]),
+        (lambda y: 1e300 * y, [-2e300, -1e300, 0.0, 1e300, 2e300]),
+        (lambda y: np.where(y == 0, 1e-300, y), [-2, -1, 0, 1, 2]),
+        (lambda y: y * 10**7 + np.sign(y), [-20000001, -10000001, 0, 10000001, 20000001]),
+    ],
+)
+def test_errors_of_decimals_are_no_grades(scale: Any, grades: list[float]) -> None:
+    _, y = answers()
+    labels, classes = read_grades(scale(y))
+    assert classes.tolist() == grades
+    assert_array_equal(labels, (y + 2) / 4.0)
+    assert_array_equal(read_grades(scale(y), classes)[0], labels)
+
+
+def test_signed_numbers_ask_for_grades() -> None:
+    X, y = answers()
+    with pytest.raises(DataError, match="signed grades need likelihood='logit-graded'"):
+        GPPLClassifier(likelihood="logit-ties").fit(X, y)
+
+
+def test_grades_without_training_rows_are_wrong_answers() -> None:
+    X, y = answers()
+    model, more = GPPLClassifier(likelihood="logit-graded").fit(X, y), np.where(y == 2, 3, y)
+    assert model.score(X, more) == pytest.approx(np.mean(model.predict(X) == more))
+    assert answers_log_loss_scorer(model, X, more) == answers_log_loss_scorer(model, X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(X, y[:1])
+
+
+def test_calibration_is_of_sides() -> None:
+    X, y = answers()
+    model, sides = GPPLClassifier(likelihood="logit-graded").fit(X, y), 0.5 + 0.5 * np.sign(y)
+    left, _, right = model.predict_proba(X, ties=True).T
+    display = PairCalibrationDisplay.from_estimator(model, X, y)
+    wanted = PairCalibrationDisplay.from_predictions(sides, left / (left + right))
+    assert_allclose(display.calibration.mean_observed, wanted.calibration.mean_observed)
+
+
+@pytest.mark.parametrize("change", [("logit-graded", "logit-ties"), ("logit-ties", "logit-graded")])
+@pytest.mark.parametrize("estimator", [GPPLClassifier, CrowdGPPL])
+def test_later_answers_are_of_the_same_kind(estimator: Any, change: tuple[str, str]) -> None:
+    X, y = answers(60, n_users=2 * (estimator is CrowdGPPL))
+    kinds = {"logit-graded": y, "logit-ties": 0.5 + 0.5 * np.sign(y)}
+    model = estimator(likelihood=change[0]).fit(X, kinds[change[0]])
+    with pytest.raises(DataError, match="whether the likelihood has grades differs from the first call"):
+        model.set_params(likelihood=change[1]).partial_fit(X, kinds[change[1]])
+
+
+def test_two_classes_of_five_levels_are_refused(tmp_path: Any) -> None:
+    X, y = answers(60)
+    model = GPPLClassifier(likelihood="logit-graded").fit(X, y)
+    model.classes_ = np.array([0, 1])
+    with pytest.raises(DataError, match="classes_ must be 0 and 1"):
+        save(model, tmp_path / "model.skpref")
 
 
 def test_more_answers_have_grades_of_the_fit() -> None:
@@ -265,6 +339,11 @@ def test_crowds_are_saved(crowd: Any, tmp_path: Any) -> None:
     model, X, _ = crowd
     save(model, tmp_path / "model.skpref")
     assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X), model.predict_proba(X))
+
+
+def test_few_ties_do_not_slow_crowds_down() -> None:
+    X, y = answers(150, n_users=3, likelihood=PairwiseLogitTies(0.03, (40.0,)))
+    assert CrowdGPPL(likelihood="logit-graded").fit(X, y).n_iter_ < 40
 
 
 def test_crowds_learn_more(crowd: Any) -> None:
