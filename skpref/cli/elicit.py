@@ -75,6 +75,10 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     items = getattr(trained, "item_ids_", None)
     if items is None:
         raise DataError(f"{options.model}: a {type(last).__name__} has no items to ask for")
+    if options.candidates is not None and getattr(last, "_has_tasks", False):
+        raise DataError(
+            f"{options.model}: questions show several items, which a file of candidates does not; leave it out"
+        )
     candidates = None if options.candidates is None else _read(options.candidates, items, pairs=pairs)
     if options.session is not None and options.session.exists():
         session = Session.load(options.session, model)
@@ -144,8 +148,11 @@ class _Asker:
 
     def _how(self) -> str:
         labels = self.session.labels_
+        if self.pairs and labels[0] < 0.0:
+            return f"how much better is the first? {', '.join(f'{label:g}' for label in reversed(labels))}"
         if self.pairs:
-            return "which one? 1 or 2, = for a tie"
+            whole = len(labels) if isinstance(labels[0], int) else 0  # positions
+            return f"which one? 1 to {whole}" if whole else "which one? 1 or 2, = for a tie"
         if not labels:
             return "a number"
         if len(labels) == 2:
@@ -154,7 +161,10 @@ class _Asker:
 
     def _question(self, row: int) -> str:
         asked = self.session.candidates_[row]
-        return f"1 {cut(asked[0])}   2 {cut(asked[1])}?" if self.pairs else f"{cut(asked)}?"
+        if self.pairs and self.session.labels_[0] < 0.0:
+            return f"{cut(asked[0])} (above 0) or {cut(asked[1])} (below 0)?"
+        numbered = (f"{place} {cut(item)}" for place, item in enumerate(asked, 1)) if self.pairs else [cut(asked)]
+        return f"{'   '.join(numbered)}?"
 
     def _answer(self, question: str) -> Any:
         """Return an answer, "skip", "undo", or None to quit; ask again until it can be read."""
@@ -182,8 +192,11 @@ class _Asker:
     def _meant(self, text: str) -> Any:
         """What a text stands for; None if for nothing."""
         labels = self.session.labels_
+        if self.pairs and labels[0] < 0.0:
+            return {f"{label:g}": label for label in labels}.get(text)
         if self.pairs:
-            return {"1": 1.0, "2": 0.0, "=": 0.5}.get(text)
+            places: dict[str, float] = {str(place + 1): place for place in labels if isinstance(place, int)}
+            return (places or {"1": 1.0, "2": 0.0, "=": 0.5}).get(text)
         if len(labels) == 2 and text.lower() in {"y", "yes", "n", "no"}:
             return labels[int(text.lower().startswith("y"))]
         for label in labels:
@@ -241,7 +254,7 @@ class _Asker:
         lines += [f"  ... and {len(ranked) - top} more (--top)"] if len(ranked) > top else []
         upcoming = self._next()
         if upcoming is not None:
-            both = f"{cut(upcoming[0])} or {cut(upcoming[1])}" if self.pairs else cut(upcoming)
+            both = " or ".join(map(cut, upcoming)) if self.pairs else cut(upcoming)
             lines.append(f"Next I would ask: {both}")
         return "\n".join(lines)
 

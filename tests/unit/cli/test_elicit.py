@@ -234,3 +234,24 @@ def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monk
         assert "has ratings already" in err
     else:
         assert "Learnt from 0 answers, 1 skipped" in out
+
+
+def test_tasks_show_all_items_and_grades_are_asked_for(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    shown = np.array([rng.choice(list("abcde"), 3, replace=False) for _ in range(30)])
+    save(GPPLClassifier(likelihood="luce").fit(shown, np.sort(shown)[:, 0]), tmp_path / "tasks")
+    assert run([tmp_path / "tasks", "--json"], "3\n4\n1\n", monkeypatch) == 0
+    out, asked = capsys.readouterr()
+    answers = json.loads(out)["answers"]
+    assert [answer["answer"] for answer in answers] == [2, 0]
+    assert all(len(answer["question"]) == 3 for answer in answers)
+    assert "'4' is no answer. Answer with which one? 1 to 3" in asked
+    (tmp_path / "pairs.csv").write_text("left,right\na,b\n")
+    assert run([tmp_path / "tasks", "--candidates", tmp_path / "pairs.csv"], "", monkeypatch) == 2
+    assert "leave it out" in capsys.readouterr().err
+    y = np.array([2, -1, 1, 0, -2] * 6)
+    save(GPPLClassifier(likelihood="logit-graded").fit(shown[:, :2], y), tmp_path / "grades")
+    assert run([tmp_path / "grades", "--json"], "-2\n=\n1\n", monkeypatch) == 0
+    out, asked = capsys.readouterr()
+    assert [answer["answer"] for answer in json.loads(out)["answers"]] == [-2, 1]
+    assert "how much better is the first? 2, 1, 0, -1, -2" in asked
