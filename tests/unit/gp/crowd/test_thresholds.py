@@ -15,11 +15,11 @@ from skpref.gp.crowd import reliability, thresholds, update_hierarchy
 from skpref.gp.crowd.thresholds import (
     TieThresholds,
     information,
-    left_of_sides,
     predict_answers,
     threshold_derivatives,
 )
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
+from skpref.likelihoods.ties import left_of_sides
 from skpref.metrics import answers_log_loss
 
 PLAIN = {"n_factors": 0, "inference": "ep", "likelihood": "logit-ties"}  # without tastes
