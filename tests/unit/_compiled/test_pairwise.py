@@ -78,3 +78,15 @@ def test_the_plain_python_of_the_kernel_agrees() -> None:
             compiled = pairwise._sum_nodes(mean, 1.0, x, w, table, probit)
             plain = pairwise._sum_nodes.py_func(mean, 1.0, x, w, table, probit)
             assert_allclose(compiled, plain, rtol=1e-13, atol=1e-300)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-6.0, 7.0), st.floats(0.0, 3.0))
+def test_tilted_moments_are_those_of_the_twin(seed: int, log_v: float, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    y, mu = rng.choice([0.0, 0.5, 1.0, 0.3], 40), 10.0**spread * rng.standard_normal(40)
+    v = np.exp(log_v) * rng.uniform(0.5, 1.5, 40) * (rng.random(40) < 0.9)
+    compiled = PairwiseLogit().tilted(y, mu, v)
+    twin = PairwiseLikelihood._tilted(PairwiseLogit(), y, mu, v)
+    for own, other in zip(compiled, twin, strict=True):
+        assert_allclose(own, other, rtol=1e-9, atol=1e-11 * (1.0 + np.abs(mu).max()))
+    assert np.all(compiled[2] <= 1e-12)
