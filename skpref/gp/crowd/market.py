@@ -455,7 +455,8 @@ class CrowdMarket(CrowdChoices):
                 rows.setdefault(segment, []).append(row)
         if not rows:
             raise DataError(f"by names none of the users, whose ids are such as {shorten(ids[0])}")
-        return {segment: people.take(np.array(own)) for segment, own in rows.items()}
+        ordered = sorted(rows.items(), key=lambda part: str(part[0]))
+        return {segment: people.take(np.array(own)) for segment, own in ordered}
 
     def _products(self, scenario: list[tuple[Any, Any]], number: int, *, none: bool) -> tuple[list[Any], Items]:
         """Return names and features, or positions, of the products of a scenario."""
