@@ -468,10 +468,9 @@ def from_rankings(
 ) -> ComparisonRows:
     """Read rankings of several items.
 
-    Each ranking is one row, a task, for `CrowdGPPL` and `GPPLClassifier`. With ``broken=True`` it becomes comparisons:
-    every item won against each one behind it. All pairs of a ranking of k items share its noise, so each has the weight
-    3 / (k + 1). Together they carry as much information as the ranking, to within 2 %, if the items have similar
-    utilities and their noise is normal. Tasks are more accurate where users differ. Only comparisons have ties.
+    Each ranking is one row, a task. With ``broken=True`` it becomes comparisons: every item won against each one behind
+    it. All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1): together they carry as
+    much information, within 2 %, if the items are similar. Only comparisons have ties; tasks are more accurate.
 
     Parameters
     ----------
@@ -480,8 +479,7 @@ def from_rankings(
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
     item_ranks : sequence of str, or dict of str to id, default=None
-        Columns of ranks, one for each item; their names are the ids of the items, or a dict gives others. Items without
-        a rank are left out of a ranking.
+        Columns of ranks, one for each item; their names are the ids of the items, or a dict gives others.
     item_ratings : sequence of str, or dict of str to id, default=None
         Columns of ratings or grades, one for each item: the higher one is the better rank. Equal ratings are ties, and
         but for the lowest ones of a ranking need ``broken=True``.
@@ -503,8 +501,8 @@ def from_rankings(
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
     broken : bool, default=False
-        Whether rankings become weighted comparisons, as in `from_choices`, where equal ranks are ties. False: rows of X
-        are tasks, the user and the items of a ranking, and y has their ranks, NaN for items behind all others.
+        Whether rankings become weighted comparisons, where equal ranks are ties. False: y has ranks of the items in a
+        row of X, NaN for items behind all others.
 
     Returns
     -------
@@ -531,22 +529,15 @@ def from_rankings(
     [['tea', 'milk', 'water']]
     >>> from_rankings(votes, ["1st", "2nd", "3rd"], broken=True).X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
-    >>> survey = {"Q5_tea": [1, 2], "Q5_milk": [2, 1]}
-    >>> rows = from_rankings(survey, item_ranks={"Q5_tea": "tea", "Q5_milk": "milk"})
-    >>> rows.X.tolist(), rows.y.tolist()
-    ([['tea', 'milk'], ['tea', 'milk']], [[1.0, 2.0], [2.0, 1.0]])
+    >>> from_rankings({"Q5_tea": [1, 2], "Q5_milk": [2, 1]}, item_ranks=["Q5_tea", "Q5_milk"]).y.tolist()
+    [[1.0, 2.0], [2.0, 1.0]]
     >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
     >>> from_rankings(races, by="race", item="driver", rank="place", broken=True).y.tolist()
     [1.0, 0.5]
-    >>> ballots = {"first": ["tea", "milk"], "second": [None, "tea"]}
-    >>> from_rankings(ballots, ["first", "second"], rest="lost").X.tolist()
-    [['tea', 'milk'], ['milk', 'tea']]
     """
     if sum(layout is not None for layout in (columns, item_ranks, item_ratings, by)) != 1:
-        raise DataError(
-            "from_rankings needs one of columns (items, the best first), item_ranks or item_ratings (a column for each "
-            "item) and by (one row for each item)"
-        )
+        wanted = "columns (items, the best first), item_ranks or item_ratings (a column for each item) and by (one row"
+        raise DataError(f"from_rankings needs one of {wanted} for each item)")
     if rest not in {None, "unknown", "lost"}:
         raise DataError(f"rest must be 'unknown' or 'lost'; got {shorten(rest)}")
     layout: dict[str, Any] = {"task": (by,), "item": (item,), "rank": rank}
