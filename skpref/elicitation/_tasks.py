@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _N_DRAWS: Final = 1000
 _N_TASKS: Final = 500  # random tasks that are candidates by default
+_MOST_TASKS: Final = 5000  # candidates, whose probabilities under all draws take a few hundred megabytes
 
 
 class TaskUser:
@@ -53,8 +54,12 @@ class TaskUser:
             size = min(most, len(ids))
             candidates = [rng.choice(len(ids), size, replace=False) for _ in range(_N_TASKS)]
             candidates = [tuple(ids[place].tolist()) for place in candidates]
-        if not candidates:
-            raise DataError("no candidate left: candidates is empty.")
+        candidates = candidates.to_numpy() if hasattr(candidates, "to_numpy") else candidates
+        if isinstance(candidates, str) or not hasattr(candidates, "__len__"):
+            raise DataError(f"candidates must be lists of the items that tasks show; got {shorten(candidates)}")
+        if not 0 < len(candidates) <= _MOST_TASKS:
+            left = "no candidate left: candidates is empty." if len(candidates) == 0 else "too many candidates"
+            raise DataError(f"{left} From 1 to {_MOST_TASKS} tasks can be candidates; got {len(candidates)}")
         sets = [tuple(task) if isinstance(task, list | tuple | np.ndarray) else (task,) for task in candidates]
         for row, task in enumerate(sets):
             if not 2 <= len(task) <= most:

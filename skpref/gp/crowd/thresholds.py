@@ -155,12 +155,8 @@ def threshold_derivatives(
 
     With a gap, slopes are those in its logarithm, over b.
     """
-    out, level, ends, moved = (
-        np.zeros((4, y.size)),
-        likelihood.levels_of(y),
-        likelihood.multiples,
-        likelihood.direction(gap),
-    )
+    out, level = np.zeros((4, y.size)), likelihood.levels_of(y)
+    ends, moved = likelihood.multiples, likelihood.direction(gap)
     inner = (level > 0) & (level < likelihood.n_levels - 1)
     for side, share in ((1.0, y), (0.0, 1.0 - y)):
         rows, shift = ~inner & (share > 0.0), 1.0 - 2.0 * side
@@ -217,6 +213,6 @@ def predict_answers(likelihood: PairwiseTies, mu: Array, v: Array, log_b: tuple[
         b = np.exp(log_b[0] + node * np.sqrt(log_b[1]))
         above = [likelihood.side.predict(mu - b * end, v) for end in likelihood.multiples[-2:0:-1]]
         right = likelihood.side.predict(-mu - b * likelihood.multiples[-2], v)
-        inner = [np.maximum(low - high, 0.0) for low, high in zip([*above[1:]], above, strict=False)]
+        inner = np.maximum(np.diff(above, axis=0), 0.0)
         total += share * np.stack([above[0], *inner, right], axis=1)
     return total / total.sum(axis=1, keepdims=True)

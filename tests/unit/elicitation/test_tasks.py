@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import entr, softmax
@@ -104,11 +105,21 @@ def test_sessions_of_two_items_and_of_part_worths() -> None:
         ([("item 0", "item 99")], "unknown item 'item 99'"),
         ([("item 0", "item 0")], "shows an item twice"),
         ([], "no candidate left"),
+        ("item 0", "candidates must be lists"),
+        (3, "candidates must be lists"),
+        ([("item 0", "item 1")] * 5001, "too many candidates"),
     ],
 )
 def test_wrong_candidates_are_refused(everybody: Any, candidates: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Session(everybody, candidates)
+
+
+def test_candidates_may_be_an_array_or_a_frame(everybody: Any) -> None:
+    tasks = np.array([["item 0", "item 1", "item 2"], ["item 3", "item 4", "item 5"]], dtype=object)
+    for candidates in (tasks, pd.DataFrame(tasks)):
+        session = Session(everybody, candidates)
+        assert session.candidates_ == [tuple(task) for task in tasks.tolist()]
 
 
 @pytest.mark.parametrize("answer", [4, -1, "item 0", True, None, 0.5, np.nan])
