@@ -163,6 +163,26 @@ class Comparisons:
         columns = {name: getattr(self, name) for name in _COLUMNS}
         return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
 
+    def sample(self, n: int, rng: np.random.Generator) -> Comparisons:
+        """Draw comparisons without replacement.
+
+        Parameters
+        ----------
+        n : int
+            Number of comparisons; of choices, all pairs of about as many.
+        rng : Generator
+            Source of the draws.
+
+        Returns
+        -------
+        Comparisons
+            In the order of these.
+        """
+        if self.stage is None:
+            return self.take(np.sort(rng.choice(self.n_pairs, n, replace=False)))
+        number = np.unique(self.stage, return_inverse=True)[1]
+        return self.take(np.flatnonzero(rng.random(number[-1] + 1)[number] < n / self.n_pairs))
+
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
         """Merge all comparisons of the same two items by the same user, with the same covariates, groups and time.
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,17 +15,22 @@ from skpref.data.comparisons import Comparisons
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
 from skpref.data.stages import MOST_SHOWN, pairs_of
+from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn, Vocabulary
+    from skpref.data.roles import Roles
 
 POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
+_MOST_PAIRS = 20_000_000  # pairs of all choices: a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +40,21 @@ class Tasks:
     user: IdColumn  # (n,)
     shown: tuple[IdColumn, ...]  # of each position: ids of the items there, where there is one
     present: BoolArray  # (n, K): whether an item was shown at a position
+    covariates: Array | None = None  # (n, K, q): 0 where nothing was shown
+    groups: tuple[IdColumn, ...] = ()  # (n,) each
+    weight: Array | None = None  # (n,); None: not in the table
+    time: Array | None = None  # (n,): years since 1970 where they are dates
+    is_dated: bool = False
 
     @classmethod
-    def read(cls, X: Any, user: Any = None) -> Tasks:
-        """Read a table whose rows are tasks; by default the first column is the user, and the others are items."""
-        columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
+    def read(cls, columns: Columns, roles: Roles) -> Tasks:
+        """Read a table whose rows are tasks; columns without another role are items, in order."""
         if not columns.size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no tasks")
-        who = columns.names[0] if user is None else _named(columns, user)
-        names = [name for name in columns.names if name != who]
+        named = set(roles.columns())
+        names = [name for name in columns.names if name not in named]
         if not 2 <= len(names) <= MOST_SHOWN:
             raise DataError(f"a task shows 2 to {MOST_SHOWN} items; the columns of items in X are {len(names)}")
-        columns.require((who,))
         cells = [columns.cells(name) for name in names]
         present = np.array([[cell is not None for cell in column] for column in cells], dtype=bool).T
         if not present.any(axis=1).all():
@@ -57,7 +63,16 @@ class Tasks:
             as_ids([cell for cell in column if cell is not None], f"column {name!r} of X", "task")
             for name, column in zip(names, cells, strict=True)
         ]
-        return cls(columns.ids(who, "user"), tuple(ids), present)
+        C = [_shown_numbers(columns, term, present) for term in roles.covariates]
+        time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
+        return cls(
+            np.zeros(columns.size, dtype=np.int64) if roles.user is None else columns.ids(roles.user, "user"),
+            *(tuple(ids), present),
+            np.stack(C, axis=2) if C else None,
+            tuple(columns.ids(name, "group") for name in roles.groups),
+            None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight"),
+            *(time, is_dated),
+        )
 
     @cached_property
     def ids(self) -> NDArray[Any]:
@@ -85,6 +100,24 @@ class Tasks:
                 "own, and leave out columns of X that are no items"
             )
         return numbers
+
+
+def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
+    """Return a covariate of the alternatives, of which each position has a column; 0 where nothing was shown, (n, K)."""
+    K = present.shape[1]
+    if not isinstance(term, tuple) or len(term) != K:
+        got = f"{len(term)} columns" if isinstance(term, tuple) else f"the column {term!r}, the same for all items"
+        raise DataError(
+            f"a covariate of tasks has a column for each of the {K} positions, such as "
+            f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}'
+        )
+    values = np.zeros(present.shape)
+    for k, name in enumerate(term):
+        columns.require((name,))
+        rows = np.flatnonzero(present[:, k])
+        if rows.size:
+            values[rows, k] = columns.take(rows.tolist()).numbers(name, meaning="a covariate")
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,93 +294,99 @@ def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
     if not given.any(axis=1).all():
         raise DataError(f"y: task {int(np.argmin(given.any(axis=1)))} has no rank; {LEAVE_OUT}")
     rank = np.where(present & ~given, np.inf, rank)
-    behind = np.sort(rank, axis=1)
-    tied = ((behind[:, 1:] == behind[:, :-1]) & (behind[:, 1:] < np.nanmax(rank, axis=1)[:, None])).any(axis=1)
-    if tied.any():
-        raise DataError(
-            f"y: task {int(np.argmax(tied))} has equal ranks before the last place ({int(tied.sum())} such tasks). "
-            "Equal last places are read as such; others have no order: drop these tasks, break the ties, or read pairs "
-            "with skpref.data.from_rankings(..., broken=True) and likelihood='logit-ties'"
-        )
     return rank
 
 
 def as_comparisons(
-    answers: Answers, numbers: IntArray, n_items: int, user: IntArray, n_users: int, sample_weight: Any
+    answers: Answers,
+    numbers: IntArray,
+    n_items: int,
+    user: IntArray,
+    n_users: int,
+    sample_weight: Any,
+    covariates: Array | None = None,
+    **more: Any,
 ) -> Comparisons:
     """Return tasks as choices of one among several, and these as all pairs of their alternatives.
 
-    A ranking is a choice of the best, of the best of the rest, and so on; equal last places are no choice. The worst
-    item is a choice among the others than the best, by the negative of the utilities.
+    `numbers` are rows of the items, (n, K), and `covariates` are of them, (n, K, q); `more` are further columns of
+    tasks, or None.
     """
-    n, K = numbers.shape
-    weight = read_weights(sample_weight, n)
-    present, rank = numbers >= 0, answers.rank
-    order = np.argsort(np.where(np.isnan(rank), np.inf, rank), axis=1, kind="stable")
-    # Absent alternatives last, behind those without a rank.
-    order = np.take_along_axis(order, np.argsort(~np.take_along_axis(present, order, 1), axis=1, kind="stable"), 1)
-    ranked, items, sizes = (
-        np.take_along_axis(rank, order, 1),
-        np.take_along_axis(numbers, order, 1),
-        present.sum(axis=1),
-    )
-    last = ranked[np.arange(n), sizes - 1]
-    parts = []
-    for place in range(K - 1):
-        # Items from this place on, unless all of them are equal.
-        used = np.flatnonzero((sizes - place >= 2) & (ranked[:, place] < last))
-        parts.append((used, items[used, place:], sizes[used] - place, 1.0))
-    if answers.worst is not None:
-        rest = numbers.copy()
-        rest[np.arange(n), answers.first] = -1
-        worst = rest[np.arange(n), answers.worst]
-        rest[np.arange(n), answers.worst] = -1
-        left = np.argsort(rest < 0, axis=1, kind="stable")
-        others = np.column_stack([worst, np.take_along_axis(rest, left, 1)])
-        used = np.flatnonzero(sizes - 1 >= 2)
-        parts.append((used, others[used], sizes[used] - 1, -1.0))
-    columns: list[tuple[IntArray, ...]] = []
-    for number_of_part, (tasks, shown, size, sign) in enumerate(parts):
-        for k in np.unique(size).tolist():
-            of_size = size == k
-            first, second = pairs_of(k)
-            sides = tuple(shown[of_size][:, place].ravel() for place in (first, second))
-            task = np.repeat(tasks[of_size], first.size)
-            columns.append((*(sides if sign > 0.0 else sides[::-1]), task, task * (K + 1) + number_of_part))
-    if not columns:
+    weight = read_weights(sample_weight, len(numbers))
+    choices = [*_choices_of_ranks(answers.rank), *_choices_of_worst(answers)]
+    n_pairs = sum(len(shown) * shown.shape[1] * (shown.shape[1] - 1) // 2 for _, shown, *_ in choices)
+    if not n_pairs:
         raise DataError("at least 1 task must show two items or more and put one of them before another; none does")
-    left, right, task, choice = (np.concatenate(column) for column in zip(*columns, strict=True))
+    if n_pairs > _MOST_PAIRS:
+        raise DataError(f"choices have {n_pairs} pairs of items, and may have {_MOST_PAIRS}: fit to some of the tasks")
+    columns: list[tuple[Any, ...]] = []
+    n_choices = 0
+    for tasks, shown, share, sign in choices:
+        first, second = pairs_of(shown.shape[1])
+        sides = tuple(shown[:, place].ravel() for place in (first, second))
+        each = tasks, n_choices + np.arange(tasks.size), share
+        columns.append((*(sides if sign > 0.0 else sides[::-1]), *(np.repeat(column, first.size) for column in each)))
+        n_choices += tasks.size
+    left, right, task, choice, share = (np.concatenate(column) for column in zip(*columns, strict=True))
     if not (weight[task] > 0.0).any():
         raise DataError("sample_weight: at least 1 task must have a weight above 0")
-    rows = np.argsort(choice, kind="stable")
-    stage = np.unique(choice[rows], return_inverse=True)[1].astype(np.int64)
-    task = task[rows]
-    pairs = left[rows], right[rows], np.ones(rows.size), weight[task]
-    return Comparisons(*pairs, n_items, user[task], n_users, stage=stage)
+    rows = np.lexsort((choice, task))
+    left, right, task, share = (column[rows] for column in (left, right, task, share))
+    stage = np.cumsum(np.diff(choice[rows], prepend=-1) != 0) - 1
+    further = {name: column[task] for name, column in more.items() if column is not None}
+    if covariates is not None:
+        further["covariates"] = covariates[task, left] - covariates[task, right]
+    pairs = numbers[task, left], numbers[task, right], np.ones(rows.size), weight[task] * share
+    return Comparisons(*pairs, n_items, user[task], n_users, stage=stage.astype(np.int64), **further)
 
 
-def pairs_of_tasks(numbers: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return the pairs of tasks: left, right, and task of each, and the tasks in order, those of one size together."""
-    sizes = (numbers != -1).sum(axis=1)
-    order = np.argsort(numbers == -1, axis=1, kind="stable")
-    items = np.take_along_axis(numbers, order, 1)
+# Tasks, positions of the alternatives with that of the chosen one first, weights, and the sign of the utilities.
+_Choice = tuple["IntArray", "IntArray", "Array", float]
+
+
+def _choices_of_ranks(rank: Array) -> Iterator[_Choice]:
+    """Return the choices of rankings: the best of all, the best of the rest, and so on.
+
+    Equal items are each chosen among those behind them, and of two of them each is chosen with half the weight. The
+    m (m - 1) / 2 pairs of m equal items share their noise, so that they weigh 3 / (m + 1) each. Equal last places say
+    nothing about each other.
+    """
+    order = np.argsort(rank, axis=1, kind="stable")  # absent alternatives, which are NaN, stand last
+    ranked, sizes = np.take_along_axis(rank, order, 1), (~np.isnan(rank)).sum(axis=1)
+    for place in range(rank.shape[1] - 1):
+        n_behind = (ranked > ranked[:, [place]]).sum(axis=1)
+        for n in np.unique(n_behind[n_behind > 0]).tolist():
+            tasks = np.flatnonzero(n_behind == n)
+            behind = np.take_along_axis(order[tasks], sizes[tasks, None] - n + np.arange(n), 1)
+            yield tasks, np.column_stack([order[tasks, place], behind]), np.ones(tasks.size), 1.0
+        for other in range(place + 1, rank.shape[1]):
+            tasks = np.flatnonzero((ranked[:, place] == ranked[:, other]) & (n_behind > 0))
+            n_equal = (ranked[tasks] == ranked[tasks, place][:, None]).sum(axis=1)
+            for pair in ([place, other], [other, place]) if tasks.size else ():
+                yield tasks, order[tasks][:, pair], 1.5 / (n_equal + 1.0), 1.0
+
+
+def _choices_of_worst(answers: Answers) -> Iterator[_Choice]:
+    """Return the choices of the worst item among the others than the best, by the negative of the utilities."""
+    if answers.worst is None:
+        return
+    every, rest = np.arange(answers.worst.size), ~np.isnan(answers.rank)
+    rest[every, answers.first] = rest[every, answers.worst] = False
+    order, n_rest = np.argsort(~rest, axis=1, kind="stable"), rest.sum(axis=1)
+    for n in np.unique(n_rest[n_rest > 0]).tolist():
+        tasks = np.flatnonzero(n_rest == n)
+        yield tasks, np.column_stack([answers.worst[tasks], order[tasks, :n]]), np.ones(tasks.size), -1.0
+
+
+def pairs_of_tasks(present: BoolArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return all pairs of positions of tasks: left, right, and task, and the tasks in order, equal sizes together."""
+    sizes = present.sum(axis=1)
+    order = np.argsort(~present, axis=1, kind="stable")
     parts = []
     for k in np.unique(sizes).tolist():
         of_size = np.flatnonzero(sizes == k)
         first, second = pairs_of(k)
-        left, right = (items[of_size][:, place].ravel() for place in (first, second))
+        left, right = (order[of_size][:, place].ravel() for place in (first, second))
         parts.append((left, right, np.repeat(of_size, first.size), of_size))
     left, right, task, tasks = (np.concatenate(column) for column in zip(*parts, strict=True))
     return left, right, task, tasks
-
-
-def _named(columns: Columns, name: Any) -> Any:
-    """Return a column by its name or its position."""
-    if isinstance(name, str) or (isinstance(name, Hashable) and not isinstance(name, bool) and name in columns.values):
-        return name
-    if isinstance(name, bool) or not isinstance(name, Integral):
-        raise DataError(f"user names a column of X by its name or position; got {shorten(name)}")
-    place = int(name)
-    if not 0 <= place < len(columns.names):
-        raise DataError(f"there is no column {name} in X, which has {len(columns.names)}; positions start at 0")
-    return columns.names[place]

@@ -136,7 +136,7 @@ class CrowdBase(TaskClassifier):
         fitted: dict[str, Any] = {
             "n_factors": self.factor_scales_.size,
             "consensus": not {"f", "offset"}.isdisjoint(scales),
-            "order_effect": self.posterior_.consensus.has_order,
+            "order_effect": self.posterior_.consensus.has_order or (self._has_tasks and self.order_effect),
         }
         if fitted["consensus"] and self._items.features is not None and not self._crowd_config().part_worths:
             fitted["item_effects"] = "offset" in scales
@@ -214,7 +214,7 @@ class CrowdBase(TaskClassifier):
         start: WarmStart | HierarchyWarmStart | None,
     ) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
-        if self.order_effect:
+        if self.order_effect and not self._has_tasks:
             refuse_one_side(compared.y, compared.weight)
         # Effects of features relate all items.
         part_worths = self._crowd_config().part_worths

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.data.comparisons import append_comparisons
+from skpref.exceptions import DataError
 from skpref.gp.crowd.base import mark_seen
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
@@ -29,6 +30,11 @@ class CrowdChoices(CrowdLeaderboards):
         faults: dict[str, Any] = {} if self.consensus else {"consensus": False}
         faults |= {} if self.inference in {"auto", "ep"} else {"inference": self.inference}
         faults |= {} if self._keeps_kernels() else {"optimizer": self.optimizer}
+        if self.groups and self._has_part_worths():
+            raise DataError(
+                f"groups={self.groups!r} are for utilities of items, and part-worths are the same in all groups: pass a "
+                "kernel, or leave out the features of the items or the groups"
+            )
         self._refuse_with_tasks(**faults)
 
     def _crowd_config(self) -> CrowdConfig:
@@ -40,8 +46,8 @@ class CrowdChoices(CrowdLeaderboards):
         return replace(config, pair=pair, part_worths=part_worths)
 
     def _has_part_worths(self) -> bool:
-        """Tell whether utilities are linear in the features of items, whose effects are each user's own."""
-        return self._has_tasks and self.items is not None and self.kernel is None
+        """Tell whether utilities of items in tasks are linear in their features, with effects of each user's own."""
+        return self.items is not None and self.kernel is None
 
     def _is_hierarchical(self, n_items: int) -> bool:
         return self._has_tasks or super()._is_hierarchical(n_items)
@@ -49,12 +55,13 @@ class CrowdChoices(CrowdLeaderboards):
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit to tasks in memory."""
         self._refuse_parameters_of_comparisons()
-        tasks = self._read_tasks(X, reset=True)
+        tasks = self._read_tasks(X, reset=True, weighted=True)
         items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
+        self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in tasks.groups)
+        self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         comparisons, answers = self._encode_users(users, items, tasks, y, sample_weight)
-        self._groups, self._form = (), answers.form
-        self.classes_ = np.arange(tasks.present.shape[1])
+        self._form = answers.form
         users, items = mark_seen(comparisons, users, items)
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         self._learn(users, items, comparisons, self._warm_start() if warm else None)
@@ -64,13 +71,15 @@ class CrowdChoices(CrowdLeaderboards):
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers."""
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        return self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size)
+        group = self._numbers_of_groups(tasks.groups) if tasks.groups else None
+        return self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
 
     def _learn_more_tasks(self, X: Any, y: Any, sample_weight: Any, new_items: Any, new_users: Any) -> None:
         """Learn from more tasks, from the fitted posterior on."""
         self._refuse_parameters_of_comparisons()
-        tasks = self._read_tasks(X)
+        tasks = self._read_tasks(X, weighted=True)
         users, items = self._users.with_new(new_users, tasks.user), self._items.with_new(new_items, *tasks.shown)
+        self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, tasks.groups, strict=True))
         new, _ = self._encode_users(users, items, tasks, y, sample_weight)
         users, items = mark_seen(new, users, items)
         comparisons = append_comparisons(self._comparisons, new)
@@ -79,8 +88,12 @@ class CrowdChoices(CrowdLeaderboards):
         self._learn(users, items, comparisons, self._warm_start(changed))
 
     def _task_moments(
-        self, tasks: Tasks, task: IntArray, items: Items, left: IntArray, right: IntArray
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
     ) -> tuple[Array, Array]:
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
         users, number = self._users_of_rows(tasks.user)
-        return self.posterior_.pairs((users, number[task]), items, left, right)
+        asked = (users, number[task]), *pairs
+        if self._groups:
+            levels = self._groups_of_rows(tasks.groups)[task]
+            return self.posterior_.pairs_in_groups(*asked, levels, covariates=covariates)
+        return self.posterior_.pairs(*asked, covariates=covariates)

@@ -384,7 +384,8 @@ class GPPLClassifier(MovingClassifier):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
-            if self.order_effect != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
+            has_order = self.order_effect and not self._has_tasks
+            if has_order != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
                 msg = (
                     "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
                     "partial_fit cannot change it. Set it back, or call fit with all comparisons."
@@ -432,7 +433,7 @@ class GPPLClassifier(MovingClassifier):
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
         """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
-        if self.order_effect:
+        if self.order_effect and not self._has_tasks:
             refuse_one_side(comparisons.y, comparisons.weight)
         keep_ties = as_likelihood(self.likelihood).ties_are_answers
         comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()

@@ -18,6 +18,7 @@ from skpref.data.columns import Columns, read_ids, refuse_other_roles
 from skpref.data.ids import LEAVE_OUT, shorten
 from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles, read
+from skpref.data.tasks import Tasks
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
 
 _WANTED = (
-    "covariates must be columns, or pairs of columns whose difference counts; got {}. Write them as "
-    'covariates=["home", ("length_a", "length_b")]'
+    "covariates must be columns, or columns of the two sides or of all positions; got {}. Write them as "
+    'covariates=["home", ("length_a", "length_b")], and of tasks as covariates={{"price": ["price_1", "price_2", ...]}}'
 )
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
@@ -98,17 +99,33 @@ class PairColumns:
             for side, column in self._ids.items()
         }
         refuse_other_roles(ids, "X", {side for side, column in self._ids.items() if column is None})
-        terms = tuple(_named(columns, term) for term in self.roles.covariates)
-        groups = tuple(_named(columns, column) for column in self.roles.groups)
-        weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
-        time = None if self.roles.time is None else _named(columns, self.roles.time)
-        self.check_distinct(ids, terms, groups, weight, time)
-        rows = read(columns, Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time))
+        roles = self._resolved(columns, ids, weighted=weighted)
+        weight = roles.weight
+        for name, term in zip(self.names, roles.covariates, strict=True):
+            if isinstance(term, tuple) and len(term) > len(("left", "right")):
+                raise DataError(f"covariate {name!r} has {len(term)} columns, but rows of X compare two items")
+        rows = read(columns, roles)
         if rows.covariates is not None:
             self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
         sides = rows.left, rows.right
         return PairRows(*sides, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
+
+    def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
+        """Return the tasks of a table; columns that no parameter names are items, after that of the users."""
+        ids = {}
+        if "user" in self.sides:
+            ids["user"] = _name_at(columns, 0) if self.roles.user is None else _named(columns, self.roles.user)
+        return Tasks.read(columns, self._resolved(columns, ids, weighted=weighted))
+
+    def _resolved(self, columns: Columns, ids: dict[str, Any], *, weighted: bool) -> Roles:
+        """Return the roles by names of columns."""
+        terms = tuple(_named(columns, term) for term in self.roles.covariates)
+        groups = tuple(_named(columns, column) for column in self.roles.groups)
+        weight = None if self.roles.weight is None or not weighted else _named(columns, self.roles.weight)
+        time = None if self.roles.time is None else _named(columns, self.roles.time)
+        self.check_distinct(ids, terms, groups, weight, time)
+        return Roles(**ids, covariates=terms, weight=weight, groups=groups, time=time)
 
     def check_distinct(
         self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any, time: Any = None
@@ -130,8 +147,8 @@ class PairColumns:
         for name, column in (("weight", weight), ("time", time)):
             numbers += [] if column is None else [(f"{name}={getattr(self.roles, name)!r}", column)]
         for what, term in numbers:
-            if isinstance(term, tuple) and term[0] == term[1]:
-                raise DataError(f"{what} is the difference of a column and itself, which is 0 in every row")
+            if isinstance(term, tuple) and len({*term}) < len(term):
+                raise DataError(f"{what} names a column twice; of two sides, the difference would be 0 in every row")
             for side, column in places.items():
                 if column in _parts(term):
                     where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
@@ -139,7 +156,8 @@ class PairColumns:
 
     def check_sizes(self, covariates: Array) -> None:
         """Refuse numbers whose effects leave float64."""
-        for name, largest in zip(self.names, np.abs(covariates).max(axis=0, initial=0.0).tolist(), strict=True):
+        largest_of_all = np.abs(covariates).reshape(-1, len(self.names)).max(axis=0, initial=0.0)
+        for name, largest in zip(self.names, largest_of_all.tolist(), strict=True):
             if not largest <= _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
                 raise DataError(
                     f"covariate {name!r}: its largest number is {largest:g}, which must be from {1.0 / _LARGEST:g} to "
@@ -161,7 +179,7 @@ class PairColumns:
         if comparisons.covariates is None:
             return
         used = comparisons.covariates[comparisons.weight > 0.0]
-        for name, values in zip(self.names, used.T, strict=True):
+        for name, values in zip(self.names, used.T, strict=False):  # behind these are positions
             if not values.size or (values != values[0]).any():
                 continue
             where = f"covariate {name!r} is {values[0]:g} in every comparison"
@@ -181,8 +199,8 @@ def _name(term: Any) -> str:
 def _covariate(term: Any) -> Any:
     if _is_column(term):
         return term
-    if isinstance(term, list | tuple) and len(term) == 2 and all(map(_is_column, term)):
-        return term[0], term[1]
+    if isinstance(term, list | tuple | range) and len(term) >= 2 and all(map(_is_column, term)):
+        return tuple(term)
     raise DataError(_WANTED.format(shorten(term)))
 
 

@@ -140,17 +140,22 @@ class LearnsEffects:
         posterior: PairPosterior = getattr(self.posterior_, "consensus", self.posterior_)
         return posterior
 
+    @property
+    def _effect_names(self) -> list[str]:
+        """Names of the covariates by the parameters."""
+        return [] if self._columns is None else self._columns.names
+
     def _set_effects(self) -> None:
         """Set the attributes of effects after a fit."""
         mean, variance = self._shared.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
         self.coef_, covariance = self._shared.coefficients
         self.coef_std_ = np.sqrt(np.diagonal(covariance))
-        self.covariate_names_ = np.array([] if self._columns is None else self._columns.names, dtype=str)
+        self.covariate_names_ = np.array(self._effect_names, dtype=str)
 
     def _same_covariates(self) -> bool:
         """Tell whether the parameters name the covariates of the fit."""
-        return bool(self.covariate_names_.tolist() == ([] if self._columns is None else self._columns.names))
+        return bool(self.covariate_names_.tolist() == self._effect_names)
 
     def _refuse_other_covariates(self) -> None:
         """Refuse predictions by a model of other covariates than the parameters name."""

@@ -194,13 +194,18 @@ class PairModel:
         """Return the problem and the names of its diagonal blocks: offsets are dense while that is cheap."""
         c, config = self.data.comparisons, self.config
         features = features or self.term(basis, offsets=False)
-        likelihood = config.likelihood if c.stage is None else ChoiceLikelihood(c.stage)
+        likelihood = likelihood_of(config, c)
         if self.joint(basis):
             joint = replace(features, offsets=config.offsets)
             return svi.Problem({"f": joint}, likelihood, c.y, c.weight), frozenset()
         offsets = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
         terms = {"f": features, "offsets": offsets} if features.segments else {"offsets": offsets}
         return svi.Problem(terms, likelihood, c.y, c.weight), frozenset({"offsets"})
+
+
+def likelihood_of(config: PairConfig, c: Comparisons) -> Likelihood:
+    """Return the likelihood of comparisons, in which the pairs of a choice are one answer."""
+    return config.likelihood if c.stage is None else ChoiceLikelihood(c.stage)
 
 
 def fit_pairs(
@@ -306,12 +311,10 @@ def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     c = model.data.shards or model.data.comparisons
     if c.n_pairs <= HYPER_PAIRS:
         return model
-    if isinstance(c, Comparisons) and c.stage is not None:  # whole choices
-        number = np.unique(c.stage, return_inverse=True)[1]
-        index = np.flatnonzero(rng.random(number[-1] + 1)[number] < HYPER_PAIRS / c.n_pairs)
+    if isinstance(c, Comparisons):
+        sample, items = c.sample(HYPER_PAIRS, rng).compact()
     else:
-        index = np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))
-    sample, items = c.take(index).compact()
+        sample, items = c.take(np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))).compact()
     return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
 
 

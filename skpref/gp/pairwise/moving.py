@@ -51,25 +51,31 @@ class MovingClassifier(ShardedClassifier):
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
         """Fit to tasks in memory, in addition to old ones of known items."""
         self._refuse_with_tasks(**({} if self.inference in {"auto", "vb"} else {"inference": self.inference}))
-        tasks = self._read_tasks(X, reset=items is None)
+        tasks = self._read_tasks(X, reset=items is None, weighted=True)
+        if items is not None:
+            self._refuse_other_times(tasks)
+        else:
+            self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         if items is None:
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         pooled = np.zeros(tasks.present.shape[0], dtype=np.int64)
         comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1)
         comparisons = replace(comparisons, user=None, n_users=0)
         if old is None:
-            self._form, self.classes_ = answers.form, np.arange(tasks.present.shape[1])
+            self._form = answers.form
         else:
             comparisons = append_comparisons(old, comparisons)
         data, config = self._prepare(items, comparisons)
-        self._set_attributes(self._infer_at_times(data, config, is_dated=False, resume=old is not None))
+        self._set_attributes(self._infer_at_times(data, config, is_dated=tasks.is_dated, resume=old is not None))
         self._keep(data.comparisons)
 
     def _task_moments(
-        self, tasks: Tasks, task: IntArray, items: Items, left: IntArray, right: IntArray
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
     ) -> tuple[Array, Array]:
-        del tasks, task  # one utility for all
-        return self.posterior_.pairs(items, left, right)
+        self._refuse_other_times(tasks)
+        if tasks.time is None:
+            return self.posterior_.pairs(*pairs, covariates=covariates)
+        return self._moments_at_times(pairs, covariates, tasks.time[task], order=True)
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
@@ -121,7 +127,7 @@ class MovingClassifier(ShardedClassifier):
                 "without time"
             )
 
-    def _refuse_other_times(self, rows: PairRows) -> None:
+    def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
         """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
         moving = getattr(self, "moving_posterior_", None)
         if (moving is None) != (rows.time is None):

@@ -12,7 +12,7 @@ from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.records import make_frame
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp.pairwise.fit import PairFit, root_mean_square
+from skpref.gp.pairwise.fit import PairFit, likelihood_of, root_mean_square
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.chains import (
@@ -319,7 +319,8 @@ def fit_over_time(
     blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
     if snapshot.mean.size:
         blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
-    parts = fit.likelihood, None, fit.bounds, fit.bound, fit.converged
+    likelihood = fit.likelihood if c.stage is None else config.likelihood
+    parts = likelihood, None, fit.bounds, fit.bound, fit.converged
     return PairFit(snapshot, State(blocks, scales), *parts), moving, record
 
 
@@ -389,7 +390,7 @@ class _Model:
                 coefficients += [one, -one] if name == "items" else self.columns
             start += held.size
         matrix = np.ascontiguousarray(np.column_stack(nodes)), np.ascontiguousarray(np.column_stack(coefficients))
-        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, self.config.likelihood)
+        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, likelihood_of(self.config, self.c))
 
     def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
         """Return the priors of logs in the unit of the times and of the answer noise."""
@@ -414,7 +415,7 @@ class _Model:
         """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
         enough = max(_MANY, _MANY_EACH * self.c.n_items)
         if self.c.n_pairs > enough:
-            part, items = self.c.take(np.sort(rng.choice(self.c.n_pairs, enough, replace=False))).compact()
+            part, items = self.c.sample(enough, rng).compact()
             best, tried = _Model(part, self.config, self.span, self.first[items]).choose(dynamics, rng)
             return best._replace(fit=None), tried
         kind, with_career, _ = dynamics.partition("+career")

@@ -24,7 +24,9 @@ from skpref.data.tasks import (
     read_answers,
 )
 from skpref.exceptions import DataError, DataWarning
+from skpref.data.roles import Roles
 from skpref.gp.pairwise.base import ComparisonClassifier
+from skpref.gp.pairwise.columns import PairColumns, refuse_two_weights
 from skpref.inference.choices import shares_of
 from skpref.likelihoods import Luce
 from skpref.metrics import pair_accuracy
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 
 _OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
 _FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
-_COLUMNS = "left", "right", "covariates", "groups", "weight", "time"  # parameters that name columns of comparisons
 
 
 class TaskClassifier(ComparisonClassifier):
@@ -63,15 +64,13 @@ class TaskClassifier(ComparisonClassifier):
 
     def _refuse_with_tasks(self, **faults: Any) -> None:
         """Refuse parameters that models of tasks do not have, and the faults that are given."""
-        faults |= {name: getattr(self, name) for name in _COLUMNS if getattr(self, name, None) is not None}
-        faults |= {"order_effect": True} if self.order_effect else {}
+        faults |= {name: getattr(self, name) for name in ("left", "right") if getattr(self, name) is not None}
         if not (isinstance(self.likelihood, Luce) or self.likelihood in _OF_CHOICES):
             faults["likelihood"] = self.likelihood
         for name, value in faults.items():
             raise DataError(
                 f"{name}={shorten(value)} is for comparisons of two items, but rows of X are tasks, in which several "
-                "items were shown: leave it at its default, or read pairs with from_choices or from_rankings(..., "
-                "broken=True). Tasks have likelihood='luce'"
+                "items were shown: leave it at its default. Tasks have likelihood='luce'"
             )
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
@@ -85,32 +84,52 @@ class TaskClassifier(ComparisonClassifier):
             raise DataError(f"{error}; {more}") from error
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
-        config = super()._config(offsets=offsets, order=order)
+        config = super()._config(offsets=offsets, order=order and not self._has_tasks)
         return replace(config, likelihood=Luce()) if self._has_tasks else config
 
-    def _read_tasks(self, X: Any, *, reset: bool = False) -> Tasks:
+    def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
         """Return tasks; after a fit they may show fewer items than in the fit."""
         if isinstance(X, Mapping):
             raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
-        columns = Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS)
-        user = getattr(self, "user", None)
-        if "user" not in self._sides:
-            user = object()
-            columns = replace(columns, values={**columns.values, user: np.zeros(columns.size, dtype=np.int64)})
-        tasks = Tasks.read(columns, user)
+        named = self._columns or PairColumns(Roles(), self._sides, [])
+        tasks = named.read_tasks(Columns.of(X, "X", "X", LEAVE_OUT, TABLE_OF_TASKS), weighted=weighted)
+        if tasks.covariates is not None:
+            named.check_sizes(tasks.covariates)
         K = tasks.present.shape[1]
-        if not reset and self.classes_.size != K:
+        if not reset:
+            self._refuse_other_covariates()
             if self.classes_.size < K:
                 raise DataError(
                     f"X shows up to {K} items in a task, but {type(self).__name__} is expecting {self.n_features_in_} "
                     f"features (columns) as input: at most {self.classes_.size} items"
                 )
-            return tasks
+            if self.classes_.size > K and all(isinstance(name, str) for name in named.roles.columns()):
+                return tasks  # of fewer columns, of which none is named by its position
         validate_data(self, X, reset=reset, skip_check_array=True)
         return tasks
 
+    def _with_positions(self, tasks: Tasks) -> Array | None:
+        """Return the covariates of the alternatives, those of the positions at the end, shape (n, K, q)."""
+        if not self.order_effect:
+            return tasks.covariates
+        n, K = tasks.present.shape
+        place = np.broadcast_to(np.eye(K, self.classes_.size - 1), (n, K, self.classes_.size - 1))
+        return place if tasks.covariates is None else np.concatenate([tasks.covariates, place], axis=2)
+
+    @property
+    def _effect_names(self) -> list[str]:
+        positions = range(1, self.classes_.size) if self._has_tasks and self.order_effect else ()
+        return [*super()._effect_names, *(f"position {k}" for k in positions)]
+
     def _encode_tasks(
-        self, items: Entities, tasks: Tasks, y: Any, sample_weight: Any, user: IntArray, n_users: int
+        self,
+        items: Entities,
+        tasks: Tasks,
+        y: Any,
+        sample_weight: Any,
+        user: IntArray,
+        n_users: int,
+        group: IntArray | None = None,
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers that they follow from."""
         numbers = tasks.numbers(items.vocabulary)
@@ -126,12 +145,22 @@ class TaskClassifier(ComparisonClassifier):
         alone = int(np.count_nonzero(tasks.present.sum(axis=1) < 2))
         if alone:
             warn(f"{alone} tasks of X show fewer than two items and say nothing: they are left out.", DataWarning)
-        return as_comparisons(answers, numbers, items.vocabulary.size, user, n_users, sample_weight), answers
+        refuse_two_weights(None if tasks.weight is None else self.weight, sample_weight)
+        comparisons = as_comparisons(
+            *(answers, numbers, items.vocabulary.size, user, n_users),
+            sample_weight if tasks.weight is None else tasks.weight,
+            self._with_positions(tasks),
+            time=tasks.time,
+            group=group,
+        )
+        if self._columns is not None:
+            self._columns.check_varying(comparisons)
+        return comparisons, answers
 
     # ------------------------------------------------------------------------------------------------------ predictions
     @abstractmethod
     def _task_moments(
-        self, tasks: Tasks, task: IntArray, items: Items, left: IntArray, right: IntArray
+        self, tasks: Tasks, task: IntArray, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of pairs, each of one task."""
 
@@ -140,17 +169,17 @@ class TaskClassifier(ComparisonClassifier):
         numbers = tasks.numbers(self._items.vocabulary, "raise" if self._items.features is not None else "mark")
         # Items that the fit does not know are different ones, of which nothing is known but the prior.
         known = np.where(numbers == -2, -3 - np.arange(numbers.size).reshape(numbers.shape), numbers)
-        left, right, task, order = pairs_of_tasks(known)
+        left, right, task, order = pairs_of_tasks(tasks.present)
         distinct = np.unique(known[known != -1])
-        items = self._items.rows(np.maximum(distinct, -1))
-        asked = items, np.searchsorted(distinct, left), np.searchsorted(distinct, right)
-        moments = self._task_moments(tasks, task, *asked)
+        items, C = self._items.rows(np.maximum(distinct, -1)), self._with_positions(tasks)
+        pairs = items, *(np.searchsorted(distinct, known[task, side]) for side in (left, right))
+        moments = self._task_moments(tasks, task, pairs, None if C is None else C[task, left] - C[task, right])
         sizes = tasks.present[order].sum(axis=1)
         out, several = np.zeros(numbers.shape), sizes > 1
-        pairs = np.concatenate([[0], np.cumsum((sizes * (sizes - 1) // 2)[several])])
+        starts = np.concatenate([[0], np.cumsum((sizes * (sizes - 1) // 2)[several])])
         out[order[~several]] = np.where(tasks.present[order[~several]], 1.0, 0.0)
         shares = np.zeros((int(several.sum()), numbers.shape[1]))
-        shares[tasks.present[order[several]]] = shares_of(pairs, *moments)
+        shares[tasks.present[order[several]]] = shares_of(starts, *moments)
         out[order[several]] = shares
         return out
 
