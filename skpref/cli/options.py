@@ -196,12 +196,20 @@ class Data(File):
     factors: int | None = _whole("factors at most (default: 100)", 1, _RATED.of("m3f"), toml=("model", "factors"))
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all others but id); with --contest, those of the items, such as brand,price",
+        "columns of features (default: all others but id); with --contest, attributes of what was shown, such as "
+        'brand,price; in a table with a row for each choice, patterns such as "price_*,brand_*"',
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
+    none: str | None = _name("what stands in an attribute, or in --chosen, for none of the others", _COMPARED, "WORD")
     class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
     seed: int = _whole("random seed (default: 0)", 0, _JOB, 0)
     json: bool = _json(place=_JOB)
+
+    @property
+    def has_wide_features(self) -> bool:
+        """Whether --features names the columns of all positions by patterns."""
+        is_pattern = ["*" in name for name in self.features or ()]
+        return bool(is_pattern) and all(is_pattern) and self.model in _PAIRS and not self.contest
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -219,8 +227,14 @@ class Data(File):
             raise DataError("--time-split and --group are two ways to split; give one of them")
         if self.dynamics is not None and self.time is None:
             raise DataError("--dynamics says how utilities move in time; name the column of times by --time")
-        if self.features is not None and self.model in _PAIRS and (self.items or not self.contest):
-            raise DataError("--features of items needs --contest, where a row is one item, and no --items")
+        if self.features is not None and self.model in _PAIRS:
+            if self.items or self.item or not (self.contest or self.has_wide_features):
+                raise DataError(
+                    "--features are attributes of the items in each choice: they need --contest, where a row is one "
+                    'item, or patterns such as "price_*", and neither --item nor --items'
+                )
+        elif self.none is not None:
+            raise DataError("--none needs --features, the attributes of what was shown")
 
 
 @dataclass(frozen=True)

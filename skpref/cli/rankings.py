@@ -70,9 +70,9 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     return titled_table(title, forms, ranking.columns(), range(n))
 
 
-def effects_text(model: GPPLClassifier | CrowdGPPL) -> str:
+def effects_text(model: GPPLClassifier | CrowdGPPL, title: str = "Effects of one unit more on the left side") -> str:
     """Return the effects of covariates and of the order as a table."""
-    return titled_table("Effects of one unit more on the left side", _EFFECTS, effects_of(model))
+    return titled_table(title, _EFFECTS, effects_of(model))
 
 
 def effects_of(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:
@@ -136,17 +136,18 @@ def write_plot(display: Any, path: Path) -> None:
         display.figure_.savefig(whole, dpi=120, format="png")
 
 
-def plots(bounds: list[float], ranking: Any, calibration: Calibration, annotators: dict[str, Any] | None) -> Files:
+def plots(
+    bounds: list[float], ranking: Any, calibration: Calibration | None, annotators: dict[str, Any] | None
+) -> Files:
     """Return what draws the fit, the ranking, the calibration and the annotators, by the name of the file."""
-    shown = min(_SHOWN, len(ranking))
     drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
-        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax)),
-        "ranking.png": (
-            1.2 + 0.28 * shown,
-            lambda ax: RankingDisplay.from_ranking(ranking, n_items=shown, ax=ax),
-        ),
-        "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)),
+        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax))
     }
+    if ranking is not None:
+        n = min(_SHOWN, len(ranking))
+        drawings["ranking.png"] = 1.2 + 0.28 * n, lambda ax: RankingDisplay.from_ranking(ranking, n_items=n, ax=ax)
+    if calibration is not None:
+        drawings["calibration.png"] = 4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)
     if annotators is not None:
         report = SimpleNamespace(**annotators)
         drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,40 +12,27 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._validation import is_missing
-from skpref.data.columns import Columns, as_text, complete
-from skpref.data.ids import objects, shorten
-from skpref.data.labels import WORDS
+from skpref.data.columns import Columns, as_text
+from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
-from skpref.data.roles import (
-    Ranking,
-    Roles,
-    ask_about_single,
-    check_distinct,
-    members_of,
-    menus_of,
-    ranked_of,
-    rated_of,
-    reading_of,
-    reading_of_all,
-    tasks_of,
-    weights_of,
-)
+from skpref.data.roles import Roles
 from skpref.data.tables import Table
+from skpref.data.task_tables import Answered, Shown, check_distinct, choices_of, members_of, padded, positions_of
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array
-    from skpref.data.roles import Missing, Reading
 
-__all__ = ["TaskRows", "encode_profile", "from_tasks", "read_unbroken"]
+__all__ = ["TaskRows", "encode_profile", "from_tasks"]
 
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
-_PROFILE = object()  # name of the column of texts of profiles
+# Names of columns that are made here: profiles, rows of a wide table, and its option none.
+_PROFILE, TASK, OPTION = "profile", "row of the table", "option"
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
 
@@ -84,10 +71,12 @@ def from_tasks(
     worst: str | None = None,
     rank: str | None = None,
     item: str | None = None,
-    features: Sequence[str] = (),
+    features: Sequence[str] | Mapping[str, Sequence[str]] = (),
     none: Hashable | None = None,
 ) -> TaskRows:
-    """Read a long table of choices, as conjoint studies keep them: one row for each alternative of each task.
+    """Read choices among alternatives with attributes, as conjoint studies keep them, in a long or a wide table.
+
+    A long table has one row for each alternative of each task; a wide one has one row for each task.
 
     Parameters
     ----------
@@ -98,21 +87,24 @@ def from_tasks(
     user : str, default="person"
         Column of who was asked.
     chosen : str, default="chosen"
-        Column that is 1 for the alternative that was chosen, or was the best, and 0 for the others. None: see `rank`.
+        Column that is 1 for the alternative that was chosen, or was the best, and 0 for the others. In a wide table,
+        the position of that alternative, from 1, or its letter. None: see `rank`.
     worst : str, default=None
-        Column that is 1 for the worst alternative, in best-worst scaling (MaxDiff).
+        The same of the worst alternative, in best-worst scaling (MaxDiff).
     rank : str, default=None
         Column of ranks, 1 the best; empty where an alternative has none. Then `chosen` is not read.
     item : str, default=None
         Column of the ids of the alternatives, if they have ids and no features.
-    features : sequence of str, default=()
-        Columns of attributes. Numbers are one feature each, text such as "2" too. Words, and all cells of a column of
-        categories, are levels, and each level is a feature, "brand=x", which is 1 where an alternative has it. Make
-        codes of levels a column of categories, or words such as "brand 2".
+    features : sequence of str, or dict of str to sequence of str, default=()
+        Columns of attributes. A dict says that the table is wide, and names the columns of each attribute, one for each
+        position: ``{"price": ["price_1", "price_2"]}``; an alternative whose cells are all empty was not shown. Numbers
+        are one feature each, text such as "2" too. Words, and all cells of a column of categories, are levels, and each
+        level is a feature, "brand=x", which is 1 where an alternative has it. Make codes of levels a column of
+        categories, or words such as "brand 2".
     none : hashable, default=None
         What stands in one of the `features`, or in `item`, where the alternative is to choose none of the others; a
         number is looked for in `item` alone. This option has the feature "none" and no other. Without `features`, it is
-        an item as any other.
+        an item as any other. In a wide table, what stands in `chosen` where none was chosen, an option of each task.
 
     Returns
     -------
@@ -140,11 +132,20 @@ def from_tasks(
     (['ann', 'brand=x, price=3', 'brand=y, price=2', 'none'], ['brand=y, price=2', 'brand=x, price=2'])
     >>> items.feature_names
     ('brand=x', 'brand=y', 'price', 'none')
+    >>> wide = {"person": ["ann", "bob"], "price_1": [3, 2], "price_2": [2, 4], "chosen": [2, 1]}
+    >>> from_tasks(wide, features={"price": ["price_1", "price_2"]}).X.tolist()
+    [['ann', 'price=3', 'price=2'], ['bob', 'price=2', 'price=4']]
     """
     columns = Columns.of(frame, leave_out="leave such tasks out of the table")
     if not columns.size:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for frame: it has no rows")
-    names, attributes = _listed(task, "task"), _listed(features, "features")
+    if isinstance(features, Mapping):
+        if item is not None or rank is not None:
+            raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
+        answers = [name for name in (chosen, worst) if name is not None]
+        columns, task, item = long_table(columns, (user,), features, answers, none), TASK, OPTION
+    names = _listed(task, "task")
+    attributes = _listed(features, "features")
     answers = [name for name in (chosen if rank is None else rank, worst) if name is not None]
     if not names or user is None or not (attributes or item is not None):
         raise DataError(
@@ -165,16 +166,10 @@ def from_tasks(
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
     if attributes:
-        texts, table = _profiles(columns, attributes, item, none, members_of(columns, roles))
-        columns = replace(columns, values={**columns.values, _PROFILE: texts})
-        roles = replace(roles, item=(_PROFILE,))
-    if rank is not None:
-        rows, sets, y = _ranks(columns, roles, rank)
-    else:
-        rows, sets, found = tasks_of(columns, roles)
-        y = _named_answers(columns, rows, sets, found)
-    who = columns.ids(user, "user")
-    return TaskRows(_padded([who[row] for row in rows], sets), y, table)
+        columns, roles, table = with_profiles(columns, roles, attributes, none, item)
+    found = _ranks(columns, roles, rank) if rank is not None else choices_of(columns, roles)
+    who = columns.ids(user, "user")[[task.row for task in found.tasks]]
+    return TaskRows(padded(who, [task.items for task in found.tasks]), found.y, table)
 
 
 def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
@@ -186,47 +181,75 @@ def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
     return tuple(names)
 
 
-def _named_answers(columns: Columns, rows: Any, sets: Any, answers: Any) -> NDArray[Any]:
-    """Return the items chosen, or the best and the worst ones; refuse items shown twice and answers that clash."""
-    for row, items, *named in zip(rows, sets, *answers, strict=True):
-        check_distinct(columns, items, row)
-        if len(items) > 1 and len(set(named)) < len(named):
-            raise columns.fault(f"{shorten(named[0])} is both the best and the worst item", row)
-    y = np.column_stack([objects(named) for named in answers])
-    if y.shape[1] > 1:
-        return y
-    if all(isinstance(item, str) for item in y[:, 0]) and not {item.lower() for item in y[:, 0]} <= WORDS.keys():
-        return y[:, 0]
-    shown = _padded(None, sets)  # such ids may be labels of comparisons, too, but ranks are none
-    return np.where(shown == None, np.nan, np.where(shown == y, 1.0, 2.0))  # noqa: E711 - for each cell
-
-
-def _ranks(columns: Columns, roles: Roles, rank: str) -> tuple[list[int], list[list[Any]], Array]:
-    """Return first rows, items and ranks of tasks."""
+def _ranks(columns: Columns, roles: Roles, rank: str) -> Answered:
+    """Return tasks with ranks, NaN where an alternative has none."""
     ranks, items = columns.numbers_or_nan(rank, "a rank"), columns.ids(roles.item[0]).tolist()
     low = np.flatnonzero(ranks < 1.0)
     if low.size:
         raise columns.fault(f"{ranks[low[0]]:g} is no rank; ranks are from 1, the best", int(low[0]), rank)
     members = members_of(columns, roles)
     y = np.full((len(members), max(map(len, members.values()))), np.nan)
-    for place, (name, rows) in enumerate(members.items()):
-        check_distinct(columns, [items[row] for row in rows], rows[0])
-        y[place, : len(rows)] = ranks[rows]
-        if np.isnan(ranks[rows]).all():
-            raise columns.missing(f"no row of task {name[:80]} has a rank", rows, rank)
-    firsts = [rows[0] for rows in members.values()]
-    return firsts, [[items[row] for row in rows] for rows in members.values()], y
+    tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members.values()]
+    for place, (name, task) in enumerate(zip(members, tasks, strict=True)):
+        check_distinct(columns, task.items, task.row)
+        y[place, : len(task.places)] = ranks[task.places]
+        if np.isnan(ranks[task.places]).all():
+            raise columns.missing(f"no row of task {name[:80]} has a rank", task.places, rank)
+    return Answered(tasks, y, {})
 
 
-def _padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
-    """Return users and items of tasks as a table, None behind the last item."""
-    first = 0 if users is None else 1
-    X = np.full((len(sets), first + max(map(len, sets), default=0)), None, dtype=object)
-    for row, items in enumerate(sets):
-        X[row, first : first + len(items)] = items
-    if users is not None:
-        X[:, 0] = users
-    return X
+def with_profiles(
+    columns: Columns, roles: Roles, attributes: Sequence[Any], none: Any = None, item: Any = None
+) -> tuple[Columns, Roles, Table]:
+    """Return a long table with a column of profiles, which are the items, the roles, and the features of profiles."""
+    texts, table = _profiles(columns, tuple(attributes), item, none, members_of(columns, roles))
+    columns = replace(columns, values={**columns.values, _PROFILE: texts})
+    return columns, replace(roles, item=(_PROFILE,), features=tuple(attributes)), table
+
+
+def long_table(
+    columns: Columns, once: Sequence[Any], features: Mapping[str, Sequence[str]], answers: Sequence[str], none: Any
+) -> Columns:
+    """Return a wide table with a row for each alternative, and one more where none of the others may be chosen."""
+    sizes = {len(_listed(names, "features")) for names in features.values()}
+    if len(sizes) != 1 or min(sizes) < 2:
+        raise DataError(
+            "features={...} names the columns of each attribute, one for each position, at least two and as many of "
+            f"each; got {shorten({name: len(_listed(own, 'features')) for name, own in features.items()})}"
+        )
+    K, positions = sizes.pop(), next(iter(features.values()))
+    columns.require((*once, *answers))
+    coded = next((c for own in features.values() for c in own if stated_order(columns.column(c))[1]), None)
+    if coded is not None:
+        raise columns.fault(
+            "the levels of a wide table are words: make a column of categories one of words", None, coded
+        )
+    cells = {name: list(zip(*map(columns.cells, own), strict=True)) for name, own in features.items()}
+    rows = [
+        (row, k)
+        for row in range(columns.size)
+        for k in range(K + (none is not None))
+        if k == K or any(column[row][k] is not None for column in cells.values())
+    ]
+    values: dict[Any, Any] = {TASK: [row for row, _ in rows], OPTION: [none if k == K else None for _, k in rows]}
+    for name in once:
+        column = columns.cells(name)
+        values[name] = [column[row] for row, _ in rows]
+    values |= {name: [None if k == K else column[row][k] for row, k in rows] for name, column in cells.items()}
+    shown = set(rows)
+    for name in answers:
+        given = columns.cells(name)
+        columns.refuse_empty("the choice is missing", (cell is None for cell in given), name)
+        named = [row for row, cell in enumerate(given) if none is None or as_text(cell) != as_text(none)]
+        places = positions_of([given[row] for row in named], positions)
+        chosen = dict.fromkeys(range(columns.size), K) | dict(zip(named, places or [], strict=False))
+        wrong = next((row for row in named if places is None or (row, chosen[row]) not in shown), None)
+        if wrong is not None:
+            hint = "" if none is not None else "; if it means that none was chosen, none=... says so"
+            what = f"expected the position of an alternative that was shown, 1 to {K}, or its letter"
+            raise columns.fault(f"{what}; got {shorten(given[wrong])}{hint}", wrong, name)
+        values[name] = [float(k == chosen[row]) for row, k in rows]
+    return replace(columns, values=values, lines=[columns.lines[row] for row, _ in rows])
 
 
 # ------------------------------------------------------------------------------------------------------------- features
@@ -354,58 +377,3 @@ def _features_of(names: Sequence[str], attribute: Any, value: Any, where: str) -
 def _attributes(names: Sequence[str]) -> str:
     """Return the attributes of features, for messages."""
     return shorten(list(dict.fromkeys(name.partition("=")[0] for name in names)))
-
-
-# ---------------------------------------------------------------------------------------------------------- wide tables
-def read_unbroken(table: Any, roles: Roles, missing: Missing) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
-    """Return tasks, answers, weights and what was read, of a table of choices or rankings."""
-    columns = Columns.of(table)
-    if not columns.size:
-        raise columns.fault("at least 1 row is required")
-    rows, kept = complete(columns, lambda part: _unbroken(part, roles), missing)
-    return (*rows[:3], reading_of_all(rows[3], columns, kept))
-
-
-def _unbroken(columns: Columns, roles: Roles) -> tuple[NDArray[Any], NDArray[Any], Array, Reading]:
-    left_out: dict[str, int] = {}
-    if roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
-        rankings = rated_of(columns, roles) if roles.item_ratings else ranked_of(columns, roles)
-        rows, sets, y, left_out = _rankings(columns, roles, rankings)
-    else:
-        if roles.chosen is None:
-            raise DataError("an unbroken choice needs the column of the best item; broken=True reads the worst alone")
-        rows, sets, answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
-        y = _named_answers(columns, rows, sets, answers)
-    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
-    user = None if roles.user is None else columns.ids(roles.user, "user")[list(rows)]
-    reading = reading_of(columns, roles.named(), roles.columns(), left_out)
-    return _padded(user, sets), y, weight[list(rows)], reading
-
-
-def _rankings(
-    columns: Columns, roles: Roles, rankings: list[Ranking]
-) -> tuple[list[int], list[list[Any]], Array, dict[str, int]]:
-    """Return rows, items and ranks of rankings; with rest="lost", items that are not named stand behind, unranked."""
-    everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
-    if roles.item_ranks or roles.item_ratings:
-        everything = list((roles.item_ranks or roles.item_ratings).values())
-    single = ask_about_single(columns, roles, rankings)
-    rows, sets, ranks = [], [], []
-    for row, items, own in rankings:
-        check_distinct(columns, items, row)
-        others = [item for item in everything if item not in set(items)] if roles.rest == "lost" else []
-        if len(items) + len(others) > 1 and items:
-            rows.append(row)
-            sets.append([*items, *others])
-            places = np.unique(own, return_inverse=True)[1]
-            ranks.append(places + 1.0)
-            if (np.bincount(places)[: places.max() + bool(others)] > 1).any():
-                wanted = "break the ties, leave such rankings out, or read pairs, which have ties, by broken=True"
-                raise columns.fault(f"items before the last place have equal ranks: {wanted}", row)
-    if not rows:
-        raise columns.fault("at least 1 ranking of two items or more is required")
-    y = np.full((len(sets), max(map(len, sets))), np.nan)
-    for place, own in enumerate(ranks):
-        y[place, : len(own)] = own
-    empty = sum(not ranking.items for ranking in rankings)
-    return rows, sets, y, {"without a ranking": empty, "of one item": 0 if roles.rest == "lost" else single}

@@ -10,11 +10,11 @@ import numpy as np
 
 from skpref._text import number
 from skpref._validation import column_names, refuse_collection
-from skpref.data.choices import read_unbroken
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
 from skpref.data.roles import Mirrored, Missing, Reading, Rest, Roles, read
+from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
 
 __all__ = [
     "ComparisonRows",
@@ -52,11 +52,14 @@ class ComparisonRows(NamedTuple):
         1 = left preferred, 0 = right preferred, 0.5 = a tie. Of tasks: what was chosen, or ranks.
     sample_weight : ndarray of shape (n,)
         Weights of the rows.
-    covariates : ndarray of shape (n, n_covariates), or None
-        Columns that were asked for.
+    covariates : ndarray of shape (n, n_covariates), or of tasks (n, n_covariates * K), or None
+        Columns that were asked for; of tasks, those of the K positions of each covariate together.
     read_ : Reading
         Which column was taken for what, which columns were not used, and how many rows were left out, and why. Printed,
         it is one line.
+    origin : ndarray of shape (n,), dtype int64
+        Row of the table that each row is of, from 0; the first one where several rows are one task. So
+        ``frame["date"].to_numpy()[rows.origin]`` are the dates.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class ComparisonRows(NamedTuple):
     sample_weight: Array
     covariates: Array | None
     read_: Reading
+    origin: IntArray
 
 
 def from_winners(
@@ -378,21 +382,18 @@ def from_pair_columns(
 def from_choices(
     frame: Frame,
     offered: Sequence[str],
-    chosen: str | None = "chosen",
+    chosen: str = "chosen",
     *,
     worst: str | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
+    covariates: Mapping[str, Sequence[str]] | None = None,
     missing: Missing = "raise",
-    broken: bool = False,
 ) -> ComparisonRows:
     """Read a table of choices: one of several items was chosen; in best-worst scaling (MaxDiff), the worst one, too.
 
-    Each choice is one row, a task, for `CrowdGPPL` and `GPPLClassifier`. With ``broken=True`` it becomes comparisons:
-    the chosen item won against each of the other k - 1. They share one answer, so each has the weight 2 / k. Together
-    they then carry about as much information on the utilities as the choice, if it follows Luce's rule and the items
-    have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the weight
-    2 / (k - 1). Tasks are more accurate, most of all where users gave few answers.
+    Each choice is one row, a task, for `CrowdGPPL` and `GPPLClassifier`: the user and the items offered, None where
+    there are fewer. Choices among items with attributes, such as prices, which have no ids, are read by `from_tasks`.
 
     Parameters
     ----------
@@ -402,25 +403,23 @@ def from_choices(
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
     chosen : str, default="chosen"
         Column of the choice, or of the best item: an id, the name of the column that has it, or, where no item has
-        such an id, the position of the column, from 1 or by the letters from A. None: only the worst one is known;
-        this needs ``broken=True``.
+        such an id, the position of the column, from 1 or by the letters from A.
     worst : str, default=None
         Column of the worst item, in best-worst scaling, written in the same ways.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
+    covariates : dict of str to sequence of str, default=None
+        Columns of numbers that describe the items offered in this choice, one for each of the columns `offered`:
+        ``{"price": ["price_a", "price_b"]}``.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row without an answer, as in `from_winners`.
-    broken : bool, default=False
-        Whether choices become weighted comparisons, for covariates, groups, times, other likelihoods than "luce", and
-        other models of pairs. False: rows of X are tasks, the user and the items offered, None where there are fewer; y
-        has the items chosen, or the best and the worst one, shape (n, 2). Where these may be labels, such as 1, 2 and
-        "a", y has ranks for one choice: 1 for the item chosen and 2 for the others.
 
     Returns
     -------
     ComparisonRows
-        What `fit` takes: X, y (with ``broken=True`` 1 everywhere), sample_weight, no covariates, and `read_`, what was
-        read.
+        What `fit` takes: X, y, sample_weight, covariates, and `read_`, what was read. y has the items chosen, or the
+        best and the worst one, shape (n, 2). Where these may be labels, such as 1, 2 and "a", y has ranks for one
+        choice: 1 for the item chosen and 2 for the others.
 
     Raises
     ------
@@ -442,12 +441,9 @@ def from_choices(
     >>> sets = {"a": ["tea"], "b": ["milk"], "c": ["water"], "best": ["tea"], "worst": ["water"]}
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").y.tolist()
     [['tea', 'water']]
-    >>> pairs = from_choices(menus, ["a", "b", "c"], broken=True)
-    >>> pairs.X.tolist(), pairs.sample_weight.round(2).tolist()
-    ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
     """
-    roles = Roles(offered=_names(offered), chosen=chosen, worst=worst, user=user, weight=sample_weight)
-    return _rows(frame, roles, missing, broken=broken)
+    common: dict[str, Any] = {"user": user, "weight": sample_weight, "covariates": _terms_of_tasks(covariates)}
+    return _tasks(frame, Roles(offered=_names(offered), chosen=chosen, worst=worst, **common), missing)
 
 
 def from_rankings(
@@ -463,14 +459,10 @@ def from_rankings(
     unranked: Sequence[float | str] | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
+    covariates: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
     missing: Missing = "raise",
-    broken: bool = False,
 ) -> ComparisonRows:
-    """Read rankings of several items.
-
-    Each ranking is one row, a task. With ``broken=True`` it becomes comparisons: every item won against each one behind
-    it. All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1): together they carry as
-    much information, within 2 %, if the items are similar. Only comparisons have ties; tasks are more accurate.
+    """Read rankings of several items: each is one row, a task.
 
     Parameters
     ----------
@@ -481,40 +473,38 @@ def from_rankings(
     item_ranks : sequence of str, or dict of str to id, default=None
         Columns of ranks, one for each item; their names are the ids of the items, or a dict gives others.
     item_ratings : sequence of str, or dict of str to id, default=None
-        Columns of ratings or grades, one for each item: the higher one is the better rank. Equal ratings are ties, and
-        but for the lowest ones of a ranking need ``broken=True``.
+        Columns of ratings or grades, one for each item: the higher one is the better rank, equal ones are a tie.
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
         Column that tells the rankings apart, such as the race. Each user has rankings of the user's own.
     rest : {"unknown", "lost"}, default=None
         What is known about the items that a ranking does not name: nothing; or that they lost against those that it
-        names, as in a top three of all items. Then place j is a choice among the m - j + 1 items left; as comparisons,
-        with the weight 2 / (m - j + 1) for each pair. None: unknown; rankings of one item, which then say nothing, are
-        refused, or with `item_ratings` and `by` left out.
+        names, as in a top three of all items. None: unknown; rankings of one item, which then say nothing, are refused,
+        or with `item_ratings` and `by` left out.
     unranked : sequence of float or str, default=None
         Ranks that mean "not ranked", such as 0, 99 or "DNF"; with `columns`, cells that name no item, such as 0 or
         "undervote". None: cells that may mean this are refused; []: all are ranks or items.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`; with `by`, equal in all rows of a ranking.
+    covariates : sequence of str, or dict of str to sequence of str, default=None
+        With `by`: columns of numbers that describe an item in its ranking, such as the place at the start of a race.
+        Otherwise, as in `from_choices`, columns for each of `columns`, `item_ranks` or `item_ratings`.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.
-    broken : bool, default=False
-        Whether rankings become weighted comparisons, where equal ranks are ties. False: y has ranks of the items in a
-        row of X, NaN for items behind all others.
 
     Returns
     -------
     ComparisonRows
-        What `fit` takes, X, y, sample_weight, no covariates, and `read_`, what was read.
+        What `fit` takes, X, y, sample_weight, covariates, and `read_`, what was read. y has ranks of the items in a row
+        of X, NaN for items behind all others.
 
     Raises
     ------
     DataError
         If a column or a rank is missing, a rank may be a code for "not ranked", a ranking names one item and `rest` is
-        not given, ranks before the last are equal and `broken` is False, or not exactly one of `columns`, `item_ranks`,
-        `item_ratings` and `by` is given.
+        not given, or not exactly one of `columns`, `item_ranks`, `item_ratings` and `by` is given.
 
     Warns
     -----
@@ -527,13 +517,11 @@ def from_rankings(
     >>> votes = {"1st": ["tea"], "2nd": ["milk"], "3rd": ["water"]}
     >>> from_rankings(votes, ["1st", "2nd", "3rd"]).X.tolist()
     [['tea', 'milk', 'water']]
-    >>> from_rankings(votes, ["1st", "2nd", "3rd"], broken=True).X.tolist()
-    [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     >>> from_rankings({"Q5_tea": [1, 2], "Q5_milk": [2, 1]}, item_ranks=["Q5_tea", "Q5_milk"]).y.tolist()
     [[1.0, 2.0], [2.0, 1.0]]
-    >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
-    >>> from_rankings(races, by="race", item="driver", rank="place", broken=True).y.tolist()
-    [1.0, 0.5]
+    >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 2, 1]}
+    >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
+    [[1.0, 2.0], [2.0, 1.0]]
     """
     if sum(layout is not None for layout in (columns, item_ranks, item_ratings, by)) != 1:
         wanted = "columns (items, the best first), item_ranks or item_ratings (a column for each item) and by (one row"
@@ -547,8 +535,8 @@ def from_rankings(
         if named is not None:
             layout = {role: named if isinstance(named, Mapping) else {name: name for name in _names(named)}}
     codes = None if unranked is None else tuple(unranked)
-    roles = Roles(**layout, rest=rest, unranked=codes, user=user, weight=sample_weight)
-    return _rows(frame, roles, missing, broken=broken)
+    common: dict[str, Any] = {"user": user, "weight": sample_weight, "covariates": _terms_of_tasks(covariates)}
+    return _tasks(frame, Roles(**layout, rest=rest, unranked=codes, **common), missing)
 
 
 def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> ComparisonRows:
@@ -564,7 +552,7 @@ def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> Comp
     Returns
     -------
     ComparisonRows
-        All pairs of each ranking, weighted by its count.
+        A task for each ranking, weighted by its count.
 
     Raises
     ------
@@ -579,12 +567,12 @@ def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> Comp
     >>> _ = path.write_text("# ALTERNATIVE NAME 1: tea\n# ALTERNATIVE NAME 2: milk\n12: 1,2\n3: 2,1\n")
     >>> rows = from_preflib(path)
     >>> rows.X.tolist(), rows.y.tolist(), rows.sample_weight.tolist()
-    ([['tea', 'milk'], ['tea', 'milk']], [1.0, 0.0], [12.0, 3.0])
+    ([['tea', 'milk'], ['tea', 'milk']], [[1.0, 2.0], [2.0, 1.0]], [12.0, 3.0])
     """
     with Path(path).open(encoding="utf-8") as file:
         table, _ = read_preflib(file)
     names = [name for name in table if name != "count"]
-    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count", broken=True)
+    return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count")
 
 
 def _names(columns: Any) -> tuple[Any, ...]:
@@ -608,15 +596,31 @@ def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str,
     return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
 
 
-def _rows(frame: Frame, roles: Roles, missing: Missing, *, broken: bool = True) -> ComparisonRows:
-    """Return what `fit` takes of comparisons with these roles."""
+def _terms_of_tasks(covariates: Any) -> tuple[Any, ...]:
+    """Return covariates of alternatives as a tuple: columns, or the columns of all positions."""
+    if isinstance(covariates, Mapping):
+        return tuple(map(_names, covariates.values()))
+    return () if covariates is None else _terms(covariates)
+
+
+def _tasks(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
+    """Return what `fit` takes of choices or rankings with these roles."""
+    _check_frame(frame)
+    read_rows = read_tasks(frame, roles, missing)
+    return ComparisonRows(*read_rows[:4], read_rows.reading, read_rows.origin)
+
+
+def _check_frame(frame: Frame) -> None:
+    """Refuse what has no names of columns."""
     refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-    if not broken:
-        X, answers, weight, reading = read_unbroken(frame, roles, missing)
-        return ComparisonRows(X, answers, weight, None, reading)
+
+
+def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
+    """Return what `fit` takes of comparisons with these roles."""
+    _check_frame(frame)
     rows = read(frame, roles, missing)
     columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
     y = np.ones(rows.left.size) if rows.y is None else rows.y
-    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.reading)
+    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.reading, rows.origin)

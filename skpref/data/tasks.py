@@ -103,7 +103,7 @@ class Tasks:
 
 
 def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
-    """Return a covariate of the alternatives, of which each position has a column; 0 where nothing was shown, (n, K)."""
+    """Return a covariate with a column for each position, 0 where nothing was shown, shape (n, K)."""
     K = present.shape[1]
     if not isinstance(term, tuple) or len(term) != K:
         got = f"{len(term)} columns" if isinstance(term, tuple) else f"the column {term!r}, the same for all items"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -29,8 +29,7 @@ over-represents the modes that few people take. Source: Greene and Hensher, as
 table F18-2 of Greene, Econometric Analysis, 7th edition; public domain; read
 from statsmodels.
 
-Items (840): one alternative of one traveller, with the id "001:air". A choice
-is three comparisons, of the mode taken with each of the others (630 in all).
+Items (840): one alternative of one traveller, with the id "001:air".
 
 Features
     ttme   waiting time at the terminal, minutes (0 for the car)
@@ -50,16 +49,13 @@ traveller who took them reports, so a flexible model can read the answer from
 it; invt seems partly filled in as well. `skpref demo --dataset travellers`
 leaves ttme out.
 
-Comparisons: two ids. For travellers with an odd number the mode listed first
-(air, train, bus, car) is on the left, for the others on the right, whichever
-was taken. y is 1 if the left mode was taken, else 0. `groups` is the
-traveller: hold out whole travellers, since the three comparisons of one choice
-are one observation.
+A row of X is one choice, a task: the ids of the four alternatives of one
+traveller, in the order air, train, bus, car. y is the id of the one taken.
 """
 
 
 def load_modechoice() -> Bunch:
-    """Load 630 comparisons from 210 choices among air, train, bus and car.
+    """Load 210 choices among air, train, bus and car.
 
     The data comes with the package statsmodels; nothing is downloaded.
 
@@ -67,9 +63,9 @@ def load_modechoice() -> Bunch:
     -------
     Bunch
         `table`, a `Table` of 840 alternatives with string ids and 16 features;
-        `comparisons`, str array of shape (630, 2); `y`, int64 array of shape
-        (630,), 1 = left taken; `groups`, int64 array of shape (630,), the
-        traveller from 1 to 210; `feature_names`, list of str; `DESCR`, str.
+        `X`, str array of shape (210, 4), the alternatives of each traveller;
+        `y`, str array of shape (210,), those that were taken; `feature_names`,
+        list of str; `DESCR`, str.
 
     Raises
     ------
@@ -80,22 +76,20 @@ def load_modechoice() -> Bunch:
     --------
     >>> from skpref.datasets import load_modechoice
     >>> trips = load_modechoice()
-    >>> trips.comparisons.shape, trips.table
-    ((630, 2), Table(n_items=840, n_features=16))
-    >>> trips.comparisons[0].tolist(), int(trips.y[0])
-    (['001:air', '001:car'], 0)
+    >>> trips.X.shape, trips.table
+    ((210, 4), Table(n_items=840, n_features=16))
+    >>> trips.X[0].tolist(), str(trips.y[0])
+    (['001:air', '001:train', '001:bus', '001:car'], '001:car')
     """
     columns = _read()
     traveller = columns["individual"].astype(np.int64)
     mode = columns["mode"].astype(np.int64) - 1
     names, features = _features(columns, mode)
     ids = np.array([f"{person:03d}:{MODES[code]}" for person, code in zip(traveller, mode, strict=True)])
-    left, right, taken, groups = _comparisons(traveller, mode, columns["choice"])
     return Bunch(
         table=Table(features, ids, feature_names=names),
-        comparisons=np.column_stack([ids[left], ids[right]]),
-        y=(left == taken).astype(np.int64),
-        groups=groups,
+        X=ids.reshape(-1, len(MODES)).astype(object),
+        y=ids[columns["choice"] == 1.0].astype(object),
         feature_names=names,
         DESCR=_DESCR,
     )
@@ -119,16 +113,3 @@ def _features(columns: dict[str, Array], mode: NDArray[np.int64]) -> tuple[list[
     for trait in ("hinc", "psize"):
         made |= {f"{trait}_{name}": columns[trait] * is_mode[name] for name in MODES[:-1]}
     return list(made), np.column_stack(list(made.values()))
-
-
-def _comparisons(traveller: NDArray[np.int64], mode: NDArray[np.int64], choice: Array) -> tuple[NDArray[Any], ...]:
-    """Return the left row, the right row, the row taken and the traveller of every comparison."""
-    taken = np.flatnonzero(choice == 1.0)
-    row_taken = dict(zip(traveller[taken].tolist(), taken.tolist(), strict=True))
-    other = np.flatnonzero(choice != 1.0)
-    winner = np.array([row_taken[person] for person in traveller[other].tolist()])
-    listed_first = np.where(mode[winner] < mode[other], winner, other)
-    listed_last = winner + other - listed_first
-    odd = traveller[other] % 2 == 1
-    left, right = np.where(odd, listed_first, listed_last), np.where(odd, listed_last, listed_first)
-    return left, right, winner, traveller[other]

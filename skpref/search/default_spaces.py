@@ -154,6 +154,8 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
     # Tasks have one likelihood.
     space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
     moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
+    if moves and not space:
+        return {"dynamics": ["auto", "constant"]}
     if not (moves or isinstance(estimator.scale_prior, Fixed)):
         space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}
     items = getattr(estimator, "items", None)

@@ -50,7 +50,7 @@ class Rows:
     """Rows, targets and weights."""
 
     X: NDArray[Any]  # (n, d): rows as the estimator takes them
-    y: NDArray[Any]  # (n,): targets
+    y: NDArray[Any]  # (n,): targets; of tasks, also the best and the worst, or ranks
     weight: Array  # (n,)
     groups: NDArray[Any] | None = None  # (n,): rows of one group are never split between training and test
     time: Array | None = None  # (n,): tests are of later rows than those learnt from
@@ -176,7 +176,8 @@ class Task:
 
     def variants(self, settings: Settings) -> dict[str, Settings]:
         """Return settings that the hold-out compares with the best ones, by name: without the covariates."""
-        names = {**self.estimator.get_params(deep=False), **settings}.get("covariates")
+        params = {**self.estimator.get_params(deep=False), **settings}
+        names = None if params.get("likelihood") == "luce" else params.get("covariates")  # tasks have columns of items
         return {} if names is None else {f"without {' and '.join(names)}": {**settings, "covariates": None}}
 
     def final(self, settings: Settings, params: Settings | None = None) -> Any:
@@ -218,7 +219,7 @@ class Task:
 
 
 def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold) -> list[Split]:
-    """Split the rows of each user; those of one choice or ranking stay together where rows have such groups."""
+    """Split the rows of each user; rows of one game stay together."""
     if rows.groups is None:
         return list(splitter.split(rows.X[:, :3]))
     _, first, task = np.unique(rows.groups.astype(np.int64), return_index=True, return_inverse=True)
@@ -245,7 +246,7 @@ def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
     if rows.groups is not None and rows.n_groups < _FEWEST_GROUPS:
         found = counted(rows.n_groups, "groups")
         raise DataError(f"{found}; at least {_FEWEST_GROUPS} are needed to hold some of them out")
-    counts = np.unique(rows.y, return_counts=True)[1]
+    counts = np.unique(rows.y if rows.y.ndim == 1 else [], return_counts=True)[1]
     few = 2 <= counts.size <= min(most_strata, min(share, 1.0 - share) * rows.size) and counts.min() >= 2
     kind = StratifiedShuffleSplit if few else ShuffleSplit
     splitter = (kind if rows.groups is None else GroupShuffleSplit)(1, test_size=share, random_state=seed)

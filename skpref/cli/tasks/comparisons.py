@@ -15,12 +15,12 @@ from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, 
 from skpref.cli.ids import read_table, unknown_id
 from skpref.cli.output import write_columns
 from skpref.cli.rankings import plots, ranking_text, ties_text
+from skpref.cli.tasks import choices
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
-from skpref.cli.tasks.layouts import read_shown_items, roles_of
+from skpref.cli.tasks.layouts import roles_of, with_long_rows
 from skpref.cli.tasks.times import as_cells, split_times
-from skpref.data import Table
 from skpref.data.records import columns_of_report
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
+    from skpref.data import Table
     from skpref.data.columns import Columns
 
 _LIKELIHOODS = "probit", "logit"
@@ -72,7 +73,6 @@ class Comparisons:
     items: Table | None  # features of the items
     source: str  # where the data are from
     group: str | None = None  # name of the group's column
-    profiles: Table | None = None  # further items that are worth a ranking of their own
     user: str | None = None  # name of the users' column; None: one view for all
     users: Table | None = None  # features of the users
     # whether left and right are where the items were shown, and not drawn for winners and losers
@@ -81,8 +81,8 @@ class Comparisons:
     groups: tuple[str, ...] = ()  # the same, without covariates
     time: str | None = None  # name of the column of times, the last one of rows; None: nothing moves
     dynamics: str = "auto"
-    unit: str = "groups"  # what rows.groups are: groups of --group, or tasks or rankings with several comparisons each
-    sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
+    unit: str = "groups"  # what rows.groups are: groups of --group, or rows of one game
+    sides: tuple[str, ...] = ()  # names of the columns of the left and the right item
     reading: str = ""  # what was read of the file
 
     @property
@@ -111,10 +111,7 @@ class Comparisons:
             return f", drawn at random: --time-split {self.time} tests on the latest ones, as forecasts are"
         if self.group is not None or self.user is None:
             return "" if self.group is None else f", split by {self.group}"
-        note = "; each user also has comparisons to learn from"
-        if self.rows.groups is None and not self.sides:  # rankings, or choices, of which most users have one
-            note += ", some of the same row of the file: --group with the column of users avoids that"
-        return note
+        return "; each user also has comparisons to learn from"
 
 
 def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> Task:
@@ -204,9 +201,6 @@ class PairReport(ChanceReport):
             parts[0] += f"\n{ties_text(outcome.figures['tuned'].values.get('answers_log_loss'))}"
         title = "Ranking" if annotators is None else "Ranking by the consensus"
         parts += [ranking_text(ranking, _TOP, title), *_about(outcome.model, annotators)]
-        if self.data.profiles is not None:
-            profiles = outcome.model.rank(self.data.profiles)
-            parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
         return parts
 
     def files(self, outcome: Outcome) -> Files:
@@ -244,22 +238,26 @@ def _about(model: Any, annotators: dict[str, Any] | None) -> list[str]:
 def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
-        return make_task(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
-    return make_task(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
-
-
-def read_comparisons(options: Data) -> Comparisons:
-    """Read and check a file of comparisons, and those of items and users."""
+        return choices.make_task(choices.read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
     sheet = read_data(options)
-    roles = roles_of(sheet, options)
+    if options.has_wide_features:
+        sheet, options = with_long_rows(sheet, options)
+    roles, max_inducing = roles_of(sheet, options), options.max_inducing or _MAX_INDUCING
+    if roles.several:
+        return choices.make_task(choices.read_choices(options, sheet, roles), options.seed, max_inducing)
+    return make_task(read_comparisons(options, sheet, roles), options.seed, max_inducing)
 
-    def read_part(part: Columns) -> tuple[Columns, ReadRows, Table | None, NDArray[Any] | None, Array | None]:
+
+def read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Comparisons:
+    """Read and check a file of comparisons, and the files of items and users."""
+
+    def read_part(part: Columns) -> tuple[Columns, ReadRows, NDArray[Any] | None, Array | None]:
         rows = read_roles(part, roles, None)
-        shown = read_shown_items(part, options)
-        return part, rows, shown, read_groups(part, options.group), split_times(part, options.time_split)
+        return part, rows, read_groups(part, options.group), split_times(part, options.time_split)
 
+    items: Table | None = None
     with as_of_command():
-        kept, read_rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
+        kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.reading, sheet, kept)
     sides = (roles.left or roles.winner, roles.right or roles.loser)
     if options.items is not None:
@@ -269,11 +267,10 @@ def read_comparisons(options: Data) -> Comparisons:
     if options.users is not None:
         users, read_rows = _read_table(options.users, roles.user, kept, read_rows, {"user": roles.user}, options)
     _check_covariates(kept, read_rows, roles, options.covariates or ())
-    rows = _rows(read_rows, roles, groups, time, options.seed)
+    rows = _rows(read_rows, groups, time, options.seed)
     ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
     ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
-    notes = [] if roles.several else notes_on_sides(sides, read_rows.left, read_rows.right)
-    for note in [*notes, *notes_on_columns(ids)]:
+    for note in [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)]:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
@@ -282,39 +279,23 @@ def read_comparisons(options: Data) -> Comparisons:
         *(rows, items, source, options.group),
         user=roles.user,
         users=users,
-        has_sides=not (roles.several or won),
+        has_sides=not won,
         covariates=options.covariates or (),
         groups=roles.groups,
         time=roles.time,
         dynamics=options.dynamics or "auto",
-        unit="groups" if options.group is not None else _noun_of_units(roles),
-        sides=() if roles.several else sides,
+        unit="groups" if options.group is not None else "rows",
+        sides=sides,
         reading=str(reading),
     )
-
-
-def _noun_of_units(roles: Roles) -> str:
-    """Return what has several comparisons: tasks of choices, rankings, or rows of ratings."""
-    if roles.item_ratings or not roles.several:
-        return "rows"
-    return "tasks" if roles.chosen is not None or roles.worst is not None else "rankings"
 
 
 def _read_table(
     path: Path, id_column: str, sheet: Columns, rows: ReadRows, columns: dict[str, str | None], options: Data
 ) -> tuple[Table, ReadRows]:
     """Return the table of items or users, and comparisons without incomplete ones; refuse ids that it does not have."""
-    table_sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
-    noun, purpose, names = "item", "", ["id"]
-    if "user" in columns:
-        noun, purpose, names = "user", _USERS_FILE.format(name=id_column), [id_column, "id", *USERS]
-    if id_column not in table_sheet.values and (noun == "user" or options.id is None):
-        id_column = table_sheet.usual(*names)
-        if id_column in table_sheet.values and id_column not in names[:2]:
-            say_note(f"{path}: {noun}s from {id_column!r}")
-    table = complete_rows(table_sheet, lambda part: read_table(part, id_column, noun, purpose=purpose), options.missing)
-    named = table_sheet.take([row for row, text in enumerate(table_sheet.texts(id_column)) if text])
-    incomplete = set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
+    noun = "user" if "user" in columns else "item"
+    table, incomplete = read_own_table(path, id_column, noun, options)
     used = zip(*(getattr(rows, side) for side in columns), strict=True)
     kept = np.array([incomplete.isdisjoint(ids) for ids in used], dtype=bool)
     say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
@@ -325,6 +306,21 @@ def _read_table(
         if problem is not None:
             raise problem
     return table, rows
+
+
+def read_own_table(path: Path, id_column: str, noun: str, options: Data) -> tuple[Table, set[Any]]:
+    """Return the table of items or users, and the ids of the rows that were left out."""
+    sheet = read_sheet(path, Format(encoding=options.encoding, decimal=options.decimal))
+    purpose, names = "", ["id"]
+    if noun == "user":
+        purpose, names = _USERS_FILE.format(name=id_column), [id_column, "id", *USERS]
+    if id_column not in sheet.values and (noun == "user" or options.id is None):
+        id_column = sheet.usual(*names)
+        if id_column in sheet.values and id_column not in names[:2]:
+            say_note(f"{path}: {noun}s from {id_column!r}")
+    table = complete_rows(sheet, lambda part: read_table(part, id_column, noun, purpose=purpose), options.missing)
+    named = sheet.take([row for row, text in enumerate(sheet.texts(id_column)) if text])
+    return table, set(named.ids(id_column, noun).tolist()) - set(table.ids.tolist())
 
 
 def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
@@ -338,17 +334,16 @@ def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple
             say_note(f"{sheet.source}: {note}")
 
 
-def _rows(rows: ReadRows, roles: Roles, groups: NDArray[Any] | None, time: Array | None, seed: int) -> Rows:
+def _rows(rows: ReadRows, groups: NDArray[Any] | None, time: Array | None, seed: int) -> Rows:
     """Return comparisons as the estimator takes them; without sides, those of random rows are exchanged."""
     left, right, y, origin, C = rows.left, rows.right, rows.y, rows.origin, rows.covariates
     if groups is not None:
         groups = groups[origin]
     elif np.unique(rows.unit).size < rows.unit.size and (rows.user is None or _have_several(rows.user, rows.unit)):
-        groups = rows.unit.astype(object)  # comparisons of one ranking, or one game, share their noise
-    if y is None or roles.several:  # with the winner always on the left, calibration would see ones only
-        won = np.ones(left.size) if y is None else y
+        groups = rows.unit.astype(object)  # answers about one game share their noise
+    if y is None:  # with the winner always on the left, calibration would see ones only
         swap = np.random.default_rng(seed).random(left.size) < 0.5
-        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
+        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
         C = None if C is None else np.where(swap[:, None], -C, C)
     ids = [left, right] if rows.user is None else [rows.user, left, right]
     moved = [] if rows.time is None else [as_cells(rows.time, is_dated=rows.is_dated)]
@@ -357,25 +352,5 @@ def _rows(rows: ReadRows, roles: Roles, groups: NDArray[Any] | None, time: Array
 
 
 def _have_several(user: NDArray[Any], origin: IntArray) -> bool:
-    """Tell whether users have two choices or rankings on average, so that one can be held out and one learnt from."""
+    """Tell whether users have two games on average, so that one can be held out and one learnt from."""
     return len(set(origin.tolist())) >= 2 * len(set(user.tolist()))
-
-
-def read_travellers() -> Comparisons:
-    """Return the choices of 210 travellers among air, train, bus and car.
-
-    The waiting time is left out: for the modes not taken the data hold constants (69 or 64 minutes for air, 34 or 44
-    for the train, 35 or 53 for the bus), which no traveller who took them reports, so that it gives the answer away.
-    """
-    from skpref.datasets import load_modechoice
-
-    data = load_modechoice()
-    keep = [column for column, name in enumerate(data.feature_names) if name != "ttme"]
-    names = tuple(data.feature_names[column] for column in keep)
-    rows = Rows(data.comparisons.astype(object), data.y.astype(np.float64), np.ones(data.y.size), data.groups)
-    items = Table(np.asarray(data.table.features)[:, keep], data.table.ids, feature_names=names)
-    modes = np.array([str(name).partition(":")[2] for name in items.ids])
-    kinds = np.unique(modes)
-    means = np.vstack([items.features[modes == kind].mean(axis=0) for kind in kinds])
-    profiles = Table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), feature_names=names)
-    return Comparisons(rows, items, "modechoice (statsmodels)", "traveller", profiles, has_sides=False)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number
 from skpref.cli.files import USERS
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.grids import item_columns
-from skpref.data import Table
-from skpref.data.roles import Roles, item_of_rows
+from skpref.data.choices import TASK, long_table
+from skpref.data.roles import Roles
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -66,7 +65,10 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     user = user_column(sheet, options)
     if user is not None:
         sheet.require((user,), f"--model crowd needs a column of users: {user}, or another one named by --user")
-    terms = tuple(covariate(sheet, name) for name in options.covariates or ())
+    terms = tuple(
+        matching(sheet, name) if "*" in name and name not in sheet.values else covariate(sheet, name)
+        for name in options.covariates or ()
+    )
     codes = options.unranked
     common: dict[str, Any] = {
         "user": user,
@@ -87,8 +89,9 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
     roles = Roles(**common, **_layout(sheet, options, taken))
     sheet.require([name for name in roles.columns() if name not in sheet.values], _COLUMNS)
-    if roles.several and terms:
-        raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
+    for name, term in zip(options.covariates or (), terms, strict=True):
+        if isinstance(term, tuple) and "*" in name and (roles.task or not roles.several):
+            raise sheet.fault(f"--covariates {name}: patterns are for rows of several items, which have columns each")
     _refuse_second_meanings(sheet, roles)
     return roles
 
@@ -107,7 +110,7 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
     if layout == "offered":
         return {"offered": options.offered, **choice}
     if layout == "contest":
-        task = {"task": options.contest, "item": item_names(sheet, options)}
+        task = {"task": options.contest, "item": () if options.features else (options.item or sheet.usual("item"),)}
         ranked = options.chosen is None and options.worst is None
         return {**task, "rank": options.rank or sheet.usual("rank")} if ranked else {**task, **choice}
     if layout == "loser" or (layout in {"winner", None} and _has_losers(sheet, options)):
@@ -180,35 +183,31 @@ def read_covariates(sheet: Columns, names: tuple[str, ...]) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------------------- shown
-def item_names(sheet: Columns, options: Data) -> tuple[str, ...]:
-    """Return the column of the item in a row of a contest, or those of its features, which then stand for it."""
-    named = options.item is not None or options.features is None or _has(sheet, "item")
-    return (options.item or sheet.usual("item"),) if named else (options.features or ())
+def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
+    """Return the columns that a name, or a pattern with *, stands for, in the order of the file."""
+    if pattern in sheet.values or "*" not in pattern:
+        sheet.require((pattern,))
+        return (pattern,)
+    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    found = tuple(column for column in sheet.names if form.fullmatch(column))
+    if len(found) < 2:
+        raise sheet.fault(f"{len(found)} columns have a name such as {pattern}; two at least are needed")
+    return found
 
 
-def read_shown_items(sheet: Columns, options: Data) -> Table | None:
-    """Return the features of the items that rows of contests show; words become columns of 0 and 1."""
-    if options.features is None:
-        return None
-    sheet.require(options.features, "It was asked for by --features")
-    items = item_of_rows(sheet, item_names(sheet, options))
-    first: dict[str, int] = {}
-    for row, item in enumerate(items):
-        first.setdefault(item, row)
-    columns: dict[str, Array] = {}
-    for name in options.features:
-        cells = sheet.ids(name, "feature")
-        for row, item in enumerate(items):
-            if cells[row] != cells[first[item]]:
-                other = f"{cells[first[item]][:80]!r} on {sheet.unit} {sheet.lines[first[item]]}"
-                raise sheet.fault(f"item {item[:80]!r} has {cells[row][:80]!r} here, but {other}", row, name)
-        shown = cells[list(first.values())]
-        if all(is_number(sheet.with_point(cell)) for cell in shown):
-            columns[name] = sheet.take(list(first.values())).numbers(name, meaning="a feature")
-        else:
-            columns |= {f"{name}={level}": (shown == level).astype(np.float64) for level in sorted(set(shown))}
-    ids = np.array(list(first), dtype=object)
-    return Table(np.column_stack(list(columns.values())), ids, feature_names=tuple(columns))
+def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
+    """Return a wide table of alternatives with a row for each of them, and the options that say so."""
+    features = {name.replace("*", "").strip("_-. "): matching(sheet, name) for name in options.features or ()}
+    if options.missing == "drop":
+        raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
+    if len(features) < len(options.features or ()):
+        raise sheet.fault("two patterns of --features would have the same name: rename columns")
+    once = [options.user, options.group, options.weight, options.time, options.time_split, *(options.groups or ())]
+    if options.model == "crowd" and options.user is None:
+        once.append(user_column(sheet, options))
+    answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]
+    long = long_table(sheet, list(dict.fromkeys(filter(None, once))), features, answers, options.none)
+    return long, replace(options, contest=(TASK,), features=tuple(features), chosen=answers[0])
 
 
 def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:

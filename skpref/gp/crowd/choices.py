@@ -32,8 +32,8 @@ class CrowdChoices(CrowdLeaderboards):
         faults |= {} if self._keeps_kernels() else {"optimizer": self.optimizer}
         if self.groups and self._has_part_worths():
             raise DataError(
-                f"groups={self.groups!r} are for utilities of items, and part-worths are the same in all groups: pass a "
-                "kernel, or leave out the features of the items or the groups"
+                f"groups={self.groups!r} are for utilities of items, and part-worths are the same in all groups: pass "
+                "a kernel, or leave out the features of the items or the groups"
             )
         self._refuse_with_tasks(**faults)
 

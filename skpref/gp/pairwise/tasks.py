@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import LEAVE_OUT, shorten
+from skpref.data.roles import Roles
 from skpref.data.tasks import (
     ID,
     TABLE_OF_TASKS,
@@ -24,7 +25,6 @@ from skpref.data.tasks import (
     read_answers,
 )
 from skpref.exceptions import DataError, DataWarning
-from skpref.data.roles import Roles
 from skpref.gp.pairwise.base import ComparisonClassifier
 from skpref.gp.pairwise.columns import PairColumns, refuse_two_weights
 from skpref.inference.choices import shares_of
@@ -172,7 +172,7 @@ class TaskClassifier(ComparisonClassifier):
         left, right, task, order = pairs_of_tasks(tasks.present)
         distinct = np.unique(known[known != -1])
         items, C = self._items.rows(np.maximum(distinct, -1)), self._with_positions(tasks)
-        pairs = items, *(np.searchsorted(distinct, known[task, side]) for side in (left, right))
+        pairs = items, np.searchsorted(distinct, known[task, left]), np.searchsorted(distinct, known[task, right])
         moments = self._task_moments(tasks, task, pairs, None if C is None else C[task, left] - C[task, right])
         sizes = tasks.present[order].sum(axis=1)
         out, several = np.zeros(numbers.shape), sizes > 1

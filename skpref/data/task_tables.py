@@ -1,0 +1,430 @@
+"""Tables of choices and rankings, read as tasks: a row for each, with the ids of the items shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._text import is_number, number
+from skpref._warn import warn
+from skpref.data.columns import Columns, as_text, complete
+from skpref.data.ids import objects, shorten
+from skpref.data.labels import WORDS
+from skpref.data.roles import listed, reading_of, reading_of_all, rows_before, weights_of
+from skpref.exceptions import DataError, DataWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data.roles import Missing, Reading, Roles
+
+_NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
+
+
+class ReadTasks(NamedTuple):
+    """Tasks of a table."""
+
+    X: NDArray[Any]  # (n, K), or (n, 1 + K) after a user: ids, None where no item was shown
+    y: NDArray[Any]  # as `fit` takes it
+    weight: Array  # (n,)
+    covariates: Array | None  # (n, q * K): those of each covariate together
+    origin: IntArray  # (n,): row of the table, the first one of a task
+    reading: Reading
+
+
+class Shown(NamedTuple):
+    """What one task shows."""
+
+    row: int  # of the table, the first one
+    items: list[Any]
+    places: list[int]  # of the items: their rows where a row is an item, or else their columns
+    ranks: Array | None = None  # (k,): 1 is the best; None: see the answers
+
+
+class Answered(NamedTuple):
+    """Tasks with answers, before what else their rows say."""
+
+    tasks: list[Shown]
+    y: NDArray[Any]
+    left_out: dict[str, int]
+
+
+def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
+    """Return the tasks of a table of choices or rankings."""
+    columns = Columns.of(table)
+    if not columns.size:
+        raise columns.fault("at least 1 row is required")
+    read, kept = complete(columns, lambda part: _read(part, roles), missing)
+    return read._replace(
+        origin=rows_before(columns, kept)[read.origin], reading=reading_of_all(read.reading, columns, kept)
+    )
+
+
+def _read(columns: Columns, roles: Roles) -> ReadTasks:
+    if roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
+        found = _rankings(columns, roles, rated_of(columns, roles) if roles.item_ratings else ranked_of(columns, roles))
+    else:
+        found = choices_of(columns, roles)
+    rows = [task.row for task in found.tasks]
+    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
+    user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
+    reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
+    X = padded(user, [task.items for task in found.tasks])
+    C = _covariates(columns, roles, found.tasks) if roles.covariates else None
+    return ReadTasks(X, found.y, weight[rows], C, np.array(rows, dtype=np.int64), reading)
+
+
+def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
+    """Return numbers of the alternatives, which have columns of their own, or rows; 0 where none was shown."""
+    K = max(len(task.items) for task in tasks)
+    values = np.zeros((len(tasks), len(roles.covariates), K))
+    if roles.rest == "lost":
+        raise DataError("covariates are of the items that a ranking names, and rest='lost' adds others: leave one out")
+    for number_of_term, term in enumerate(roles.covariates):
+        if roles.task:
+            held = columns.numbers(term, meaning="a covariate")
+            for row, task in enumerate(tasks):
+                values[row, number_of_term, : len(task.places)] = held[task.places]
+            continue
+        names = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
+        if not isinstance(term, tuple) or len(term) != len(names):
+            raise DataError(
+                f"covariates must have a column for each of {listed(names)}, as in "
+                f'{{"price": ["price_1", "price_2", ...]}}; got {shorten(term)}'
+            )
+        matrix = np.column_stack([columns.numbers_or_nan(name, "a covariate") for name in term])
+        for row, task in enumerate(tasks):
+            here = [k for k, item in enumerate(task.items) if item is not None]
+            values[row, number_of_term, here] = matrix[task.row, [task.places[k] for k in here]]
+        empty = [task.row for task, own in zip(tasks, values[:, number_of_term], strict=True) if np.isnan(own).any()]
+        if empty:
+            raise columns.missing(f"a covariate is missing ({listed(term)})", empty, None)
+    return values.reshape(len(tasks), -1)
+
+
+def padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
+    """Return users and items of tasks as a table, None behind the last item."""
+    first = 0 if users is None else 1
+    X = np.full((len(sets), first + max(map(len, sets), default=0)), None, dtype=object)
+    for row, items in enumerate(sets):
+        X[row, first : first + len(items)] = items
+    if users is not None:
+        X[:, 0] = users
+    return X
+
+
+# -------------------------------------------------------------------------------------------------------------- choices
+def choices_of(columns: Columns, roles: Roles) -> Answered:
+    """Return choices, without those among one item."""
+    if roles.chosen is None:
+        raise DataError("a choice needs the column of the item that was chosen, the best one")
+    tasks, *answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
+    for task, *named in zip(tasks, *answers, strict=True):
+        check_distinct(columns, task.items, task.row)
+        if sum(item is not None for item in task.items) > 1 and len(set(named)) < len(named):
+            both = f"columns {roles.chosen!r} and {roles.worst!r}"
+            raise columns.fault(f"{shorten(named[0])} is both the best and the worst item ({both})", task.row)
+    several = [sum(item is not None for item in task.items) > 1 for task in tasks]
+    kept = [task for task, has_several in zip(tasks, several, strict=True) if has_several]
+    if not kept:
+        raise columns.fault("at least 1 choice among two items or more is required")
+    y = np.column_stack([objects(named) for named in answers])[several]
+    return Answered(kept, _unambiguous(y, kept), {"with one item to choose from": len(tasks) - len(kept)})
+
+
+def _unambiguous(y: NDArray[Any], tasks: list[Shown]) -> NDArray[Any]:
+    """Return what was chosen: its id, or ranks where ids may be labels of comparisons, too."""
+    if y.shape[1] > 1:
+        return y
+    if all(isinstance(item, str) for item in y[:, 0]) and not {item.lower() for item in y[:, 0]} <= WORDS.keys():
+        return y[:, 0]
+    shown = padded(None, [task.items for task in tasks])
+    return np.where(shown == None, np.nan, np.where(shown == y, 1.0, 2.0))  # noqa: E711 - for each cell
+
+
+def menus_of(columns: Columns, roles: Roles) -> list[Any]:
+    """Return choices in a row each, which show None where an item was not offered, and the answers."""
+    if len(roles.offered) < 2:
+        raise DataError(f"two columns of items at least are needed; got {roles.offered!r:.80}")
+    lists = list(zip(*(columns.cells(name) for name in roles.offered), strict=True))
+    shown = [as_text(cell) for row in lists for cell in row if cell is not None]
+    odd = next((text for text in shown if not number(text).is_integer()), None) if all(map(is_number, shown)) else None
+    if odd is not None:
+        raise columns.fault(
+            f"the cells of {listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
+            "that have attributes, such as prices, are not read"
+        )
+    tasks = [Shown(row, list(items), list(range(len(items)))) for row, items in enumerate(lists)]
+    names = [name for name in (roles.chosen, roles.worst) if name is not None]
+    for name in names:
+        if name in roles.offered:
+            raise columns.fault("this column is the answer, and cannot be one of those offered", None, name)
+    return [tasks, *(_chosen(columns, name, roles.offered, lists) for name in names)]
+
+
+def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tuple[Any, ...]]) -> list[Any]:
+    """Return the item that was chosen in each row; a cell has its id, the name of its column, or its position."""
+    cells = columns.cells(name)
+    columns.refuse_empty("the choice is missing", (cell is None for cell in cells), name)
+    items = {item for row in lists for item in row}
+    places = positions_of(cells, offered)
+    by_place = places is not None and items.isdisjoint(cells) and not set(cells) & set(offered)
+    found = []
+    for row, (cell, row_items) in enumerate(zip(cells, lists, strict=True)):
+        place = places[row] if by_place and places is not None else None
+        choice = cell if cell in row_items else dict(zip(offered, row_items, strict=True)).get(cell)
+        choice = choice if place is None else row_items[place]
+        if choice is None:
+            raise columns.fault(
+                f"{shorten(cell)} is none of the items offered: write an item, the name of its column, such as "
+                f"{offered[0]!r}, its position (1 to {len(offered)}), or its letter",
+                row,
+                name,
+            )
+        found.append(choice)
+    if by_place and cells:
+        columns.notes.append(str(columns.fault(f"column {name!r} has positions, {_span(cells, offered)}")))
+    elif places is not None and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
+        warn(
+            f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
+            f"such as {offered[0]!r} for 1",
+            DataWarning,
+        )
+    return found
+
+
+def _span(cells: Sequence[Any], offered: Sequence[Any]) -> str:
+    """Return what the first and the last position mean."""
+    first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
+    return f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
+
+
+def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[int] | None:
+    """Return cells as places from 0 if all are positions from 1, or all are letters from A; None otherwise."""
+    numbers = {str(place): place - 1 for place in range(1, len(offered) + 1)}
+    letters = {chr(ord("a") + place): place for place in range(min(len(offered), 26))}
+    for words in (numbers, letters):
+        found = [words.get(str(cell).strip().lower().removesuffix(".0")) for cell in cells]
+        if None not in found:
+            return found  # type: ignore[return-value]
+    return None
+
+
+def tasks_of(columns: Columns, roles: Roles) -> list[Any]:
+    """Return choices of which a row is one item, and the answers."""
+    members, items = members_of(columns, roles), item_of_rows(columns, roles.item)
+    names = [name for name in (roles.chosen, roles.worst) if name is not None]
+    flags = [columns.numbers(name, meaning="1 for the item that was the answer, 0 for others") for name in names]
+    for name, values in zip(names, flags, strict=True):
+        for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
+            raise columns.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
+    found, answers, silent, fault = [], [], [], ""
+    for task, rows in members.items():
+        hits = [[row for row in rows if values[row]] for values in flags]
+        for name, hit in zip(names, hits, strict=True):
+            if len(hit) > 1:
+                why = "people may have tasks of the same number: then the columns of person and task name it together"
+                raise columns.fault(
+                    f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]}); {why}",
+                    hit[1],
+                    name,
+                )
+        if not all(hits):
+            silent += rows
+            name = names[[bool(hit) for hit in hits].index(False)]
+            hint = "; if it means that none was chosen, add a row for the option none to each task"
+            fault = fault or f"no row of task {task[:80]} has a 1 in {name!r}{hint}"
+            continue
+        found.append(Shown(rows[0], [items[row] for row in rows], rows))
+        answers.append([items[hit[0]] for hit in hits])
+    if silent:
+        raise columns.missing(fault, silent, None)
+    return [found, *(list(each) for each in zip(*answers, strict=True))]
+
+
+def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
+    """Return the rows of each task; each user has tasks of the user's own."""
+    names = roles.task if roles.user is None or roles.user in roles.task else (roles.user, *roles.task)
+    keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
+    members: dict[str, list[int]] = {}
+    for row, key in enumerate(keys):
+        members.setdefault(_joined(key), []).append(row)
+    for name in sorted({roles.weight, *roles.once, *roles.groups} - {None}, key=str):
+        cells = columns.cells(name)
+        for task, rows in members.items():
+            other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
+            if other is not None:
+                raise columns.fault(
+                    f"{shorten(cells[other])} differs from {shorten(cells[rows[0]])} on {columns.unit} "
+                    f"{columns.lines[rows[0]]}, but task {task[:80]} has one value of this column",
+                    other,
+                    name,
+                )
+    return members
+
+
+def _joined(cells: tuple[Any, ...]) -> str:
+    """Return cells with commas between them; those that hold a comma are quoted, so that the text is of no others."""
+    return ", ".join(repr(cell) if len(cells) > 1 and "," in str(cell) else str(cell) for cell in cells)
+
+
+def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
+    """Return the item in each row of a task; several columns together name it."""
+    parts = [columns.ids(name, "item" if len(names) == 1 else "feature").tolist() for name in names]
+    return parts[0] if len(parts) == 1 else [" ".join(map(str, cells)) for cells in zip(*parts, strict=True)]
+
+
+# ------------------------------------------------------------------------------------------------------------- rankings
+def _rankings(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answered:
+    """Return rankings with ranks; with rest="lost", items that are not named stand behind, unranked."""
+    everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
+    if roles.item_ranks or roles.item_ratings:
+        everything = list((roles.item_ranks or roles.item_ratings).values())
+    single = _ask_about_single(columns, roles, rankings)
+    tasks = []
+    for ranking in rankings:
+        check_distinct(columns, ranking.items, ranking.row)
+        named = set(ranking.items)
+        others = [item for item in everything if item not in named] if roles.rest == "lost" else []
+        if ranking.items and len(ranking.items) + len(others) > 1:
+            tasks.append(ranking._replace(items=[*ranking.items, *others]))
+    if not tasks:
+        raise columns.fault("at least 1 ranking of two items or more is required")
+    y = np.full((len(tasks), max(len(task.items) for task in tasks)), np.nan)
+    for row, task in enumerate(tasks):
+        y[row, : len(task.places)] = np.unique(np.asarray(task.ranks), return_inverse=True)[1] + 1.0
+    empty = sum(not ranking.items for ranking in rankings)
+    return Answered(tasks, y, {"without a ranking": empty, "of one item": 0 if roles.rest == "lost" else single})
+
+
+def ranked_of(columns: Columns, roles: Roles) -> list[Shown]:
+    """Return the rankings of a table in any of three layouts."""
+    if roles.item_ranks:
+        names = list(roles.item_ranks)
+        ranks = np.column_stack([columns.numbers_or_nan(name, "a rank") for name in names])
+        ranks = _without_codes(columns, roles, ranks, [(name, len(names)) for name in names])
+        return _of_matrix(ranks, list(roles.item_ranks.values()))
+    if roles.ranking:
+        if len(roles.ranking) < 2:
+            raise DataError(f"two columns of items at least are needed; got {roles.ranking!r:.80}")
+        rows = list(zip(*(columns.cells(name) for name in roles.ranking), strict=True))
+        _warn_of_ranks(rows, roles.ranking)
+        rows = _without_nobody(columns, roles, rows)
+        places = [[place for place, item in enumerate(row) if item is not None] for row in rows]
+        return [
+            Shown(row, [rows[row][place] for place in own], own, np.arange(1.0, len(own) + 1.0))
+            for row, own in enumerate(places)
+        ]
+    cells, codes = columns.cells(roles.rank), set(map(as_text, roles.unranked or ()))
+    ranks = np.array([number(columns.with_point(cell)) for cell in cells])
+    absent = [row for row in np.flatnonzero(np.isnan(ranks)).tolist() if as_text(cells[row]) not in codes]
+    if absent:
+        raise columns.missing(
+            f"expected a rank, which is a number; got {shorten(cells[absent[0]])}. Write a number larger than the "
+            "other ranks, or leave the item out of this ranking",
+            absent,
+            roles.rank,
+        )
+    items, members = item_of_rows(columns, roles.item), members_of(columns, roles)
+    most = max(map(len, members.values()), default=0)
+    ranks = _without_codes(columns, roles, ranks[:, None], [(roles.rank, most)])[:, 0]
+    ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
+    return [Shown(first, [items[row] for row in own], own, ranks[own]) for first, own in ranked]
+
+
+def rated_of(columns: Columns, roles: Roles) -> list[Shown]:
+    """Return the rankings of ratings in columns of items: the higher rating is the better rank."""
+    ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])
+    return _of_matrix(-ratings, list(roles.item_ratings.values()))
+
+
+def _of_matrix(ranks: Array, items: list[Any]) -> list[Shown]:
+    """Return the rankings of a matrix of ranks, rows by items, NaN where an item has none."""
+    if len(items) < 2 or len(set(map(str, items))) < len(items):
+        raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
+    ranked = [np.flatnonzero(np.isfinite(row)).tolist() for row in ranks]
+    return [Shown(row, [items[i] for i in some], some, ranks[row, some]) for row, some in enumerate(ranked)]
+
+
+def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]]) -> Array:
+    """Return ranks (n, k) with NaN for codes of "not ranked"; ask where a number may be one: 0, -1, 99 of 5 items."""
+    if roles.unranked is not None:
+        return np.where(np.isin(ranks, list(map(number, roles.unranked))), np.nan, ranks)
+    for place, (name, most) in enumerate(names):
+        values = ranks[:, place]
+        high = values > most
+        if (
+            roles.task and np.mean(high) <= 0.5
+        ):  # the rest of a race may be elsewhere; a code is often there, behind a gap
+            top = values == values.max()
+            high &= top & (np.sum(top) > 1) & (values.max() - 1.0 not in values)
+        odd = np.flatnonzero((values <= 0.0) | high)
+        if odd.size:
+            row, value = int(odd[0]), float(values[odd[0]])
+            raise columns.fault(
+                f"{value:g} is no rank of {most} items, which are from 1 (the best) to {most}. If it means that the "
+                f"item was not ranked, unranked=[{value:g}] says so; if it is a rank, unranked=[]; if higher is "
+                "better, these are ratings",
+                row,
+                name,
+            )
+    return ranks
+
+
+def _without_nobody(columns: Columns, roles: Roles, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows of items with None for codes of "no item"; ask where a cell may be one: 0 of numbers, undervote."""
+    texts = {as_text(cell) for row in rows for cell in row if cell is not None}
+    if roles.unranked is None:
+        low = {text for text in texts if number(text) <= 0.0} if all(map(is_number, texts)) else set()
+        codes = low | {text for text in texts if text.lower() in _NOBODY}
+        for row, column in np.ndindex(len(rows), len(roles.ranking)) if codes else ():
+            if as_text(rows[row][column]) in codes:
+                cell = shorten(rows[row][column])
+                raise columns.fault(
+                    f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, "
+                    "unranked=[]",
+                    *(row, roles.ranking[column]),
+                )
+    codes = set(map(as_text, roles.unranked or ()))
+    return [tuple(None if as_text(cell) in codes else cell for cell in row) for row in rows] if codes else rows
+
+
+def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
+    """Warn if the cells of columns of items look like ranks."""
+    wanted = {str(place) for place in range(1, len(names) + 1)}
+    if len(set(rows)) > 1 and all({str(cell).removesuffix(".0") for cell in row} == wanted for row in rows):
+        warn(
+            f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row. If each column is an item "
+            "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
+            DataWarning,
+        )
+
+
+def _ask_about_single(columns: Columns, roles: Roles, rankings: list[Shown]) -> int:
+    """Return the number of rankings of one item; ask what they mean where nothing says it."""
+    single = sum(len(ranking.items) == 1 for ranking in rankings)
+    if roles.rest is None and single and not roles.task and not roles.item_ratings:
+        row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)
+        raise columns.fault(
+            f"{single} {'ranking names' if single == 1 else 'rankings name'} one item. If the items that a ranking "
+            "does not name lost against those that it names, rest='lost' says so; if nothing is known about them, "
+            "rest='unknown' leaves such rankings out",
+            row,
+        )
+    return single
+
+
+def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
+    """Refuse an item that a choice or a ranking has twice."""
+    if not all(isinstance(item, Hashable) for item in items):
+        return  # it is no id, which is said later
+    for item, count in Counter(items).items():
+        if count > 1 and item is not None:
+            tells = "; if these are different items, name the columns that tell them apart"
+            raise columns.fault(f"item {shorten(item)} occurs twice in one choice or ranking{tells}", row)
