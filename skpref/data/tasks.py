@@ -51,10 +51,13 @@ class Tasks:
         """Read a table whose rows are tasks; columns without another role are items, in order."""
         if not columns.size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no tasks")
+        columns.require(roles.columns())
         named = set(roles.columns())
         names = [name for name in columns.names if name not in named]
         if not 2 <= len(names) <= MOST_SHOWN:
             raise DataError(f"a task shows 2 to {MOST_SHOWN} items; the columns of items in X are {len(names)}")
+        for term in roles.covariates:
+            _check_covariate(term, len(names))
         cells = [columns.cells(name) for name in names]
         present = np.array([[cell is not None for cell in column] for column in cells], dtype=bool).T
         if not present.any(axis=1).all():
@@ -102,18 +105,20 @@ class Tasks:
         return numbers
 
 
-def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
-    """Return a covariate with a column for each position, 0 where nothing was shown, shape (n, K)."""
-    K = present.shape[1]
+def _check_covariate(term: Any, K: int) -> None:
+    """Refuse a covariate that has not one column for each of K positions."""
     if not isinstance(term, tuple) or len(term) != K:
         got = f"{len(term)} columns" if isinstance(term, tuple) else f"the column {term!r}, the same for all items"
         raise DataError(
             f"a covariate of tasks has a column for each of the {K} positions, such as "
-            f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}'
+            f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}. Columns that no parameter names are items'
         )
+
+
+def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
+    """Return a covariate with a column for each position, 0 where nothing was shown, shape (n, K)."""
     values = np.zeros(present.shape)
     for k, name in enumerate(term):
-        columns.require((name,))
         rows = np.flatnonzero(present[:, k])
         if rows.size:
             values[rows, k] = columns.take(rows.tolist()).numbers(name, meaning="a covariate")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -99,11 +99,14 @@ class PairColumns:
             for side, column in self._ids.items()
         }
         refuse_other_roles(ids, "X", {side for side, column in self._ids.items() if column is None})
+        for name, term in zip(self.names, self.roles.covariates, strict=True):
+            if isinstance(term, tuple) and len(term) > len(("left", "right")):
+                raise DataError(
+                    f"covariate {name!r} has {len(term)} columns, but rows of X compare two items: name one column, or "
+                    "two, whose difference counts"
+                )
         roles = self._resolved(columns, ids, weighted=weighted)
         weight = roles.weight
-        for name, term in zip(self.names, roles.covariates, strict=True):
-            if isinstance(term, tuple) and len(term) > len(("left", "right")):
-                raise DataError(f"covariate {name!r} has {len(term)} columns, but rows of X compare two items")
         rows = read(columns, roles)
         if rows.covariates is not None:
             self.check_sizes(rows.covariates)
@@ -113,10 +116,14 @@ class PairColumns:
 
     def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
         """Return the tasks of a table; columns that no parameter names are items, after that of the users."""
-        ids = {}
+        ids, weight = {}, self.roles.weight
         if "user" in self.sides:
             ids["user"] = _name_at(columns, 0) if self.roles.user is None else _named(columns, self.roles.user)
-        return Tasks.read(columns, self._resolved(columns, ids, weighted=weighted))
+        roles = self._resolved(columns, ids, weighted=weighted)
+        if weight is not None and not weighted:  # it may be there, and is no item
+            name = columns.names[weight] if isinstance(weight, int) and weight < len(columns.names) else weight
+            columns = replace(columns, values={key: own for key, own in columns.values.items() if key != name})
+        return Tasks.read(columns, roles)
 
     def _resolved(self, columns: Columns, ids: dict[str, Any], *, weighted: bool) -> Roles:
         """Return the roles by names of columns."""

@@ -248,7 +248,8 @@ def test_files_keep_models_of_tasks(model: CrowdGPPL, tmp_path: Any) -> None:
 
 
 def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> None:
-    for options in ({"order_effect": True}, {"covariates": [1]}, {"likelihood": "probit-ties"}, {"inference": "vb"}):
+    wrong: list[dict[str, Any]] = [{"left": 1}, {"covariates": [1]}, {"groups": [1]}, {"likelihood": "probit-ties"}]
+    for options in [*wrong, {"inference": "vb"}]:
         with pytest.raises(DataError, match=next(iter(options))):
             CrowdGPPL(DATA.table, **({"likelihood": "luce"} | options)).fit(DATA.X, DATA.y)
     for call in (

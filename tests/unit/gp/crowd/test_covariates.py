@@ -122,7 +122,7 @@ def test_later_comparisons(battles: Any) -> None:
     [
         ({"covariates": ["away"]}, "there is no column 'away'"),
         ({"covariates": ["home", "home"]}, "covariates: 'home' and 'home' are the same column of X"),
-        ({"covariates": [("home", "a", "b")]}, "covariates must be columns, or pairs of columns"),
+        ({"covariates": [("home", "a", "b")]}, "has 3 columns, but rows of X compare two items"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(battles: Any, params: dict[str, Any], message: str) -> None:

@@ -97,7 +97,7 @@ def test_weights_are_numbers() -> None:
         (["home", 2], "covariates: 'home' and '2' are the same column of X"),
         ([("home", "size"), ("home", "size")], "covariates: 'home - size' and 'home - size' are the same"),
         ({"up": ("home", "size"), "down": ("size", "home")}, "covariates: 'up' and 'down' are the same column"),
-        ([("home", "home")], "covariate 'home - home' is the difference of a column and itself, which is 0"),
+        ([("home", "home")], "covariate 'home - home' names a column twice; of two sides, the difference would be 0"),
     ],
 )
 def test_repeated_covariates_are_refused(covariates: object, message: str) -> None:

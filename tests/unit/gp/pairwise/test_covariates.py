@@ -287,8 +287,11 @@ def test_saved_and_pickled_models_predict_the_same(battles, model, tmp_path):
         ({"covariates": ["away"]}, r"there is no column 'away'"),
         ({"covariates": ["hom"]}, r"there is no column 'hom'; did you mean 'home'\?"),
         ({"covariates": ["model_a"]}, "covariate 'model_a': column 'model_a' of X holds the ids of left"),
-        ({"covariates": [("home", "length_a", "length_b")]}, r"pairs of columns whose difference counts; got \("),
-        ({"covariates": [1.5]}, r"pairs of columns whose difference counts; got 1.5"),
+        (
+            {"covariates": [("home", "length_a", "length_b")]},
+            "has 3 columns, but rows of X compare two items: name one column, or two",
+        ),
+        ({"covariates": [1.5]}, "columns of the two sides or of all positions; got 1.5"),
         ({"covariates": [99]}, r"there is no column 99 in X, which has 7"),
         ({"left": "model_c"}, r"there is no column 'model_c'; did you mean"),
         ({"weight": "model_a"}, "weight='model_a': column 'model_a' of X holds the ids of left"),
