@@ -151,8 +151,10 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    # Tasks have one likelihood.
+    # Tasks have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
     space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
+    if getattr(estimator, "_ranks_groups", False):
+        space["likelihood"].append("plackett-luce")
     moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
     if not (moves or isinstance(estimator.scale_prior, Fixed)):
         space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}

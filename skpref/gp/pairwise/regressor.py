@@ -20,6 +20,8 @@ from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
 from skpref.data.columns import read_ids
 from skpref.data.comparisons import from_labels
+from skpref.data.ids import shorten
+from skpref.data.rankings import rankings_of_scores
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
@@ -247,9 +249,13 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
 
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""
+        if self._ranks_groups:
+            self._refuse_with_rankings(comparisons)
         features, y = check_rows(self, X, y, comparisons)
         first, item = unique_rows(features)
-        if comparisons is None:
+        if self._ranks_groups:
+            pairs, first = rankings_of_scores(y, qid, sample_weight, item, first)
+        elif comparisons is None:
             pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
         else:
             known, sides = Vocabulary.range(features.shape[0]), read_ids(comparisons, ("left", "right"), "comparisons")
@@ -263,10 +269,24 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
         pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
         data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
-        if comparisons is None:
+        if comparisons is None and not self._ranks_groups:
             n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
             data = self._weigh(data, n_scores.astype(np.float64))
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
+
+    def _refuse_with_rankings(self, comparisons: Any) -> None:
+        """Refuse what rankings of groups do not have."""
+        name = shorten(self.likelihood)
+        if comparisons is not None:
+            raise DataError(
+                f"comparisons are pairs, and likelihood={name} is for rankings: pass y and qid, or use "
+                "likelihood='logit', which is the same for pairs"
+            )
+        if self.inference not in ("auto", "vb"):
+            raise DataError(
+                f"inference={shorten(self.inference)} is for pairs, and likelihood={name} for rankings: use "
+                "inference='auto' or 'vb'"
+            )
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores, weighted by their worth (`worth_of`)."""
