@@ -79,7 +79,7 @@ def test_the_best_of_a_group_says_less_than_its_ranking() -> None:
     top, whole = (ranked(scale_prior=Fixed(0.2)).fit(X, scores, qid=QID) for scores in (TOP, SCORE))
     assert_same(ranked(scale_prior=Fixed(0.2)).fit(X, np.where(TOP, SCORE, -9.0), qid=QID), top)
     assert top.predict(X, return_std=True)[1].mean() > 1.2 * whole.predict(X, return_std=True)[1].mean()
-    assert top.score(X, TOP, qid=QID) > 0.8
+    assert top.score(X, TOP, qid=QID) > 0.7
 
 
 def test_equal_scores_before_the_last_place() -> None:
