@@ -151,8 +151,10 @@ def _space_of(estimator: Any) -> dict[str, Any]:
 
 
 def _pairwise(estimator: Any) -> dict[str, Any]:
-    # Tasks have one likelihood.
+    # Tasks have one likelihood. Rankings may be read as pairs, but not all pairs as rankings.
     space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
+    if getattr(estimator, "_ranks_groups", False):
+        space["likelihood"].append("plackett-luce")
     moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
     if moves and not space:
         return {"dynamics": ["auto", "constant"]}

@@ -30,7 +30,7 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
-from skpref.gp.pairwise.base import LIKELIHOODS, SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.base import OF_CLASSIFIERS, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
 from skpref.likelihoods import Likelihood
@@ -242,7 +242,7 @@ class CrowdGPPL(ShardedCrowd):
         **CHECKPOINT_CONSTRAINTS,
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
-        "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
+        "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
         "factor_prior": [FactorPrior, None],
         "consensus": ["boolean"],

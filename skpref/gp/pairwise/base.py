@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 
 LIKELIHOODS = {
     "luce": Luce,
+    "plackett-luce": Luce,
     "probit": PairwiseProbit,
     "logit": PairwiseLogit,
     "probit-ties": PairwiseProbitTies,
@@ -87,10 +88,10 @@ LIKELIHOODS = {
     "probit-graded": PairwiseProbitTies,
     "logit-graded": PairwiseLogitTies,
 }
-_OF_CLASSIFIERS = {"luce", "probit-graded", "logit-graded"}
+OF_CLASSIFIERS = set(LIKELIHOODS) - {"plackett-luce"}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
-    "likelihood": [StrOptions(set(LIKELIHOODS) - _OF_CLASSIFIERS), Likelihood],
+    "likelihood": [StrOptions(set(LIKELIHOODS) - {"luce", "probit-graded", "logit-graded"}), Likelihood],
     "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"}), SVI],
     "inducing": INDUCING_CONSTRAINTS,
     "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -23,7 +23,7 @@ from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
-    LIKELIHOODS,
+    OF_CLASSIFIERS,
     SHARED_CONSTRAINTS,
     as_likelihood,
     connected_components,
@@ -219,7 +219,7 @@ class GPPLClassifier(MovingClassifier):
         "covariates": ["array-like", dict, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
-        "likelihood": [StrOptions(set(LIKELIHOODS)), Likelihood],
+        "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
         "time": [str, Integral, None],

@@ -20,6 +20,8 @@ from skpref._warn import warn
 from skpref.data import Vocabulary, as_ids, unique_rows
 from skpref.data.columns import read_ids
 from skpref.data.comparisons import from_labels
+from skpref.data.ids import shorten
+from skpref.data.rankings import rankings_of_scores
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
@@ -60,9 +62,11 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     kernel : Kernel, default=None
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
         `ProductMatern` (nu = 3/2) with a length-scale for each feature, see `optimizer`.
-    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
+    likelihood : str or Likelihood, default="probit"
         "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
-        third answer (which only `GPPLClassifier` can observe).
+        third answer (which only `GPPLClassifier` can observe). "plackett-luce": the scores of a group are one ranking,
+        without pairs: a choice of the best row, of the best of the rest, and so on. It is for scores of at most 50 rows
+        in a group, in memory, by ``inference="auto"`` or "vb".
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
         mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
@@ -85,6 +89,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         this may overfit a few dozen items. `LBFGS` has further starts. None: nothing is learnt.
     pairs_per_item : int, default=10
         Number of random partners with which each item of a large group is compared, if comparisons are made from `y`.
+        Rankings ("plackett-luce") have none.
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernel. It needs the same items, kernel, inducing points
         and model; otherwise it is a cold start.
@@ -144,6 +149,13 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     >>> winners = [[3, 0], [5, 3], [7, 5], [7, 0]]
     >>> model = GPPLRegressor(random_state=0).fit(X, comparisons=winners)
     >>> bool(model.predict_preference([[7.0]], [[0.0]])[0] > 0.5)
+    True
+
+    Two choices, of one item among four each:
+
+    >>> model = GPPLRegressor(likelihood="plackett-luce", random_state=0)
+    >>> model = model.fit(X, y=[0, 0, 0, 1, 0, 0, 0, 1], qid=[1, 1, 1, 1, 2, 2, 2, 2])
+    >>> bool(model.predict([[7.0]])[0] > model.predict([[4.0]])[0])
     True
     """
 
@@ -212,15 +224,18 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         y : array-like of shape (n_items,) or str, default=None
             Scores, grades or ranks, the higher the better; with files, the name of the column. Only their order within
             a group matters; equal values are not compared. All pairs of an item share the noise of its score, so `fit`
-            gives each pair less weight than an independent comparison. Required unless `comparisons` are given.
+            gives each pair less weight than an independent comparison. Required unless `comparisons` are given. With
+            "plackett-luce" each group is one ranking: 1 for a single row and 0 for the others is a choice of it. Equal
+            lowest scores say nothing about each other. Of other equal scores, each row is chosen before all rows with
+            lower scores; of two such rows, each is also chosen before the other, with half the weight.
         comparisons : array-like of shape (n_comparisons, 2), default=None
-            Row numbers of X: (winner, loser).
+            Row numbers of X: (winner, loser). Not with "plackett-luce".
         qid : array-like of shape (n_items,) or str, default=None
-            Groups (queries): `y` compares items of the same group only. None: one group. With files, the name of the
-            column, which is required.
+            Groups (queries): `y` compares items of the same group only. None: one group. Groups of one row say nothing.
+            With files, the name of the column, which is required.
         sample_weight : array-like of shape (n_items,) or (n_comparisons,), or str, default=None
             Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None:
-            all weights are 1.
+            all weights are 1. With "plackett-luce" the rows of a group have one weight, that of its ranking.
 
         Returns
         -------
@@ -231,7 +246,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         ------
         ValueError
             If the input is not finite, refers to rows that do not exist or compares nothing, or if both or neither of
-            `y` and `comparisons` are given.
+            `y` and `comparisons` are given. With "plackett-luce": if a group has more than 50 rows or different
+            weights, or if `comparisons`, files, Dask or another `inference` are given.
 
         Warns
         -----
@@ -247,9 +263,13 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
 
     def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to rows in memory."""
+        if self._ranks_groups:
+            self._refuse_with_rankings(comparisons)
         features, y = check_rows(self, X, y, comparisons)
         first, item = unique_rows(features)
-        if comparisons is None:
+        if self._ranks_groups:
+            pairs, first = rankings_of_scores(y, qid, sample_weight, item, first)
+        elif comparisons is None:
             pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
         else:
             known, sides = Vocabulary.range(features.shape[0]), read_ids(comparisons, ("left", "right"), "comparisons")
@@ -263,10 +283,24 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
         pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
         data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
-        if comparisons is None:
+        if comparisons is None and not self._ranks_groups:
             n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
             data = self._weigh(data, n_scores.astype(np.float64))
         self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
+
+    def _refuse_with_rankings(self, comparisons: Any) -> None:
+        """Refuse what rankings of groups do not have."""
+        name = shorten(self.likelihood)
+        if comparisons is not None:
+            raise DataError(
+                f"comparisons are pairs, and likelihood={name} is for rankings: pass y and qid, or use "
+                "likelihood='logit', which is the same for pairs"
+            )
+        if self.inference not in ("auto", "vb"):
+            raise DataError(
+                f"inference={shorten(self.inference)} is for pairs, and likelihood={name} for rankings: use "
+                "inference='auto' or 'vb'"
+            )
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores, weighted by their worth (`worth_of`)."""

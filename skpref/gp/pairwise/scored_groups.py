@@ -38,6 +38,7 @@ from skpref.inference.basis import chunks
 from skpref.inference.shards import summed
 from skpref.inference.summed import SummedProblem, empty_problem, pair_sums_over
 from skpref.inference.terms.pairs import PairTerm
+from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -215,6 +216,11 @@ class ScoredGroups(PairwiseGP):
     random_state: Any
     kernel: Kernel | None
 
+    @property
+    def _ranks_groups(self) -> bool:
+        """Whether scores of a group are one ranking, and not pairs."""
+        return isinstance(as_likelihood(self.likelihood), Luce)
+
     def _fit_source(self, source: Source, comparisons: Any, qid: Any) -> None:
         """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
         _check_columns(source, comparisons, qid)
@@ -254,7 +260,7 @@ class ScoredGroups(PairwiseGP):
         refuse_parameters(
             {
                 f"inference={self.inference!r}": self.inference not in {"auto", "vb", "laplace"},
-                f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
+                f"likelihood={self.likelihood!r}": self._ranks_groups or as_likelihood(self.likelihood).has_parameters,
             },
             "in full passes, by inference='vb' or 'laplace' and likelihood='probit' or 'logit'",
         )

@@ -73,6 +73,10 @@ def test_what_a_cluster_cannot_do_is_said() -> None:
         (lambda: GPPLRegressor().fit(rows, comparisons=[[0, 1]]), "comparisons are of rows in memory"),
         (lambda: GPPLRegressor(inference="svi").fit(rows, "grade", qid="query"), "inference='svi' needs all rows"),
         (
+            lambda: GPPLRegressor(likelihood="plackett-luce").fit(rows, "grade", qid="query"),
+            "likelihood='plackett-luce' needs all rows",
+        ),
+        (
             lambda: GPPLRegressor(**FIXED).fit(cut, "grade", qid="query", sample_weight="times"),
             r"rows of the group 6 of column 'query' are in 2 places.*X.shuffle\('query'\)",
         ),
