@@ -28,7 +28,7 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.shape import CHOICE_TOL, Shape, choose_shape, fit_to_choose, kernel_of_attributes
-from skpref.gp.crowd.spread import fits_beside, mixed_half
+from skpref.gp.crowd.spread import fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.gp.default_kernels import kernel_parameters
@@ -85,7 +85,9 @@ MAX_CHOICE = 10_000
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
-_FREEDOM = 2.0  # users that the prior of S counts for beyond its dimension, where the answers are choices
+# Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
+# least one; weights that are compared, and logarithm of a ratio of equal ones; and fits with other weights.
+_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 8
 _NO_PENALTY = 1e-9  # penalty of the trace of S, where the prior is enough
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
@@ -251,10 +253,14 @@ def _cold_start(
     """Return regularisations, their S, and the state that a fit of the model starts from, by a model of few users."""
     likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
     rough, tol = replace(few, coarse=True), CHOICE_TOL if few.stage is None else _SOON
-    isotropic = fit_to_choose(rough, start_state(few, scales, likelihood, scale), tol)
-    chosen, learnt = _regularise(few, isotropic, scales, likelihood)
+    first = fit_to_choose(rough, start_state(few, scales, likelihood, scale), tol)
+    if few.stage is None or not few.max_rank:
+        chosen, learnt = _regularise(few, first, scales, likelihood)
+    else:
+        regularisation, first = _weigh_prior(rough, first)
+        chosen, learnt = (regularisation,), [first.state.S]
     if few.n_users == model.n_users and type(few) is type(model):
-        return chosen, learnt, isotropic.state
+        return chosen, learnt, first.state
     state = start_state(model, scales, likelihood, scale)
     S = _learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng)
     return chosen, learnt, replace(state, S=S)
@@ -359,6 +365,28 @@ def _check_size(n_places: int, n_variables: int) -> None:
         )
 
 
+def _weigh_prior(model: Hierarchy, isotropic: HierarchyFit) -> tuple[Regularisation, HierarchyFit]:
+    """Return the prior of S around S = scale * shape, whose weight has the largest evidence, and a fit with it.
+
+    Choices of several items say more than comparisons, and their evidence is enough. Where people have tastes of their
+    own in all directions, it leaves nothing but the scale.
+    """
+    least = len(model.shape) + _FREEDOM
+    chosen, fit = Regularisation(model.item_scale(isotropic.state.S), least, _NO_PENALTY), isotropic
+    weights = least * np.geomspace(1.0, _MOST_FREEDOM, _WEIGHTS)
+    for _ in range(_WEIGHINGS):
+        weighed = chosen.apply_to(model)
+        fit = fit_to_choose(weighed, fit.state, _SOON)
+        best = float(weights[np.argmax(log_evidence_of_weights(weighed, fit, weights))])
+        ratio = best / chosen.prior_weight
+        if abs(np.log(ratio)) < _SAME_WEIGHT:
+            break
+        # S follows the weight, so that a larger one is too near.
+        weight = min(chosen.prior_weight * max(ratio, ratio**2), least * _MOST_FREEDOM)
+        chosen = replace(chosen, prior_weight=weight)
+    return chosen, fit
+
+
 def _regularise(
     model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
 ) -> tuple[tuple[Regularisation, ...], list[Array]]:
@@ -369,8 +397,6 @@ def _regularise(
     scale, n_items = model.item_scale(isotropic.state.S), len(model.shape)
     if not model.max_rank:
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
-    if model.stage is not None:  # choices of several items say more than comparisons: their evidence is enough
-        return (Regularisation(scale, n_items + _FREEDOM, _NO_PENALTY),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))

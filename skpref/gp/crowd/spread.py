@@ -1,4 +1,4 @@
-"""What is not known of the covariance of tastes: posteriors at a smaller and at a larger S.
+"""What is not known of the covariance of tastes: posteriors at a smaller and at a larger S, the weight of its prior.
 
 The fit ends at one S. With few users the answers leave it uncertain: 40 users who gave five answers each hardly show
 how much tastes differ, or along which items. Let S = L L^T, where in the coordinates of L all users' information
@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import multigammaln
 
 from skpref._math.linalg import cholesky
 from skpref.gp.crowd.hierarchy import end_of_fit, log_curvature
@@ -44,6 +45,26 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
         S = move @ fit.state.S @ move.T
         others.append(end_of_fit(model, replace(fit.state, S=0.5 * (S + S.T)))[0])
     return at_S, *others
+
+
+def log_evidence_of_weights(model: Hierarchy, fit: HierarchyFit, weights: Array) -> Array:
+    """Return the log evidence of weights of the prior of S, up to a constant, shape (n_weights,).
+
+    The inverse of S has a Wishart prior. The integral over log S is Laplace's, around the S of the fit.
+    """
+    _, information, squared = end_of_fit(model, fit.state)
+    shape_chol, values = cholesky(model.shape), np.empty(weights.size)
+    for k, weight in enumerate(weights.tolist()):
+        weighed = replace(model, prior_weight=weight)
+        _, _, T, curvature = log_curvature(weighed, fit.state.S, information, squared, shape_chol)
+        n = len(T)
+        log_prior = 0.5 * weight * (np.linalg.slogdet(T)[1] - np.trace(T) + n * np.log(0.5 * weight))
+        # Each element of a symmetric matrix counts once: those of the diagonal have half the curvature of others.
+        log_volume = -0.5 * (
+            np.log(curvature[np.triu_indices(n, 1)]).sum() + np.log(0.5 * np.diagonal(curvature)).sum()
+        )
+        values[k] = log_prior - multigammaln(0.5 * weight, n) + log_volume
+    return values
 
 
 def mixed_variance(means: Array, variances: Array) -> Array:
