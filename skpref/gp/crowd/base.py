@@ -214,7 +214,7 @@ class CrowdBase(TaskClassifier):
         start: WarmStart | HierarchyWarmStart | None,
     ) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
-        if self.order_effect and not self._has_tasks:
+        if self._has_side:
             refuse_one_side(compared.y, compared.weight)
         # Effects of features relate all items.
         part_worths = self._crowd_config().part_worths

@@ -83,7 +83,7 @@ class CrowdGPPL(ShardedCrowd):
         Whether each item has an offset in the consensus, in addition to a function of its features.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side: one that all users share, and the deviation of each user
-        (the position bias of a judge).
+        (the position bias of a judge). Of tasks, advantages of positions that all users share.
     covariates : list of str, int or pair, or dict of them by name, default=None
         Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`.
     groups : list of str or int, or dict of them by name, default=None

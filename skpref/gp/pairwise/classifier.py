@@ -77,14 +77,14 @@ class GPPLClassifier(MovingClassifier):
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
         unknown and adds to its variance. Without `items` it must be True.
     order_effect : bool, default=False
-        Whether to learn an advantage of the left side (the home team, the answer shown first).
+        Whether to learn an advantage of the left side (the home team, the answer shown first); of tasks, of positions.
     covariates : list of str, int or pair, or dict of them by name, default=None
         Columns of X whose effects are learnt, by name or by position. A pair of columns means their difference:
         ``["home", ("length_a", "length_b")]``. A single column must change its sign when the sides are exchanged:
         "home" is 1 where the left side is at home, -1 where the right one is, and 0 on neutral ground. A positive
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
         root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
-        covariates of 0.
+        covariates of 0. Of tasks, a covariate has a column for each position: ``{"price": ["price_1", "price_2"]}``.
     left, right : str or int, default=None
         Columns of X with the ids; None: the first and the second one.
     weight : str or int, default=None
@@ -384,8 +384,7 @@ class GPPLClassifier(MovingClassifier):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
-            has_order = self.order_effect and not self._has_tasks
-            if has_order != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
+            if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
                 msg = (
                     "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
                     "partial_fit cannot change it. Set it back, or call fit with all comparisons."
@@ -433,7 +432,7 @@ class GPPLClassifier(MovingClassifier):
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
         """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""
-        if self.order_effect and not self._has_tasks:
+        if self._has_side:
             refuse_one_side(comparisons.y, comparisons.weight)
         keep_ties = as_likelihood(self.likelihood).ties_are_answers
         comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()

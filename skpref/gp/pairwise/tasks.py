@@ -55,6 +55,11 @@ class TaskClassifier(ComparisonClassifier):
         """Whether the rows of the fit are tasks, and not comparisons."""
         return getattr(self, "_form", None) is not None
 
+    @property
+    def _has_side(self) -> bool:
+        """Whether the left side has an effect; positions of tasks are covariates."""
+        return bool(self.order_effect) and not self._has_tasks
+
     def _holds_tasks(self, X: Any, y: Any) -> bool:
         """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
         if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
