@@ -363,8 +363,8 @@ class CrowdGPPL(ShardedCrowd):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             self._form = None
+            X, y, sample_weight = self._brought(X, y, sample_weight)
             if is_elsewhere(X):
-                self._refuse_stored_tasks()
                 self._fit_source(as_source(X, y, sample_weight))
                 return self
             if self._holds_tasks(X, y):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpref._sources import as_source, feature_columns, is_elsewhere
 from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import LEAVE_OUT, shorten
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.fit import PairConfig
 
 _OF_CHOICES = {"probit", "logit", "luce"}  # likelihoods that tasks may be given: they have the last one
+_MOST_STORED = 5_000_000  # rows that are brought into memory
 _FEW_TASKS = 10  # tasks of which columns of items may share no id by chance
 
 
@@ -64,7 +66,7 @@ class TaskClassifier(ComparisonClassifier):
         """Tell whether rows of X are tasks; named columns of the sides say that they are not."""
         if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
             return True
-        named = any(getattr(self, name, None) is not None for name in ("left", "right"))
+        named = X is None or any(getattr(self, name, None) is not None for name in ("left", "right"))
         return not named and are_tasks(X, y, len(self._sides))
 
     def _refuse_with_tasks(self, **faults: Any) -> None:
@@ -265,15 +267,17 @@ class TaskClassifier(ComparisonClassifier):
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
         return read_answers(y, self._read_tasks(X)).first
 
-    def _refuse_stored_tasks(self) -> None:
-        """Refuse to read tasks or grades from files or a cluster, which hold comparisons."""
-        if self._has_grades:
+    def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
+        if not is_elsewhere(X) or not (self._has_grades or self._holds_tasks(None, None)):
+            return X, y, sample_weight
+        rows, _ = feature_columns(as_source(X, y, sample_weight))
+        if rows.n_rows > _MOST_STORED:
             raise DataError(
-                f"likelihood={shorten(self.likelihood)}: grades are fitted in memory. Read the data into a frame, and "
-                "pass it"
+                f"X has {rows.n_rows} rows; tasks and grades of files or a cluster are brought into memory, at most "
+                f"{_MOST_STORED}: fit to a part of the users"
             )
-        if self.likelihood == "luce" or isinstance(self.likelihood, Luce):
-            raise DataError("likelihood='luce': tasks are fitted in memory. Read the data into a frame, and pass it")
+        return rows.everything()
 
     def _refuse_tasks(self, method: str, instead: str) -> None:
         """Refuse a method of comparisons where the model is of tasks."""

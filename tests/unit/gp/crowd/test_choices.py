@@ -265,10 +265,18 @@ def test_what_belongs_to_comparisons_is_refused_in_words(model: CrowdGPPL) -> No
 
 
 @pytest.mark.parametrize("model", [CrowdGPPL(likelihood="luce"), GPPLClassifier(likelihood="luce")])
-def test_files_of_tasks_are_refused_in_words(model: Any, tmp_path: Any) -> None:
-    pd.DataFrame(DATA.X, columns=list("abcde")).to_parquet(tmp_path / "tasks.parquet")
-    with pytest.raises(DataError, match="tasks are fitted in memory"):
-        model.fit(tmp_path / "tasks.parquet", "a")
+def test_files_of_tasks_are_brought_into_memory(model: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = 0 if isinstance(model, CrowdGPPL) else 1
+    X, y, _ = items_only()
+    frame = pd.DataFrame(X[:, first:]).rename(columns=str)
+    frame.assign(chosen=y).to_parquet(tmp_path / "tasks.parquet")
+    stored = clone(model).fit(tmp_path / "tasks.parquet", "chosen")
+    assert_array_equal(stored.predict_proba(frame), clone(model).fit(frame, y).predict_proba(frame))
+    with pytest.raises(DataError, match="there is no column 'best'"):
+        clone(model).fit(tmp_path / "tasks.parquet", "best")
+    monkeypatch.setattr("skpref.gp.pairwise.tasks._MOST_STORED", 3)
+    with pytest.raises(DataError, match=f"X has {len(y)} rows; tasks and grades .* at most 3: fit to a part"):
+        clone(model).fit(tmp_path / "tasks.parquet", "chosen")
     assert {"likelihood", "order_effect"}.isdisjoint(default_space(model))
 
 

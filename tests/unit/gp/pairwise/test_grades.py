@@ -288,10 +288,13 @@ def test_a_likelihood_with_other_levels_is_refused() -> None:
         GPPLClassifier(likelihood=PairwiseLogitTies(0.3, (2.0, 3.0))).fit(X, y)
 
 
-def test_files_are_refused_in_words(tmp_path: Any) -> None:
+def test_files_are_brought_into_memory(tmp_path: Any) -> None:
     pytest.importorskip("pyarrow")
-    with pytest.raises(DataError, match="grades are fitted in memory"):
-        GPPLClassifier(likelihood="logit-graded").fit(tmp_path / "answers.parquet")
+    X, y = answers(200)
+    rows = pd.DataFrame(X, columns=["left", "right"])
+    rows.assign(y=y).to_parquet(tmp_path / "answers.parquet")
+    stored = GPPLClassifier(likelihood="logit-graded").fit(tmp_path / "answers.parquet")
+    assert_array_equal(stored.predict_proba(X), GPPLClassifier(likelihood="logit-graded").fit(rows, y).predict_proba(X))
 
 
 def test_tools_of_scikit_learn() -> None:
