@@ -295,7 +295,8 @@ def test_files_are_brought_into_memory(tmp_path: Any) -> None:
     rows = pd.DataFrame(X, columns=["left", "right"])
     rows.assign(y=y).to_parquet(tmp_path / "answers.parquet")
     stored = GPPLClassifier(likelihood="logit-graded").fit(tmp_path / "answers.parquet")
-    assert_array_equal(stored.predict_proba(X), GPPLClassifier(likelihood="logit-graded").fit(rows, y).predict_proba(X))
+    memory = GPPLClassifier(likelihood="logit-graded").fit(rows, y)
+    assert_array_equal(stored.predict_proba(rows), memory.predict_proba(rows))
 
 
 def test_tools_of_scikit_learn() -> None:
