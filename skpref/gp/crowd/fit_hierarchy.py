@@ -86,8 +86,8 @@ _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 # Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
-# least one; weights that are compared, and logarithm of a ratio of equal ones; and fits with other weights.
-_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 8
+# least one; weights that are compared, logarithm of a ratio of equal ones, and ratio of far ones; fits to compare them.
+_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _FAR, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 2.0, 8
 _NO_PENALTY = 1e-9  # penalty of the trace of S, where the prior is enough
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
@@ -381,8 +381,8 @@ def _weigh_prior(model: Hierarchy, isotropic: HierarchyFit) -> tuple[Regularisat
         ratio = best / chosen.prior_weight
         if abs(np.log(ratio)) < _SAME_WEIGHT:
             break
-        # S follows the weight, so that a larger one is too near.
-        weight = min(chosen.prior_weight * max(ratio, ratio**2), least * _MOST_FREEDOM)
+        # S follows the weight: where the best one is far away, it is farther than it looks.
+        weight = min(chosen.prior_weight * (ratio**2 if ratio > _FAR else ratio), least * _MOST_FREEDOM)
         chosen = replace(chosen, prior_weight=weight)
     return chosen, fit
 
