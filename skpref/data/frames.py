@@ -606,8 +606,7 @@ def _terms_of_tasks(covariates: Any) -> tuple[Any, ...]:
 def _tasks(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     """Return what `fit` takes of choices or rankings with these roles."""
     _check_frame(frame)
-    read_rows = read_tasks(frame, roles, missing)
-    return ComparisonRows(*read_rows[:4], read_rows.reading, read_rows.origin)
+    return ComparisonRows(*read_tasks(frame, roles, missing))
 
 
 def _check_frame(frame: Frame) -> None:

@@ -113,10 +113,7 @@ def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
         )
     values = np.zeros(present.shape)
     for k, name in enumerate(term):
-        columns.require((name,))
-        rows = np.flatnonzero(present[:, k])
-        if rows.size:
-            values[rows, k] = columns.take(rows.tolist()).numbers(name, meaning="a covariate")
+        values[present[:, k], k] = columns.numbers_at(name, np.flatnonzero(present[:, k]).tolist(), "a covariate")
     return values
 
 
@@ -293,8 +290,7 @@ def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
     if not given.any(axis=1).all():
         raise DataError(f"y: task {int(np.argmin(given.any(axis=1)))} has no rank; {LEAVE_OUT}")
-    rank = np.where(present & ~given, np.inf, rank)
-    return rank
+    return np.where(present & ~given, np.inf, rank)
 
 
 def as_comparisons(
