@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ Rest = Literal["unknown", "lost"]  # what is known about items that a ranking do
 
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
+_SETTINGS = "margins", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
 
 @dataclass(frozen=True)
@@ -96,23 +97,14 @@ class Roles:
 
     def columns(self) -> list[Any]:
         """Return all columns that are read, in a fixed order."""
-        one = "left", "right", "winner", "loser", "chosen", "worst", "rank", "user", "weight", "time"
-        some = (
-            "scores",
-            "counts",
-            "ranking",
-            "item_ranks",
-            "item_ratings",
-            "pairs",
-            "offered",
-            "task",
-            "item",
-            "features",
-        )
-        terms = [part for term in self.covariates for part in (term if isinstance(term, tuple) else (term,))]
-        listed = [name for role in (*some, "groups", "once") for name in getattr(self, role)]
-        names = dict.fromkeys([*(getattr(self, role) for role in one), *terms, *listed])
-        return [name for name in names if name is not None]
+        found: list[Any] = []
+        for role in fields(self):
+            value = getattr(self, role.name)
+            if role.name == "covariates":
+                found += [part for term in value for part in (term if isinstance(term, tuple) else (term,))]
+            elif role.name not in _SETTINGS:
+                found += [value] if role.default is None else value
+        return [name for name in dict.fromkeys(found) if name is not None]
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Shown(NamedTuple):
     row: int  # of the table, the first one
     items: list[Any]
     places: list[int]  # of the items: their rows where a row is an item, or else their columns
-    ranks: Array | None = None  # (k,): 1 is the best; None: see the answers
+    ranks: Array = np.zeros(0)  # (k,): the lowest is the best, NaN where an item is behind; of rankings only
 
 
 class Answered(NamedTuple):
@@ -67,7 +67,7 @@ def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
 
 def _read(columns: Columns, roles: Roles) -> ReadTasks:
     is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
-    found = _rankings(columns, roles) if is_ranked else choices_of(columns, roles)
+    found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
     rows = [task.row for task in found.tasks]
     weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
@@ -89,22 +89,22 @@ def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     ]
     task, position, row, place = np.array(shown, dtype=np.int64).T
     places = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
-    values = np.zeros((len(tasks), len(roles.covariates), max(len(task.items) for task in tasks)))
-    for number_of_term, term in enumerate(roles.covariates):
+    blocks = []
+    for term in roles.covariates:
+        block = np.zeros((len(tasks), max(len(task.items) for task in tasks)))
         if roles.task:
-            values[task, number_of_term, position] = columns.numbers_at(term, place.tolist(), "a covariate")
-            continue
-        if not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term):
+            block[task, position] = columns.numbers_at(term, place.tolist(), "a covariate")
+        elif not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term):
             raise DataError(
                 f"covariates must have a column for each of {listed(places)}, as in "
                 f'{{"price": ["price_1", "price_2", ...]}}; got {shorten(term)}'
             )
-        for column, name in enumerate(term):
-            own = place == column
-            values[task[own], number_of_term, position[own]] = columns.numbers_at(
-                name, row[own].tolist(), "a covariate"
-            )
-    return values.reshape(len(tasks), -1)
+        else:
+            for column, name in enumerate(term):
+                own = place == column
+                block[task[own], position[own]] = columns.numbers_at(name, row[own].tolist(), "a covariate")
+        blocks.append(block)
+    return np.hstack(blocks)
 
 
 def padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
@@ -199,7 +199,7 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
             name,
         )
     if by_place:
-        first, last = ("A", chr(ord("A") + len(offered) - 1)) if _is_letter(cells) else (1, len(offered))
+        first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
         meaning = f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
         columns.notes.append(str(columns.fault(f"column {name!r} has positions, {meaning}")))
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
@@ -213,14 +213,8 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
 
 def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[Any]:
     """Return positions from 1, or letters from A, as places from 0, and None for other cells."""
-    start = ord("a") if _is_letter(cells) else None
-    known = {str(k + 1) if start is None else chr(start + k): k for k in range(len(offered))}
+    known = {word: k for k in range(len(offered)) for word in (str(k + 1), chr(ord("a") + k))}
     return [known.get(str(cell).strip().lower().removesuffix(".0")) for cell in cells]
-
-
-def _is_letter(cells: Sequence[Any]) -> bool:
-    """Tell whether positions are letters, as the first one is."""
-    return len(cells) > 0 and str(cells[0]).strip().isalpha()
 
 
 def tasks_of(columns: Columns, roles: Roles) -> list[Any]:
@@ -286,26 +280,27 @@ def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------- rankings
-def _rankings(columns: Columns, roles: Roles) -> Answered:
+def rankings_of(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answered:
     """Return rankings with ranks; with rest="lost", items that are not named stand behind, unranked."""
-    rankings, tasks, y = ranked_of(columns, roles), [], []
     everything = list((roles.item_ranks or roles.item_ratings).values())
     everything = everything or list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
     single = 0 if roles.rest == "lost" else _ask_about_single(columns, roles, rankings)
+    tasks, y = [], []
     for ranking in rankings:
         check_distinct(columns, ranking.items, ranking.row)
         named = set(ranking.items)
         others = [item for item in everything if item not in named] if roles.rest == "lost" else []
         if ranking.items and len(ranking.items) + len(others) > 1:
             tasks.append(ranking._replace(items=[*ranking.items, *others]))
-            y.append([*(np.unique(np.asarray(ranking.ranks), return_inverse=True)[1] + 1.0), *([np.nan] * len(others))])
+            place = 1.0 + np.searchsorted(np.unique(ranking.ranks), ranking.ranks)
+            y.append([*np.where(np.isnan(ranking.ranks), np.nan, place), *[np.nan] * len(others)])
     if not tasks:
         raise columns.fault("at least 1 ranking of two items or more is required")
     left_out = {"without a ranking": sum(not ranking.items for ranking in rankings), "of one item": single}
     return Answered(tasks, padded(None, y).astype(np.float64), left_out)
 
 
-def ranked_of(columns: Columns, roles: Roles) -> list[Shown]:
+def _ranked(columns: Columns, roles: Roles) -> list[Shown]:
     """Return the rankings of a table in any of four layouts."""
     if roles.item_ratings:  # the higher rating is the better rank
         ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])

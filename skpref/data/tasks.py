@@ -113,7 +113,10 @@ def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
         )
     values = np.zeros(present.shape)
     for k, name in enumerate(term):
-        values[present[:, k], k] = columns.numbers_at(name, np.flatnonzero(present[:, k]).tolist(), "a covariate")
+        columns.require((name,))
+        rows = np.flatnonzero(present[:, k])
+        if rows.size:
+            values[rows, k] = columns.take(rows.tolist()).numbers(name, meaning="a covariate")
     return values
 
 
