@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -270,7 +271,6 @@ def _profiles(
     columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
 ) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles; equal ones in one task have different ids."""
-    cells = {name: columns.cells(name) for name in names}
     # A number in a column of attributes may be one of them.
     searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
     is_none = np.zeros(columns.size, dtype=bool)
@@ -279,23 +279,22 @@ def _profiles(
     if none is not None and not is_none.any():
         where = "words are looked for in features and item, and numbers in item alone"
         raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
-    blocks, titles, texts = [], [], []
-    for name, column in cells.items():
-        block, own_titles, own_texts = _encoded(columns, name, column, is_none)
-        blocks.append(block)
-        titles += own_titles
-        texts.append(own_texts)
-    X = np.where(is_none[:, None], 0.0, np.hstack(blocks))
+    encoded = [_encoded(columns, name, is_none) for name in names]
+    X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
+    titles = [title for _, own, _ in encoded for title in own]
+    texts = zip(*(own for _, _, own in encoded), strict=True)
     if none is not None:
         X, titles = np.column_stack([X, is_none]), [*titles, NONE]
     if len(set(titles)) < len(titles):
         twice = next(title for title in titles if titles.count(title) > 1)
         raise DataError(f"two features would be named {twice!r}; rename a column")
-    keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, zip(*texts, strict=True), strict=True)]
+    keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True)]
     numbers, first = [0] * len(keys), dict[str, int]()
     for rows in members.values():
-        for place, row in enumerate(rows):
-            numbers[row] = 1 + sum(keys[other] == keys[row] for other in rows[:place])
+        seen = Counter[tuple[str, ...]]()
+        for row in rows:
+            seen[keys[row]] += 1
+            numbers[row] = seen[keys[row]]
     ids = [", ".join(key) + (f" ({number})" if number > 1 else "") for key, number in zip(keys, numbers, strict=True)]
     for row, text in enumerate(ids):
         other = first.setdefault(text, row)
@@ -306,42 +305,35 @@ def _profiles(
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
-def _encoded(
-    columns: Columns, name: Any, column: Sequence[Any], is_none: NDArray[np.bool_]
-) -> tuple[Array, list[str], list[str]]:
+def _encoded(columns: Columns, name: Any, is_none: NDArray[np.bool_]) -> tuple[Array, list[str], list[str]]:
     """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
-    given = np.flatnonzero(~is_none).tolist()
-    empty = [row for row in given if not as_text(column[row])]
+    cells, given = columns.cells(name), np.flatnonzero(~is_none).tolist()
+    texts = [as_text(cell) for cell in cells]
+    empty = [row for row in given if not texts[row]]
     if empty:
         raise columns.missing("an attribute is missing", empty, name)
     are_levels = stated_order(columns.column(name))[1]  # categories, which may be called 1 and 2
-    words = given if are_levels else [row for row in given if not is_number(column[row])]
-    if words == given and not are_levels and all(_PRICE.fullmatch(as_text(column[row])) for row in given):
-        raise columns.fault(
-            f"{shorten(column[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
-            "numbers, without signs and with a point before decimals; or write levels as words",
-            *(words[0], name),
-        )
+    words = given if are_levels else [row for row in given if not is_number(cells[row])]
     if not words:
-        values = np.zeros(len(column))
+        values = np.zeros(len(cells))
         values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
-        return values[:, None], [str(name)], [f"{name}={_short(value)}" for value in values.tolist()]
+        return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
     if len(words) < len(given):
-        other = column[next(row for row in given if is_number(column[row]))]
+        other = cells[next(row for row in given if is_number(cells[row]))]
         raise columns.fault(
-            f"{shorten(column[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
+            f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
             "levels that are all words, such as 'size 2'",
             *(words[0], name),
         )
-    texts = [as_text(cell) for cell in column]
+    if not are_levels and all(_PRICE.fullmatch(texts[row]) for row in given):
+        raise columns.fault(
+            f"{shorten(cells[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
+            "numbers, without signs and with a point before decimals; or write levels as words",
+            *(words[0], name),
+        )
     levels = sorted({texts[row] for row in given})
     block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
     return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]
-
-
-def _short(value: float) -> str:
-    """Return a number as the shortest text that is no other number."""
-    return repr(value).removesuffix(".0")
 
 
 def encode_profile(names: Sequence[str], profile: Mapping[Any, Any], where: str) -> Array:

@@ -17,7 +17,7 @@ from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, ref
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -192,16 +192,15 @@ class _Answers(NamedTuple):
 
 def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRows:
     """Return the comparisons of a table."""
-    columns = Columns.of(table)
-    rows, kept = complete(columns, lambda part: _read(part, roles), missing)
-    return rows._replace(
-        origin=rows_before(columns, kept)[rows.origin], reading=reading_of_all(rows.reading, columns, kept)
-    )
+    rows: ReadRows = read_complete(Columns.of(table), lambda part: _read(part, roles), missing)
+    return rows
 
 
-def rows_before(columns: Columns, kept: Columns) -> IntArray:
-    """Return the row in `columns` of each row that was kept, shape (n,)."""
-    return np.arange(columns.size) if kept is columns else np.searchsorted(columns.lines, kept.lines)
+def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing: Missing | None) -> Any:
+    """Return what is read of rows with all needed cells; `origin` and `reading` are of the table."""
+    rows, kept = complete(columns, read_part, missing)
+    origin = rows.origin if kept is columns else np.searchsorted(columns.lines, kept.lines)[rows.origin]
+    return rows._replace(origin=origin, reading=reading_of_all(rows.reading, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:

@@ -9,10 +9,10 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._warn import warn
-from skpref.data.columns import Columns, as_text, complete
+from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import listed, reading_of, reading_of_all, rows_before, weights_of
+from skpref.data.roles import listed, read_complete, reading_of, weights_of
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
     columns = Columns.of(table)
     if not columns.size:
         raise columns.fault("at least 1 row is required")
-    read, kept = complete(columns, lambda part: _read(part, roles), missing)
-    return read._replace(
-        origin=rows_before(columns, kept)[read.origin], reading=reading_of_all(read.reading, columns, kept)
-    )
+    tasks: ReadTasks = read_complete(columns, lambda part: _read(part, roles), missing)
+    return tasks
 
 
 def _read(columns: Columns, roles: Roles) -> ReadTasks:
