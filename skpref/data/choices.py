@@ -154,13 +154,10 @@ def from_tasks(
         raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
     if not names or user is None or not (attributes or item is not None or is_wide):
         raise DataError(
-            "from_tasks needs the columns of tasks and users, task=... and user=..., and those of attributes, "
-            "features=[...], or of ids, item=..."
+            "from_tasks needs the columns task=..., user=..., and features=[...] or, of ids alone, item=..."
         )
     if not answers or (rank is not None and worst is not None):
-        raise DataError(
-            "from_tasks needs chosen=..., the column of what was chosen, perhaps with worst=..., or rank=..."
-        )
+        raise DataError("from_tasks needs chosen=..., what was chosen, perhaps with worst=..., or rank=...")
     if none is not None and not (attributes or is_wide):
         raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
     if isinstance(features, Mapping):
@@ -170,10 +167,7 @@ def from_tasks(
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
     if attributes:
         columns, roles, table = with_profiles(columns, roles, attributes, none, item)
-    if rank is None:
-        found = choices_of(columns, roles)
-    else:
-        found = rankings_of(columns, roles, _ranked(columns, roles, rank))
+    found = choices_of(columns, roles) if rank is None else rankings_of(columns, roles, _ranked(columns, roles, rank))
     who = columns.ids(user, "user")[[task.row for task in found.tasks]]
     return TaskRows(padded(who, [task.items for task in found.tasks]), found.y, table)
 

@@ -59,8 +59,7 @@ def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
     columns = Columns.of(table)
     if not columns.size:
         raise columns.fault("at least 1 row is required")
-    tasks: ReadTasks = read_complete(columns, lambda part: _read(part, roles), missing)
-    return tasks
+    return read_complete(columns, lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
 
 
 def _read(columns: Columns, roles: Roles) -> ReadTasks:
@@ -251,7 +250,9 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
     members: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
-        members.setdefault(_joined(key), []).append(row)
+        # A comma in a cell is no comma between cells.
+        task = ", ".join(repr(cell) if len(key) > 1 and "," in str(cell) else str(cell) for cell in key)
+        members.setdefault(task, []).append(row)
     for name in sorted({roles.weight, roles.time, *roles.once, *roles.groups} - {None}, key=str):
         cells = columns.cells(name)
         for task, rows in members.items():
@@ -266,11 +267,6 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     return members
 
 
-def _joined(cells: tuple[Any, ...]) -> str:
-    """Return cells with commas between them; those that hold a comma are quoted, so that the text is of no others."""
-    return ", ".join(repr(cell) if len(cells) > 1 and "," in str(cell) else str(cell) for cell in cells)
-
-
 def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
     """Return the item in each row of a task; several columns together name it."""
     parts = [columns.ids(name, "item" if len(names) == 1 else "feature").tolist() for name in names]
@@ -282,7 +278,14 @@ def rankings_of(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answer
     """Return rankings with ranks; with rest="lost", items that are not named stand behind, unranked."""
     everything = list((roles.item_ranks or roles.item_ratings).values())
     everything = everything or list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
-    single = 0 if roles.rest == "lost" else _ask_about_single(columns, roles, rankings)
+    single = [ranking.row for ranking in rankings if len(ranking.items) == 1]
+    if single and roles.rest is None and not roles.task and not roles.item_ratings:
+        raise columns.fault(
+            f"{len(single)} {'ranking names' if len(single) == 1 else 'rankings name'} one item. If the items that a "
+            "ranking does not name lost against those that it names, rest='lost' says so; if nothing is known about "
+            "them, rest='unknown' leaves such rankings out",
+            single[0],
+        )
     tasks, y = [], []
     for ranking in rankings:
         check_distinct(columns, ranking.items, ranking.row)
@@ -294,19 +297,22 @@ def rankings_of(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answer
             y.append([*np.where(np.isnan(ranking.ranks), np.nan, place), *[np.nan] * len(others)])
     if not tasks:
         raise columns.fault("at least 1 ranking of two items or more is required")
-    left_out = {"without a ranking": sum(not ranking.items for ranking in rankings), "of one item": single}
+    left_out = {"without a ranking": sum(not ranking.items for ranking in rankings)}
+    left_out["of one item"] = 0 if roles.rest == "lost" else len(single)
     return Answered(tasks, padded(None, y).astype(np.float64), left_out)
 
 
 def _ranked(columns: Columns, roles: Roles) -> list[Shown]:
     """Return the rankings of a table in any of four layouts."""
-    if roles.item_ratings:  # the higher rating is the better rank
-        ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])
-        return _of_matrix(-ratings, list(roles.item_ratings.values()))
-    if roles.item_ranks:
-        names = list(roles.item_ranks)
-        ranks = np.column_stack([columns.numbers_or_nan(name, "a rank") for name in names])
-        return _of_matrix(_without_codes(columns, roles, ranks, names, len(names)), list(roles.item_ranks.values()))
+    if named := roles.item_ranks or roles.item_ratings:
+        items, what = list(named.values()), "a rank" if roles.item_ranks else "a rating"
+        if len(items) < 2 or len(set(map(str, items))) < len(items):
+            raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
+        ranks = np.column_stack([columns.numbers_or_nan(name, what) for name in named])
+        # The higher rating is the better rank.
+        ranks = _without_codes(columns, roles, ranks, list(named), len(named)) if roles.item_ranks else -ranks
+        ranked = [np.flatnonzero(~np.isnan(row)).tolist() for row in ranks]
+        return [Shown(row, [items[i] for i in own], own, ranks[row, own]) for row, own in enumerate(ranked)]
     if roles.ranking:
         rows = _rows_of_items(columns, roles.ranking)
         _warn_of_ranks(rows, roles.ranking)
@@ -328,16 +334,8 @@ def _ranked(columns: Columns, roles: Roles) -> list[Shown]:
         )
     items, members = item_of_rows(columns, roles.item), members_of(columns, roles)
     ranks = _without_codes(columns, roles, ranks[:, None], [roles.rank], max(map(len, members.values())))[:, 0]
-    ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
-    return [Shown(first, [items[row] for row in own], own, ranks[own]) for first, own in ranked]
-
-
-def _of_matrix(ranks: Array, items: list[Any]) -> list[Shown]:
-    """Return the rankings of a matrix of ranks, rows by items, NaN where an item has none."""
-    if len(items) < 2 or len(set(map(str, items))) < len(items):
-        raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
-    ranked = [np.flatnonzero(np.isfinite(row)).tolist() for row in ranks]
-    return [Shown(row, [items[i] for i in some], some, ranks[row, some]) for row, some in enumerate(ranked)]
+    kept = [(rows[0], [row for row in rows if not np.isnan(ranks[row])]) for rows in members.values()]
+    return [Shown(first, [items[row] for row in own], own, ranks[own]) for first, own in kept]
 
 
 def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: Sequence[Any], most: int) -> Array:
@@ -364,18 +362,19 @@ def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: Sequence
 
 def _without_nobody(columns: Columns, roles: Roles, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows of items with None for codes of "no item"; ask where a cell may be one: 0 of numbers, undervote."""
-    texts = {as_text(cell) for row in rows for cell in row if cell is not None}
-    if roles.unranked is None:
-        low = {text for text in texts if number(text) <= 0.0} if all(map(is_number, texts)) else set()
-        codes = low | {text for text in texts if text.lower() in _NOBODY}
-        for row, cells in enumerate(rows):
-            for name, cell in zip(roles.ranking, cells, strict=True):
-                if as_text(cell) in codes:
-                    raise columns.fault(
-                        f"{shorten(cell)} may mean that no item was named: then unranked=[{shorten(cell)}] says so; if "
-                        "it is an item, unranked=[]",
-                        *(row, name),
-                    )
+    first: dict[str, tuple[int, Any]] = {}
+    for row, cells in enumerate(rows):
+        for name, cell in zip(roles.ranking, cells, strict=True):
+            if cell is not None:
+                first.setdefault(as_text(cell), (row, name))
+    low = {text for text in first if number(text) <= 0.0} if all(map(is_number, first)) else set()
+    odd = next((text for text in first if text in low or text.lower() in _NOBODY), None)
+    if roles.unranked is None and odd is not None:
+        cell = shorten(columns.cells(first[odd][1])[first[odd][0]])
+        raise columns.fault(
+            f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, unranked=[]",
+            *first[odd],
+        )
     codes = set(map(as_text, roles.unranked or ()))
     return [tuple(None if as_text(cell) in codes else cell for cell in row) for row in rows] if codes else rows
 
@@ -389,20 +388,6 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
             "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
             DataWarning,
         )
-
-
-def _ask_about_single(columns: Columns, roles: Roles, rankings: list[Shown]) -> int:
-    """Return the number of rankings of one item; ask what they mean where nothing says it."""
-    single = sum(len(ranking.items) == 1 for ranking in rankings)
-    if roles.rest is None and single and not roles.task and not roles.item_ratings:
-        row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)
-        raise columns.fault(
-            f"{single} {'ranking names' if single == 1 else 'rankings name'} one item. If the items that a ranking "
-            "does not name lost against those that it names, rest='lost' says so; if nothing is known about them, "
-            "rest='unknown' leaves such rankings out",
-            row,
-        )
-    return single
 
 
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
