@@ -442,7 +442,7 @@ def from_choices(
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").y.tolist()
     [['tea', 'water']]
     """
-    common = _of_tasks(user, sample_weight, covariates)
+    common = _task_roles(user, sample_weight, covariates)
     return _tasks(frame, Roles(offered=_names(offered), chosen=chosen, worst=worst, **common), missing)
 
 
@@ -537,7 +537,7 @@ def from_rankings(
     if isinstance(unranked, str) or not isinstance(unranked, Iterable | None):
         raise DataError(f"unranked must be a list, such as unranked=[{shorten(unranked)}]; got {shorten(unranked)}")
     codes = None if unranked is None else tuple(unranked)
-    common = _of_tasks(user, sample_weight, covariates, by)
+    common = _task_roles(user, sample_weight, covariates, by)
     return _tasks(frame, Roles(**layout, rest=rest, unranked=codes, **common), missing)
 
 
@@ -603,10 +603,10 @@ def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str,
     return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
 
 
-def _of_tasks(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict[str, Any]:
+def _task_roles(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict[str, Any]:
     """Return the roles that tables of choices and rankings share; covariates have columns for each position."""
     if covariates is None or isinstance(covariates, Mapping) == (by is None):
-        terms = _terms(covariates.values() if by is None and covariates else covariates or ())
+        terms = () if covariates is None else _terms(covariates if by is not None else covariates.values())
         return {"user": user, "weight": weight, "covariates": terms}
     wanted = 'a dict such as {"price": ["price_1", "price_2", ...]}' if by is None else "a list of columns, with by=..."
     raise DataError(f"covariates must be {wanted}; got {shorten(covariates)}")
