@@ -441,7 +441,7 @@ def test_a_task_of_many_rows_is_read_in_time_that_grows_with_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "span"), [(["B", "a"], "A for 'a' to B for 'b'"), ([2, 1], "1 for 'a' to 2 for 'b'")]
+    ("chosen", "span"), [(["B", "A"], "A for 'a' to B for 'b'"), ([2, 1], "1 for 'a' to 2 for 'b'")]
 )
 def test_positions_are_told_in_a_note(chosen: list[Any], span: str) -> None:
     columns = Columns.of({"a": ["x", "x"], "b": ["y", "z"], "chosen": chosen})
