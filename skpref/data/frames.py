@@ -424,7 +424,8 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column is missing, the choice is none of the items offered, or the worst item is also the best.
+        If a column or a covariate of an item offered is missing, the choice is none of the items offered, or the worst
+        item is also the best.
 
     Warns
     -----

@@ -58,7 +58,7 @@ class Roles:
     rank: Any = None
     user: Any = None
     weight: Any = None
-    covariates: tuple[Any, ...] = ()  # a pair of columns is their difference
+    covariates: tuple[Any, ...] = ()  # a pair is a difference; where a row shows several items: a column for each
     groups: tuple[Any, ...] = ()
     time: Any = None
     once: tuple[Any, ...] = ()  # further columns that have one value in each task
