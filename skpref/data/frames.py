@@ -424,8 +424,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column or a covariate of an item offered is missing, the choice is none of the items offered, or the worst
-        item is also the best.
+        If a column or covariate is missing, the choice is none of the items offered, or the worst item is also the best.
 
     Warns
     -----
