@@ -424,7 +424,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column or covariate is missing, the choice is none of the items offered, or the worst item is also the best.
+        If a column or covariate is missing, the choice is none of the items offered, or the worst item is the best, too.
 
     Warns
     -----
