@@ -424,7 +424,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column or covariate is missing, the choice is none of the items offered, or the worst item is the best, too.
+        If a column or covariate is missing, the choice is none of the items offered, or the best item is the worst.
 
     Warns
     -----
