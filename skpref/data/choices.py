@@ -1,8 +1,9 @@
-"""Tables of choices and rankings as people keep them, read as tasks: a row for each, unbroken."""
+"""Tables of choices and rankings as people keep them, read as tasks."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -17,7 +18,15 @@ from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
 from skpref.data.tables import Table
-from skpref.data.task_tables import Answered, Shown, check_distinct, choices_of, members_of, padded, positions_of
+from skpref.data.task_tables import (
+    Shown,
+    choices_of,
+    item_of_rows,
+    members_of,
+    padded,
+    positions_of,
+    rankings_of,
+)
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +41,7 @@ __all__ = ["TaskRows", "encode_profile", "from_tasks"]
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
 # Names of columns that are made here: profiles, rows of a wide table, and its option none.
-_PROFILE, TASK, OPTION = "profile", "row of the table", "option"
+_PROFILE, TASK, OPTION = "profile of features", "row of the wide table", "option none of the wide table"
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
 
@@ -139,35 +148,26 @@ def from_tasks(
     columns = Columns.of(frame, leave_out="leave such tasks out of the table")
     if not columns.size:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for frame: it has no rows")
-    if isinstance(features, Mapping):
-        if item is not None or rank is not None:
-            raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
-        answers = [name for name in (chosen, worst) if name is not None]
-        columns, task, item = long_table(columns, (user,), features, answers, none), TASK, OPTION
-    names = _listed(task, "task")
-    attributes = _listed(features, "features")
+    names, attributes, is_wide = _listed(task, "task"), _listed(features, "features"), isinstance(features, Mapping)
     answers = [name for name in (chosen if rank is None else rank, worst) if name is not None]
-    if not names or user is None or not (attributes or item is not None):
+    if is_wide and (item is not None or rank is not None):
+        raise DataError("a wide table, which features={...} names, has chosen=..., and neither item nor rank")
+    if not names or user is None or not (attributes or item is not None or is_wide):
         raise DataError(
-            "from_tasks needs the columns of tasks and users, task=... and user=..., and those of attributes, "
-            "features=[...], or of ids, item=..."
+            "from_tasks needs the columns task=..., user=..., and features=[...] or, of ids alone, item=..."
         )
-    if len(answers) < 1 or (rank is not None and worst is not None):
-        raise DataError(
-            "from_tasks needs chosen=..., the column of what was chosen, perhaps with worst=..., or rank=..."
-        )
-    for name in (*names, user, *answers, *attributes, *(() if item is None else (item,))):
-        columns.column(name)
-    taken = next((name for name in attributes if name in {*names, user, *answers}), None)
-    if taken is not None:
-        raise columns.fault("this is a column of tasks, users or answers, and cannot be a feature", None, taken)
-    if none is not None and not attributes:
+    if not answers or (rank is not None and worst is not None):
+        raise DataError("from_tasks needs chosen=..., what was chosen, perhaps with worst=..., or rank=...")
+    if none is not None and not (attributes or is_wide):
         raise DataError("none=... belongs to features=[...]; without them, the option none is an item as any other")
+    if isinstance(features, Mapping):
+        columns, names, item = long_table(columns, (user,), features, answers, none), (TASK,), OPTION
+    _refuse_other_meaning(columns, attributes, (*names, user, *answers))
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
     if attributes:
         columns, roles, table = with_profiles(columns, roles, attributes, none, item)
-    found = _ranks(columns, roles, rank) if rank is not None else choices_of(columns, roles)
+    found = choices_of(columns, roles) if rank is None else rankings_of(columns, roles, _ranked(columns, roles, rank))
     who = columns.ids(user, "user")[[task.row for task in found.tasks]]
     return TaskRows(padded(who, [task.items for task in found.tasks]), found.y, table)
 
@@ -181,21 +181,24 @@ def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
     return tuple(names)
 
 
-def _ranks(columns: Columns, roles: Roles, rank: str) -> Answered:
+def _refuse_other_meaning(columns: Columns, features: Sequence[Any], others: Sequence[Any]) -> None:
+    """Refuse a feature that is a column of something else, or is named twice."""
+    taken = next((name for name in features if name in others or features.count(name) > 1), None)
+    if taken is not None:
+        what = "is a column of tasks, users or answers" if taken in others else "is named twice"
+        raise columns.fault(f"this {what}, and cannot be a feature", None, taken)
+
+
+def _ranked(columns: Columns, roles: Roles, rank: str) -> list[Shown]:
     """Return tasks with ranks, NaN where an alternative has none."""
-    ranks, items = columns.numbers_or_nan(rank, "a rank"), columns.ids(roles.item[0]).tolist()
-    low = np.flatnonzero(ranks < 1.0)
-    if low.size:
-        raise columns.fault(f"{ranks[low[0]]:g} is no rank; ranks are from 1, the best", int(low[0]), rank)
+    ranks, items = columns.numbers_or_nan(rank, "a rank"), item_of_rows(columns, roles.item)
+    for row in np.flatnonzero(ranks < 1.0)[:1].tolist():
+        raise columns.fault(f"{ranks[row]:g} is no rank; ranks are from 1, the best", row, rank)
     members = members_of(columns, roles)
-    y = np.full((len(members), max(map(len, members.values()))), np.nan)
-    tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members.values()]
-    for place, (name, task) in enumerate(zip(members, tasks, strict=True)):
-        check_distinct(columns, task.items, task.row)
-        y[place, : len(task.places)] = ranks[task.places]
-        if np.isnan(ranks[task.places]).all():
-            raise columns.missing(f"no row of task {name[:80]} has a rank", task.places, rank)
-    return Answered(tasks, y, {})
+    for task, rows in members.items():
+        if np.isnan(ranks[rows]).all():
+            raise columns.missing(f"no row of task {task[:80]} has a rank", rows, rank)
+    return [Shown(rows[0], [items[row] for row in rows], rows, ranks[rows]) for rows in members.values()]
 
 
 def with_profiles(
@@ -211,19 +214,25 @@ def long_table(
     columns: Columns, once: Sequence[Any], features: Mapping[str, Sequence[str]], answers: Sequence[str], none: Any
 ) -> Columns:
     """Return a wide table with a row for each alternative, and one more where none of the others may be chosen."""
-    sizes = {len(_listed(names, "features")) for names in features.values()}
+    features = {name: _listed(own, "features") for name, own in features.items()}
+    sizes = {len(own) for own in features.values()}
     if len(sizes) != 1 or min(sizes) < 2:
         raise DataError(
             "features={...} names the columns of each attribute, one for each position, at least two and as many of "
-            f"each; got {shorten({name: len(_listed(own, 'features')) for name, own in features.items()})}"
+            f"each; got {shorten({name: len(own) for name, own in features.items()})}"
         )
-    K, positions = sizes.pop(), next(iter(features.values()))
-    columns.require((*once, *answers))
-    coded = next((c for own in features.values() for c in own if stated_order(columns.column(c))[1]), None)
+    K, positions, used = sizes.pop(), next(iter(features.values())), [c for own in features.values() for c in own]
+    columns.require((*once, *answers, *used))
+    _refuse_other_meaning(columns, used, (*once, *answers))
+    coded = next((name for name in used if stated_order(columns.column(name))[1]), None)
     if coded is not None:
         raise columns.fault(
-            "the levels of a wide table are words: make a column of categories one of words", None, coded
+            "levels of a wide table are words, and this is a column of categories: make it one of words, as by "
+            ".astype(object) of pandas",
+            *(None, coded),
         )
+    if none is not None and positions_of([none], positions) != [None]:
+        raise DataError(f"none={shorten(none)} is also the position of an alternative: write another word for none")
     cells = {name: list(zip(*map(columns.cells, own), strict=True)) for name, own in features.items()}
     rows = [
         (row, k)
@@ -232,23 +241,22 @@ def long_table(
         if k == K or any(column[row][k] is not None for column in cells.values())
     ]
     values: dict[Any, Any] = {TASK: [row for row, _ in rows], OPTION: [none if k == K else None for _, k in rows]}
+    values |= {name: [None if k == K else column[row][k] for row, k in rows] for name, column in cells.items()}
     for name in once:
         column = columns.cells(name)
         values[name] = [column[row] for row, _ in rows]
-    values |= {name: [None if k == K else column[row][k] for row, k in rows] for name, column in cells.items()}
     shown = set(rows)
     for name in answers:
         given = columns.cells(name)
         columns.refuse_empty("the choice is missing", (cell is None for cell in given), name)
         named = [row for row, cell in enumerate(given) if none is None or as_text(cell) != as_text(none)]
-        places = positions_of([given[row] for row in named], positions)
-        chosen = dict.fromkeys(range(columns.size), K) | dict(zip(named, places or [], strict=False))
-        wrong = next((row for row in named if places is None or (row, chosen[row]) not in shown), None)
+        place = dict(zip(named, positions_of([given[row] for row in named], positions), strict=True))
+        wrong = next((row for row in named if (row, place[row]) not in shown), None)
         if wrong is not None:
-            hint = "" if none is not None else "; if it means that none was chosen, none=... says so"
+            hint = "" if none is not None else "; if positions start at 0, add 1; if none was chosen, none=... says so"
             what = f"expected the position of an alternative that was shown, 1 to {K}, or its letter"
             raise columns.fault(f"{what}; got {shorten(given[wrong])}{hint}", wrong, name)
-        values[name] = [float(k == chosen[row]) for row, k in rows]
+        values[name] = [float(k == place.get(row, K)) for row, k in rows]
     return replace(columns, values=values, lines=[columns.lines[row] for row, _ in rows])
 
 
@@ -257,7 +265,6 @@ def _profiles(
     columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
 ) -> tuple[list[str], Table]:
     """Return the id of each row's profile, and a table of the profiles; equal ones in one task have different ids."""
-    cells = {name: columns.cells(name) for name in names}
     # A number in a column of attributes may be one of them.
     searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
     is_none = np.zeros(columns.size, dtype=bool)
@@ -266,73 +273,61 @@ def _profiles(
     if none is not None and not is_none.any():
         where = "words are looked for in features and item, and numbers in item alone"
         raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
-    blocks, titles, texts = [], [], []
-    for name, column in cells.items():
-        block, own_titles, own_texts = _encoded(columns, name, column, is_none)
-        blocks.append(block)
-        titles += own_titles
-        texts.append(own_texts)
-    X = np.where(is_none[:, None], 0.0, np.hstack(blocks))
+    encoded = [_encoded(columns, name, is_none) for name in names]
+    X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
+    titles = [title for _, own, _ in encoded for title in own]
+    texts = zip(*(own for _, _, own in encoded), strict=True)
     if none is not None:
         X, titles = np.column_stack([X, is_none]), [*titles, NONE]
     if len(set(titles)) < len(titles):
         twice = next(title for title in titles if titles.count(title) > 1)
         raise DataError(f"two features would be named {twice!r}; rename a column")
-    keys: list[tuple[Any, ...]] = [
-        (NONE,) if skip else parts for skip, parts in zip(is_none, zip(*texts, strict=True), strict=True)
-    ]
+    keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True)]
+    numbers, first = [0] * len(keys), dict[str, int]()
     for rows in members.values():
-        held: dict[tuple[Any, ...], int] = {}
+        seen = Counter[tuple[str, ...]]()
         for row in rows:
-            key, held[keys[row]] = keys[row], held.get(keys[row], 0) + 1
-            keys[row] = key if held[key] == 1 else (*key, held[key])
-    first: dict[tuple[Any, ...], int] = {}
-    for row, key in enumerate(keys):
-        first.setdefault(key, row)
-    ids = {key: ", ".join(key) if isinstance(key[-1], str) else f"{', '.join(key[:-1])} ({key[-1]})" for key in first}
-    if len(set(ids.values())) < len(ids):
-        text = next(text for text in ids.values() if list(ids.values()).count(text) > 1)
-        raise DataError(f"two different profiles would have the id {text!r}; write levels without commas and brackets")
-    return [ids[key] for key in keys], Table(X[list(first.values())], ids=list(ids.values()), feature_names=titles)
+            seen[keys[row]] += 1
+            numbers[row] = seen[keys[row]]
+    ids = [", ".join(key) + (f" ({number})" if number > 1 else "") for key, number in zip(keys, numbers, strict=True)]
+    for row, text in enumerate(ids):
+        other = first.setdefault(text, row)
+        if (keys[other], numbers[other]) != (keys[row], numbers[row]):
+            raise DataError(
+                f"two different profiles would have the id {text!r}; write levels without commas and brackets"
+            )
+    return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
-def _encoded(
-    columns: Columns, name: Any, column: Sequence[Any], is_none: NDArray[np.bool_]
-) -> tuple[Array, list[str], list[str]]:
+def _encoded(columns: Columns, name: Any, is_none: NDArray[np.bool_]) -> tuple[Array, list[str], list[str]]:
     """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
-    given = np.flatnonzero(~is_none).tolist()
-    empty = [row for row in given if not as_text(column[row])]
+    cells, given = columns.cells(name), np.flatnonzero(~is_none).tolist()
+    texts = [as_text(cell) for cell in cells]
+    empty = [row for row in given if not texts[row]]
     if empty:
         raise columns.missing("an attribute is missing", empty, name)
-    words = [row for row in given if not is_number(column[row])]
     are_levels = stated_order(columns.column(name))[1]  # categories, which may be called 1 and 2
-    words = given if are_levels else words
-    if len(words) == len(given) and not are_levels and all(_PRICE.fullmatch(as_text(column[row])) for row in given):
-        raise columns.fault(
-            f"{shorten(column[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
-            "numbers, without signs and with a point before decimals; or write levels as words",
-            *(words[0], name),
-        )
+    words = given if are_levels else [row for row in given if not is_number(cells[row])]
     if not words:
-        values = np.zeros(len(column))
-        values[given] = columns.take(given).numbers(name, meaning="an attribute") + 0.0  # no -0
-        return values[:, None], [str(name)], [f"{name}={_short(value)}" for value in values.tolist()]
+        values = np.zeros(len(cells))
+        values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
+        return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
     if len(words) < len(given):
-        other = column[next(row for row in given if is_number(column[row]))]
+        other = cells[next(row for row in given if is_number(cells[row]))]
         raise columns.fault(
-            f"{shorten(column[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
+            f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
             "levels that are all words, such as 'size 2'",
             *(words[0], name),
         )
-    texts = [as_text(cell) for cell in column]
+    if not are_levels and all(_PRICE.fullmatch(texts[row]) for row in given):
+        raise columns.fault(
+            f"{shorten(cells[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
+            "numbers, without signs and with a point before decimals; or write levels as words",
+            *(words[0], name),
+        )
     levels = sorted({texts[row] for row in given})
     block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
     return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]
-
-
-def _short(value: float) -> str:
-    """Return a number as the shortest text that is no other number."""
-    return repr(value).removesuffix(".0")
 
 
 def encode_profile(names: Sequence[str], profile: Mapping[Any, Any], where: str) -> Array:

@@ -210,8 +210,16 @@ class Columns:
         cells = _as_list(self.column(name))
         here = [row for row, cell in enumerate(cells) if not (is_missing(cell) or lacks_number(cell))]
         values = np.full(self.size, np.nan)
-        values[here] = self.take(here).numbers(name, meaning=meaning) if here else []
+        values[here] = self.numbers_at(name, here, meaning)
         return values
+
+    def numbers_at(self, name: Any, rows: Sequence[int], meaning: str) -> Array:
+        """Return the numbers in some rows of a column, or the differences of a pair of columns."""
+        parts = {part: self.column(part) for part in (name if isinstance(name, tuple) else (name,))}
+        try:
+            return replace(self, values=parts).take(rows).numbers(name, meaning=meaning)
+        except MissingCellError as error:
+            raise MissingCellError(str(error), [rows[k] for k in error.rows]) from error
 
     def with_point(self, cell: Any) -> Any:
         """Return the text of a number with a point before its decimals; None of text that is none by a comma."""

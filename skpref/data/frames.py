@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -424,7 +424,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column is missing, the choice is none of the items offered, or the worst item is also the best.
+        If a column or covariate is missing, the choice is none of the items offered, or the best item is the worst.
 
     Warns
     -----
@@ -442,7 +442,7 @@ def from_choices(
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").y.tolist()
     [['tea', 'water']]
     """
-    common: dict[str, Any] = {"user": user, "weight": sample_weight, "covariates": _terms_of_tasks(covariates)}
+    common = _task_roles(user, sample_weight, covariates)
     return _tasks(frame, Roles(offered=_names(offered), chosen=chosen, worst=worst, **common), missing)
 
 
@@ -534,8 +534,10 @@ def from_rankings(
     for role, named in (("item_ranks", item_ranks), ("item_ratings", item_ratings)):
         if named is not None:
             layout = {role: named if isinstance(named, Mapping) else {name: name for name in _names(named)}}
+    if isinstance(unranked, str) or not isinstance(unranked, Iterable | None):
+        raise DataError(f"unranked must be a list, such as unranked=[{shorten(unranked)}]; got {shorten(unranked)}")
     codes = None if unranked is None else tuple(unranked)
-    common: dict[str, Any] = {"user": user, "weight": sample_weight, "covariates": _terms_of_tasks(covariates)}
+    common = _task_roles(user, sample_weight, covariates, by)
     return _tasks(frame, Roles(**layout, rest=rest, unranked=codes, **common), missing)
 
 
@@ -576,17 +578,22 @@ def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> Comp
 
 
 def _names(columns: Any) -> tuple[Any, ...]:
-    """Return names of columns as a tuple."""
-    if isinstance(columns, str) or not hasattr(columns, "__iter__"):
+    """Return names of columns of items as a tuple."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise DataError(f"two columns of items at least are needed; got {columns!r:.80}")
-    return tuple(columns)
+    names = tuple(columns)
+    if any(names.count(name) > 1 for name in names):
+        raise DataError(f"a column is named twice among those of items: {shorten(list(names))}")
+    return names
 
 
 def _terms(covariates: Any) -> tuple[Any, ...]:
-    """Return columns of covariates, or pairs of columns, as a tuple."""
-    if isinstance(covariates, str):
+    """Return columns of covariates, or the columns of each, as a tuple."""
+    if isinstance(covariates, str) or not isinstance(covariates, Iterable):
         raise DataError(f"covariates must be a list of columns, or of pairs of columns; got {covariates!r:.80}")
-    return tuple(tuple(term) if isinstance(term, list) else term for term in covariates)
+    return tuple(
+        term if isinstance(term, str) or not isinstance(term, Iterable) else tuple(term) for term in covariates
+    )
 
 
 def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str, Any]:
@@ -596,18 +603,19 @@ def _common(user: Any, weight: Any, covariates: Any, mirrored: Any) -> dict[str,
     return {"user": user, "weight": weight, "covariates": _terms(covariates), "mirrored": mirrored}
 
 
-def _terms_of_tasks(covariates: Any) -> tuple[Any, ...]:
-    """Return covariates of alternatives as a tuple: columns, or the columns of all positions."""
-    if isinstance(covariates, Mapping):
-        return tuple(map(_names, covariates.values()))
-    return () if covariates is None else _terms(covariates)
+def _task_roles(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict[str, Any]:
+    """Return the roles that tables of choices and rankings share; covariates have columns for each position."""
+    if covariates is None or isinstance(covariates, Mapping) == (by is None):
+        terms = () if covariates is None else _terms(covariates if by is not None else covariates.values())
+        return {"user": user, "weight": weight, "covariates": terms}
+    wanted = 'a dict such as {"price": ["price_1", "price_2", ...]}' if by is None else "a list of columns, with by=..."
+    raise DataError(f"covariates must be {wanted}; got {shorten(covariates)}")
 
 
 def _tasks(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     """Return what `fit` takes of choices or rankings with these roles."""
     _check_frame(frame)
-    read_rows = read_tasks(frame, roles, missing)
-    return ComparisonRows(*read_rows[:4], read_rows.reading, read_rows.origin)
+    return ComparisonRows(*read_tasks(frame, roles, missing))
 
 
 def _check_frame(frame: Frame) -> None:

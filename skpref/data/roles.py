@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, ref
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ Rest = Literal["unknown", "lost"]  # what is known about items that a ranking do
 
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
+_SETTINGS = "margins", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Roles:
     rank: Any = None
     user: Any = None
     weight: Any = None
-    covariates: tuple[Any, ...] = ()  # a pair of columns is their difference
+    covariates: tuple[Any, ...] = ()  # a pair is a difference; where a row shows several items: a column for each
     groups: tuple[Any, ...] = ()
     time: Any = None
     once: tuple[Any, ...] = ()  # further columns that have one value in each task
@@ -78,8 +79,9 @@ class Roles:
         )
         higher = higher if self.margins is None else f"margins of {listed(self.scores)} (at most {self.margins:g})"
         answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else self.winner
+        C, sign = self.covariates, "/" if self.several and not self.task else " - "
         several = ("ranking", "offered", "chosen", "worst", "task", "item" if not self.features else "features", "rank")
-        shown = {
+        return {
             **{role: getattr(self, role) for role in ("left", "right")},
             **({"answer": answer} if self.loser is None else {"winner": self.winner, "loser": self.loser}),
             **{role: getattr(self, role) for role in several},
@@ -87,32 +89,23 @@ class Roles:
             "ratings of items": tuple(self.item_ratings),
             "answers to pairs": tuple(self.pairs),
             "user": self.user,
-            "covariates": self.covariates,
+            "covariates": tuple(sign.join(map(str, term)) if isinstance(term, tuple) else term for term in C),
             "groups": self.groups,
             "time": self.time,
             "items not named": self.rest or ("unknown" if self.ranking or self.item_ranks else None),
+            "weights": self.weight or "none",
         }
-        return {**shown, "weights": self.weight or "none"}
 
     def columns(self) -> list[Any]:
         """Return all columns that are read, in a fixed order."""
-        one = "left", "right", "winner", "loser", "chosen", "worst", "rank", "user", "weight", "time"
-        some = (
-            "scores",
-            "counts",
-            "ranking",
-            "item_ranks",
-            "item_ratings",
-            "pairs",
-            "offered",
-            "task",
-            "item",
-            "features",
-        )
-        terms = [part for term in self.covariates for part in (term if isinstance(term, tuple) else (term,))]
-        listed = [name for role in (*some, "groups", "once") for name in getattr(self, role)]
-        names = dict.fromkeys([*(getattr(self, role) for role in one), *terms, *listed])
-        return [name for name in names if name is not None]
+        found: list[Any] = []
+        for role in fields(self):
+            value = getattr(self, role.name)
+            if role.name == "covariates":
+                found += [part for term in value for part in (term if isinstance(term, tuple) else (term,))]
+            elif role.name not in _SETTINGS:
+                found += [value] if role.default is None else value
+        return [name for name in dict.fromkeys(found) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -186,30 +179,26 @@ class _Answers(NamedTuple):
     right: Any
     y: Array | None
     origin: IntArray
-    share: Array  # (n,): weight within the row
-    left_out: dict[str, int]
     unit: IntArray
+    share: Array | None = None  # (n,): weight within the row, if it is not 1
+    left_out: Mapping[str, int] = {}
 
     def take(self, kept: NDArray[np.bool_], left_out: dict[str, int]) -> _Answers:
         """Return some of the comparisons, and why the others were left out."""
-        y = None if self.y is None else self.y[kept]
-        out = self.left_out | left_out
-        sides = self.left[kept], self.right[kept]
-        return _Answers(*sides, y, self.origin[kept], self.share[kept], out, self.unit[kept])
+        cut: Any = (None if column is None else column[kept] for column in self[:-1])
+        return _Answers(*cut)._replace(left_out={**self.left_out, **left_out})
 
 
 def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRows:
     """Return the comparisons of a table."""
-    columns = Columns.of(table)
-    rows, kept = complete(columns, lambda part: _read(part, roles), missing)
-    return rows._replace(
-        origin=rows_before(columns, kept)[rows.origin], reading=reading_of_all(rows.reading, columns, kept)
-    )
+    return read_complete(Columns.of(table), lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
 
 
-def rows_before(columns: Columns, kept: Columns) -> IntArray:
-    """Return the row in `columns` of each row that was kept, shape (n,)."""
-    return np.arange(columns.size) if kept is columns else np.searchsorted(columns.lines, kept.lines)
+def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing: Missing | None) -> Any:
+    """Return what is read of rows with all needed cells; `origin` and `reading` are of the table."""
+    rows, kept = complete(columns, read_part, missing)
+    origin = rows.origin if kept is columns else np.searchsorted(columns.lines, kept.lines)[rows.origin]
+    return rows._replace(origin=origin, reading=reading_of_all(rows.reading, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
@@ -224,12 +213,13 @@ def _read(columns: Columns, roles: Roles) -> ReadRows:
     if time is not None:
         named["time"] = f"{roles.time} ({'dates' if is_dated else 'numbers'})"
     reading = reading_of(columns, named, roles.columns(), answers.left_out)
-    left, right, y, origin, share, _, unit = answers
+    left, right, y, origin, unit, share, _ = answers
+    weight = weight[origin] if share is None else weight[origin] * share
     if not len(left):
         out = ", ".join(f"{count} {why}" for why, count in answers.left_out.items() if count)
         raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}" if out else "no rows")
     return ReadRows(
-        *(left, right, y, weight[origin] * share, None if user is None else user[origin]),
+        *(left, right, y, weight, None if user is None else user[origin]),
         np.column_stack(C)[origin] if C else None,
         tuple(level[origin] for level in groups),
         *(origin, unit, reading, None if time is None else time[origin], is_dated),
@@ -269,19 +259,18 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
     left, right = (columns.ids(name) for name in sides)
     if roles.loser is not None:
         refuse_ties(columns, roles.columns())
-    every = np.arange(columns.size)
+    y, margin, every = None, None, np.arange(columns.size)
+    if roles.scores:
+        margin = _margins(columns, roles.scores)
+        y = 0.5 + 0.5 * np.sign(margin) if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
+    elif not roles.counts and roles.winner is not None and roles.loser is None:
+        y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))
+        margin = y - 0.5
+    answers = _Answers(left, right, y, every, every)
     if roles.counts:
         answers = _counted(columns, roles.counts, left, right)
-    elif roles.scores:
-        margin = _margins(columns, roles.scores)
-        y = 0.5 + 0.5 * np.sign(margin)
-        y = y if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
-        answers = _one_game(columns, roles, _Answers(left, right, y, every, np.ones(every.size), {}, every), margin)
-    elif roles.winner is not None and roles.loser is None:
-        y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))
-        answers = _one_game(columns, roles, _Answers(left, right, y, every, np.ones(every.size), {}, every), y - 0.5)
-    else:
-        answers = _Answers(left, right, None, every, np.ones(every.size), {}, every)
+    elif margin is not None:
+        answers = _one_game(columns, roles, answers, margin)
     same = answers.left == answers.right
     if roles.drop_self and same.any():
         return answers.take(~same, {"with one item twice": int(np.sum(same))})
@@ -334,7 +323,7 @@ def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: Id
     counts = np.stack([columns.numbers(name, low=0.0, meaning="a count") for name in names], axis=1)
     row, kind = np.nonzero(counts)
     out = {"without a win or a tie": columns.size - np.unique(row).size}
-    return _Answers(left[row], right[row], np.array([1.0, 0.0, 0.5])[kind], row, counts[row, kind], out, row)
+    return _Answers(left[row], right[row], np.array([1.0, 0.0, 0.5])[kind], row, row, counts[row, kind], out)
 
 
 def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
@@ -355,13 +344,11 @@ def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
     y = read_labels_of(answers, None, ("left", left), ("right", right))
     origin = np.array(rows, dtype=np.int64)
     silent = columns.size - np.unique(origin).size
-    return _Answers(left, right, y, origin, np.ones(y.size), {"without an answer": silent}, np.arange(y.size))
+    return _Answers(left, right, y, origin, np.arange(y.size), left_out={"without an answer": silent})
 
 
 def listed(names: Any) -> str:
-    """Return names of columns as text; a pair is a difference."""
+    """Return names of columns as text."""
     if not isinstance(names, tuple | list):
         return str(names)
-    pairs = [name if isinstance(name, tuple) else (name,) for name in names[:_SHOWN]]
-    text = [(" - " if len(own) == 2 else "/").join(map(str, own)) for own in pairs]
-    return ", ".join(text) + ", ..." * (len(names) > _SHOWN)
+    return ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,10 +9,10 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._warn import warn
-from skpref.data.columns import Columns, as_text, complete
+from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import listed, reading_of, reading_of_all, rows_before, weights_of
+from skpref.data.roles import listed, read_complete, reading_of, weights_of
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ class ReadTasks(NamedTuple):
     y: NDArray[Any]  # as `fit` takes it
     weight: Array  # (n,)
     covariates: Array | None  # (n, q * K): those of each covariate together
-    origin: IntArray  # (n,): row of the table, the first one of a task
     reading: Reading
+    origin: IntArray  # (n,): row of the table, the first one of a task
 
 
 class Shown(NamedTuple):
@@ -44,7 +43,7 @@ class Shown(NamedTuple):
     row: int  # of the table, the first one
     items: list[Any]
     places: list[int]  # of the items: their rows where a row is an item, or else their columns
-    ranks: Array | None = None  # (k,): 1 is the best; None: see the answers
+    ranks: Array = np.zeros(0)  # (k,): the lowest is the best, NaN where an item is behind; of rankings only
 
 
 class Answered(NamedTuple):
@@ -60,52 +59,49 @@ def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
     columns = Columns.of(table)
     if not columns.size:
         raise columns.fault("at least 1 row is required")
-    read, kept = complete(columns, lambda part: _read(part, roles), missing)
-    return read._replace(
-        origin=rows_before(columns, kept)[read.origin], reading=reading_of_all(read.reading, columns, kept)
-    )
+    return read_complete(columns, lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
 
 
 def _read(columns: Columns, roles: Roles) -> ReadTasks:
-    if roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None):
-        found = _rankings(columns, roles, rated_of(columns, roles) if roles.item_ratings else ranked_of(columns, roles))
-    else:
-        found = choices_of(columns, roles)
+    is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
+    found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
     rows = [task.row for task in found.tasks]
     weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
     reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
     X = padded(user, [task.items for task in found.tasks])
     C = _covariates(columns, roles, found.tasks) if roles.covariates else None
-    return ReadTasks(X, found.y, weight[rows], C, np.array(rows, dtype=np.int64), reading)
+    return ReadTasks(X, found.y, weight[rows], C, reading, np.array(rows, dtype=np.int64))
 
 
 def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     """Return numbers of the alternatives, which have columns of their own, or rows; 0 where none was shown."""
-    K = max(len(task.items) for task in tasks)
-    values = np.zeros((len(tasks), len(roles.covariates), K))
     if roles.rest == "lost":
         raise DataError("covariates are of the items that a ranking names, and rest='lost' adds others: leave one out")
-    for number_of_term, term in enumerate(roles.covariates):
+    shown = [
+        (t, k, task.row, task.places[k])
+        for t, task in enumerate(tasks)
+        for k, item in enumerate(task.items)
+        if item is not None
+    ]
+    task, position, row, place = np.array(shown, dtype=np.int64).T
+    places = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
+    blocks = []
+    for term in roles.covariates:
+        block = np.zeros((len(tasks), max(len(task.items) for task in tasks)))
         if roles.task:
-            held = columns.numbers(term, meaning="a covariate")
-            for row, task in enumerate(tasks):
-                values[row, number_of_term, : len(task.places)] = held[task.places]
-            continue
-        names = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
-        if not isinstance(term, tuple) or len(term) != len(names):
+            block[task, position] = columns.numbers_at(term, place.tolist(), "a covariate")
+        elif not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term):
             raise DataError(
-                f"covariates must have a column for each of {listed(names)}, as in "
+                f"covariates must have a column for each of {listed(places)}, as in "
                 f'{{"price": ["price_1", "price_2", ...]}}; got {shorten(term)}'
             )
-        matrix = np.column_stack([columns.numbers_or_nan(name, "a covariate") for name in term])
-        for row, task in enumerate(tasks):
-            here = [k for k, item in enumerate(task.items) if item is not None]
-            values[row, number_of_term, here] = matrix[task.row, [task.places[k] for k in here]]
-        empty = [task.row for task, own in zip(tasks, values[:, number_of_term], strict=True) if np.isnan(own).any()]
-        if empty:
-            raise columns.missing(f"a covariate is missing ({listed(term)})", empty, None)
-    return values.reshape(len(tasks), -1)
+        else:
+            for column, name in enumerate(term):
+                own = place == column
+                block[task[own], position[own]] = columns.numbers_at(name, row[own].tolist(), "a covariate")
+        blocks.append(block)
+    return np.hstack(blocks)
 
 
 def padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
@@ -125,12 +121,12 @@ def choices_of(columns: Columns, roles: Roles) -> Answered:
     if roles.chosen is None:
         raise DataError("a choice needs the column of the item that was chosen, the best one")
     tasks, *answers = tasks_of(columns, roles) if roles.task else menus_of(columns, roles)
-    for task, *named in zip(tasks, *answers, strict=True):
+    several = [sum(item is not None for item in task.items) > 1 for task in tasks]
+    for task, has_several, *named in zip(tasks, several, *answers, strict=True):
         check_distinct(columns, task.items, task.row)
-        if sum(item is not None for item in task.items) > 1 and len(set(named)) < len(named):
+        if has_several and len(set(named)) < len(named):
             both = f"columns {roles.chosen!r} and {roles.worst!r}"
             raise columns.fault(f"{shorten(named[0])} is both the best and the worst item ({both})", task.row)
-    several = [sum(item is not None for item in task.items) > 1 for task in tasks]
     kept = [task for task, has_several in zip(tasks, several, strict=True) if has_several]
     if not kept:
         raise columns.fault("at least 1 choice among two items or more is required")
@@ -150,47 +146,60 @@ def _unambiguous(y: NDArray[Any], tasks: list[Shown]) -> NDArray[Any]:
 
 def menus_of(columns: Columns, roles: Roles) -> list[Any]:
     """Return choices in a row each, which show None where an item was not offered, and the answers."""
-    if len(roles.offered) < 2:
-        raise DataError(f"two columns of items at least are needed; got {roles.offered!r:.80}")
-    lists = list(zip(*(columns.cells(name) for name in roles.offered), strict=True))
+    lists = _rows_of_items(columns, roles.offered)
     shown = [as_text(cell) for row in lists for cell in row if cell is not None]
     odd = next((text for text in shown if not number(text).is_integer()), None) if all(map(is_number, shown)) else None
     if odd is not None:
         raise columns.fault(
             f"the cells of {listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
-            "that have attributes, such as prices, are not read"
+            'that have attributes, such as prices, are read by from_tasks(features={"price": [...]}), or by --features'
         )
-    tasks = [Shown(row, list(items), list(range(len(items)))) for row, items in enumerate(lists)]
     names = [name for name in (roles.chosen, roles.worst) if name is not None]
     for name in names:
         if name in roles.offered:
             raise columns.fault("this column is the answer, and cannot be one of those offered", None, name)
+    tasks = [Shown(row, list(items), list(range(len(items)))) for row, items in enumerate(lists)]
     return [tasks, *(_chosen(columns, name, roles.offered, lists) for name in names)]
+
+
+def _rows_of_items(columns: Columns, names: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the items in each row, None where a cell is empty."""
+    if len(names) < 2:
+        raise DataError(f"two columns of items at least are needed; got {names!r:.80}")
+    return list(zip(*(_items(columns, name) for name in names), strict=True))
+
+
+def _items(columns: Columns, name: Any) -> Sequence[Any]:
+    """Return a column of items, None where a cell is empty."""
+    cells = columns.cells(name)
+    odd = next((row for row, cell in enumerate(cells) if not isinstance(cell, Hashable)), None)
+    if odd is not None:
+        raise columns.fault(f"an item is a word or a number; got {shorten(cells[odd])}", odd, name)
+    return cells
 
 
 def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tuple[Any, ...]]) -> list[Any]:
     """Return the item that was chosen in each row; a cell has its id, the name of its column, or its position."""
-    cells = columns.cells(name)
+    cells = _items(columns, name)
     columns.refuse_empty("the choice is missing", (cell is None for cell in cells), name)
-    items = {item for row in lists for item in row}
     places = positions_of(cells, offered)
-    by_place = places is not None and items.isdisjoint(cells) and not set(cells) & set(offered)
-    found = []
-    for row, (cell, row_items) in enumerate(zip(cells, lists, strict=True)):
-        place = places[row] if by_place and places is not None else None
-        choice = cell if cell in row_items else dict(zip(offered, row_items, strict=True)).get(cell)
-        choice = choice if place is None else row_items[place]
-        if choice is None:
-            raise columns.fault(
-                f"{shorten(cell)} is none of the items offered: write an item, the name of its column, such as "
-                f"{offered[0]!r}, its position (1 to {len(offered)}), or its letter",
-                row,
-                name,
-            )
-        found.append(choice)
-    if by_place and cells:
-        columns.notes.append(str(columns.fault(f"column {name!r} has positions, {_span(cells, offered)}")))
-    elif places is not None and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
+    by_place = None not in places and {item for row in lists for item in row}.union(offered).isdisjoint(cells)
+    found = [
+        row[place] if by_place else cell if cell in row else dict(zip(offered, row, strict=True)).get(cell)
+        for place, cell, row in zip(places, cells, lists, strict=True)
+    ]
+    for row in [row for row, item in enumerate(found) if item is None][:1]:
+        raise columns.fault(
+            f"{shorten(cells[row])} is none of the items offered: write an item, the name of its column, such as "
+            f"{offered[0]!r}, its position (1 to {len(offered)}), or its letter",
+            row,
+            name,
+        )
+    if by_place:
+        first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
+        meaning = f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
+        columns.notes.append(str(columns.fault(f"column {name!r} has positions, {meaning}")))
+    elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         warn(
             f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
             f"such as {offered[0]!r} for 1",
@@ -199,53 +208,40 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
     return found
 
 
-def _span(cells: Sequence[Any], offered: Sequence[Any]) -> str:
-    """Return what the first and the last position mean."""
-    first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
-    return f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
-
-
-def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[int] | None:
-    """Return cells as places from 0 if all are positions from 1, or all are letters from A; None otherwise."""
-    numbers = {str(place): place - 1 for place in range(1, len(offered) + 1)}
-    letters = {chr(ord("a") + place): place for place in range(min(len(offered), 26))}
-    for words in (numbers, letters):
-        found = [words.get(str(cell).strip().lower().removesuffix(".0")) for cell in cells]
-        if None not in found:
-            return found  # type: ignore[return-value]
-    return None
+def positions_of(cells: Sequence[Any], offered: Sequence[Any]) -> list[Any]:
+    """Return positions from 1, or letters from A, as places from 0, and None for other cells."""
+    known = {word: k for k in range(len(offered)) for word in (str(k + 1), chr(ord("a") + k))}
+    return [known.get(str(cell).strip().lower().removesuffix(".0")) for cell in cells]
 
 
 def tasks_of(columns: Columns, roles: Roles) -> list[Any]:
     """Return choices of which a row is one item, and the answers."""
     members, items = members_of(columns, roles), item_of_rows(columns, roles.item)
-    names = [name for name in (roles.chosen, roles.worst) if name is not None]
-    flags = [columns.numbers(name, meaning="1 for the item that was the answer, 0 for others") for name in names]
-    for name, values in zip(names, flags, strict=True):
-        for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
-            raise columns.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
-    found, answers, silent, fault = [], [], [], ""
-    for task, rows in members.items():
-        hits = [[row for row in rows if values[row]] for values in flags]
-        for name, hit in zip(names, hits, strict=True):
-            if len(hit) > 1:
-                why = "people may have tasks of the same number: then the columns of person and task name it together"
-                raise columns.fault(
-                    f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]}); {why}",
-                    hit[1],
-                    name,
-                )
-        if not all(hits):
-            silent += rows
-            name = names[[bool(hit) for hit in hits].index(False)]
-            hint = "; if it means that none was chosen, add a row for the option none to each task"
-            fault = fault or f"no row of task {task[:80]} has a 1 in {name!r}{hint}"
-            continue
-        found.append(Shown(rows[0], [items[row] for row in rows], rows))
-        answers.append([items[hit[0]] for hit in hits])
+    marked = [_marked(columns, members, name) for name in (roles.chosen, roles.worst) if name is not None]
+    tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members.values()]
+    return [tasks, *([items[row] for row in rows] for rows in marked)]
+
+
+def _marked(columns: Columns, members: dict[str, list[int]], name: Any) -> list[int]:
+    """Return the one row of each task that has a 1."""
+    values = columns.numbers(name, meaning="1 for the item that was the answer, 0 for others")
+    for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
+        raise columns.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
+    hits = {task: [row for row in rows if values[row]] for task, rows in members.items()}
+    for task, hit in hits.items():
+        if len(hit) > 1:
+            raise columns.fault(
+                f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]}); people may have "
+                "tasks of the same number: then the columns of person and task name it together",
+                hit[1],
+                name,
+            )
+    silent = [task for task, hit in hits.items() if not hit]
     if silent:
-        raise columns.missing(fault, silent, None)
-    return [found, *(list(each) for each in zip(*answers, strict=True))]
+        hint = "; if it means that none was chosen, add a row for the option none to each task"
+        rows = [row for task in silent for row in members[task]]
+        raise columns.missing(f"no row of task {silent[0][:80]} has a 1 in {name!r}{hint}", rows, None)
+    return [hit[0] for hit in hits.values()]
 
 
 def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
@@ -254,8 +250,10 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     keys = list(zip(*(columns.ids(name, str(name)).tolist() for name in names), strict=True))
     members: dict[str, list[int]] = {}
     for row, key in enumerate(keys):
-        members.setdefault(_joined(key), []).append(row)
-    for name in sorted({roles.weight, *roles.once, *roles.groups} - {None}, key=str):
+        # A comma in a cell is no comma between cells.
+        task = ", ".join(repr(cell) if len(key) > 1 and "," in str(cell) else str(cell) for cell in key)
+        members.setdefault(task, []).append(row)
+    for name in sorted({roles.weight, roles.time, *roles.once, *roles.groups} - {None}, key=str):
         cells = columns.cells(name)
         for task, rows in members.items():
             other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
@@ -269,11 +267,6 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
     return members
 
 
-def _joined(cells: tuple[Any, ...]) -> str:
-    """Return cells with commas between them; those that hold a comma are quoted, so that the text is of no others."""
-    return ", ".join(repr(cell) if len(cells) > 1 and "," in str(cell) else str(cell) for cell in cells)
-
-
 def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
     """Return the item in each row of a task; several columns together name it."""
     parts = [columns.ids(name, "item" if len(names) == 1 else "feature").tolist() for name in names]
@@ -281,39 +274,47 @@ def item_of_rows(columns: Columns, names: tuple[Any, ...]) -> list[Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------- rankings
-def _rankings(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answered:
+def rankings_of(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answered:
     """Return rankings with ranks; with rest="lost", items that are not named stand behind, unranked."""
-    everything = list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
-    if roles.item_ranks or roles.item_ratings:
-        everything = list((roles.item_ranks or roles.item_ratings).values())
-    single = _ask_about_single(columns, roles, rankings)
-    tasks = []
+    everything = list((roles.item_ranks or roles.item_ratings).values())
+    everything = everything or list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
+    single = [ranking.row for ranking in rankings if len(ranking.items) == 1]
+    if single and roles.rest is None and not roles.task and not roles.item_ratings:
+        raise columns.fault(
+            f"{len(single)} {'ranking names' if len(single) == 1 else 'rankings name'} one item. If the items that a "
+            "ranking does not name lost against those that it names, rest='lost' says so; if nothing is known about "
+            "them, rest='unknown' leaves such rankings out",
+            single[0],
+        )
+    tasks, y = [], []
     for ranking in rankings:
         check_distinct(columns, ranking.items, ranking.row)
         named = set(ranking.items)
         others = [item for item in everything if item not in named] if roles.rest == "lost" else []
         if ranking.items and len(ranking.items) + len(others) > 1:
             tasks.append(ranking._replace(items=[*ranking.items, *others]))
+            place = 1.0 + np.searchsorted(np.unique(ranking.ranks), ranking.ranks)
+            y.append([*np.where(np.isnan(ranking.ranks), np.nan, place), *[np.nan] * len(others)])
     if not tasks:
         raise columns.fault("at least 1 ranking of two items or more is required")
-    y = np.full((len(tasks), max(len(task.items) for task in tasks)), np.nan)
-    for row, task in enumerate(tasks):
-        y[row, : len(task.places)] = np.unique(np.asarray(task.ranks), return_inverse=True)[1] + 1.0
-    empty = sum(not ranking.items for ranking in rankings)
-    return Answered(tasks, y, {"without a ranking": empty, "of one item": 0 if roles.rest == "lost" else single})
+    left_out = {"without a ranking": sum(not ranking.items for ranking in rankings)}
+    left_out["of one item"] = 0 if roles.rest == "lost" else len(single)
+    return Answered(tasks, padded(None, y).astype(np.float64), left_out)
 
 
-def ranked_of(columns: Columns, roles: Roles) -> list[Shown]:
-    """Return the rankings of a table in any of three layouts."""
-    if roles.item_ranks:
-        names = list(roles.item_ranks)
-        ranks = np.column_stack([columns.numbers_or_nan(name, "a rank") for name in names])
-        ranks = _without_codes(columns, roles, ranks, [(name, len(names)) for name in names])
-        return _of_matrix(ranks, list(roles.item_ranks.values()))
+def _ranked(columns: Columns, roles: Roles) -> list[Shown]:
+    """Return the rankings of a table in any of four layouts."""
+    if named := roles.item_ranks or roles.item_ratings:
+        items, what = list(named.values()), "a rank" if roles.item_ranks else "a rating"
+        if len(items) < 2 or len(set(map(str, items))) < len(items):
+            raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
+        ranks = np.column_stack([columns.numbers_or_nan(name, what) for name in named])
+        # The higher rating is the better rank.
+        ranks = _without_codes(columns, roles, ranks, list(named), len(named)) if roles.item_ranks else -ranks
+        ranked = [np.flatnonzero(~np.isnan(row)).tolist() for row in ranks]
+        return [Shown(row, [items[i] for i in own], own, ranks[row, own]) for row, own in enumerate(ranked)]
     if roles.ranking:
-        if len(roles.ranking) < 2:
-            raise DataError(f"two columns of items at least are needed; got {roles.ranking!r:.80}")
-        rows = list(zip(*(columns.cells(name) for name in roles.ranking), strict=True))
+        rows = _rows_of_items(columns, roles.ranking)
         _warn_of_ranks(rows, roles.ranking)
         rows = _without_nobody(columns, roles, rows)
         places = [[place for place, item in enumerate(row) if item is not None] for row in rows]
@@ -332,36 +333,18 @@ def ranked_of(columns: Columns, roles: Roles) -> list[Shown]:
             roles.rank,
         )
     items, members = item_of_rows(columns, roles.item), members_of(columns, roles)
-    most = max(map(len, members.values()), default=0)
-    ranks = _without_codes(columns, roles, ranks[:, None], [(roles.rank, most)])[:, 0]
-    ranked = [(own[0], [row for row in own if not np.isnan(ranks[row])]) for own in members.values()]
-    return [Shown(first, [items[row] for row in own], own, ranks[own]) for first, own in ranked]
+    ranks = _without_codes(columns, roles, ranks[:, None], [roles.rank], max(map(len, members.values())))[:, 0]
+    kept = [(rows[0], [row for row in rows if not np.isnan(ranks[row])]) for rows in members.values()]
+    return [Shown(first, [items[row] for row in own], own, ranks[own]) for first, own in kept]
 
 
-def rated_of(columns: Columns, roles: Roles) -> list[Shown]:
-    """Return the rankings of ratings in columns of items: the higher rating is the better rank."""
-    ratings = np.column_stack([columns.numbers_or_nan(name, "a rating") for name in roles.item_ratings])
-    return _of_matrix(-ratings, list(roles.item_ratings.values()))
-
-
-def _of_matrix(ranks: Array, items: list[Any]) -> list[Shown]:
-    """Return the rankings of a matrix of ranks, rows by items, NaN where an item has none."""
-    if len(items) < 2 or len(set(map(str, items))) < len(items):
-        raise DataError(f"two different items at least are needed, a column for each; got {shorten(items)}")
-    ranked = [np.flatnonzero(np.isfinite(row)).tolist() for row in ranks]
-    return [Shown(row, [items[i] for i in some], some, ranks[row, some]) for row, some in enumerate(ranked)]
-
-
-def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tuple[Any, int]]) -> Array:
+def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: Sequence[Any], most: int) -> Array:
     """Return ranks (n, k) with NaN for codes of "not ranked"; ask where a number may be one: 0, -1, 99 of 5 items."""
     if roles.unranked is not None:
         return np.where(np.isin(ranks, list(map(number, roles.unranked))), np.nan, ranks)
-    for place, (name, most) in enumerate(names):
-        values = ranks[:, place]
+    for name, values in zip(names, ranks.T, strict=True):
         high = values > most
-        if (
-            roles.task and np.mean(high) <= 0.5
-        ):  # the rest of a race may be elsewhere; a code is often there, behind a gap
+        if roles.task and np.mean(high) <= 0.5:  # the rest of a race may be elsewhere; a code is often, behind a gap
             top = values == values.max()
             high &= top & (np.sum(top) > 1) & (values.max() - 1.0 not in values)
         odd = np.flatnonzero((values <= 0.0) | high)
@@ -379,18 +362,19 @@ def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: list[tup
 
 def _without_nobody(columns: Columns, roles: Roles, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows of items with None for codes of "no item"; ask where a cell may be one: 0 of numbers, undervote."""
-    texts = {as_text(cell) for row in rows for cell in row if cell is not None}
-    if roles.unranked is None:
-        low = {text for text in texts if number(text) <= 0.0} if all(map(is_number, texts)) else set()
-        codes = low | {text for text in texts if text.lower() in _NOBODY}
-        for row, column in np.ndindex(len(rows), len(roles.ranking)) if codes else ():
-            if as_text(rows[row][column]) in codes:
-                cell = shorten(rows[row][column])
-                raise columns.fault(
-                    f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, "
-                    "unranked=[]",
-                    *(row, roles.ranking[column]),
-                )
+    first: dict[str, tuple[int, Any]] = {}
+    for row, cells in enumerate(rows):
+        for name, cell in zip(roles.ranking, cells, strict=True):
+            if cell is not None:
+                first.setdefault(as_text(cell), (row, name))
+    low = {text for text in first if number(text) <= 0.0} if all(map(is_number, first)) else set()
+    odd = next((text for text in first if text in low or text.lower() in _NOBODY), None)
+    if roles.unranked is None and odd is not None:
+        cell = shorten(columns.cells(first[odd][1])[first[odd][0]])
+        raise columns.fault(
+            f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, unranked=[]",
+            *first[odd],
+        )
     codes = set(map(as_text, roles.unranked or ()))
     return [tuple(None if as_text(cell) in codes else cell for cell in row) for row in rows] if codes else rows
 
@@ -406,25 +390,10 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
         )
 
 
-def _ask_about_single(columns: Columns, roles: Roles, rankings: list[Shown]) -> int:
-    """Return the number of rankings of one item; ask what they mean where nothing says it."""
-    single = sum(len(ranking.items) == 1 for ranking in rankings)
-    if roles.rest is None and single and not roles.task and not roles.item_ratings:
-        row = next(ranking.row for ranking in rankings if len(ranking.items) == 1)
-        raise columns.fault(
-            f"{single} {'ranking names' if single == 1 else 'rankings name'} one item. If the items that a ranking "
-            "does not name lost against those that it names, rest='lost' says so; if nothing is known about them, "
-            "rest='unknown' leaves such rankings out",
-            row,
-        )
-    return single
-
-
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
     """Refuse an item that a choice or a ranking has twice."""
-    if not all(isinstance(item, Hashable) for item in items):
-        return  # it is no id, which is said later
-    for item, count in Counter(items).items():
-        if count > 1 and item is not None:
-            tells = "; if these are different items, name the columns that tell them apart"
-            raise columns.fault(f"item {shorten(item)} occurs twice in one choice or ranking{tells}", row)
+    shown = [item for item in items if item is not None]
+    if len(set(shown)) < len(shown):
+        twice = shorten(next(item for item in shown if shown.count(item) > 1))
+        tells = "if these are different items, name the columns that tell them apart"
+        raise columns.fault(f"item {twice} occurs twice in one choice or ranking; {tells}", row)

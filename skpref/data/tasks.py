@@ -196,7 +196,8 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
         return Answers(RANKS, _ranked(values, tasks.present))
     if values.ndim == 2 and values.shape[1] in {1, 2}:
         form, places = _places(values, tasks)
-        rank = _with_first(places[:, 0], tasks.present)
+        rank = np.where(tasks.present, np.inf, np.nan)
+        np.put_along_axis(rank, places[:, :1], 1.0, axis=1)
         if values.shape[1] == 1:
             return Answers(form, rank)
         same = (places[:, 0] == places[:, 1]) & (tasks.present.sum(axis=1) > 1)
@@ -273,13 +274,6 @@ def _not_shown(ids: IdColumn, row: IntArray, tasks: Tasks, is_id: BoolArray, is_
     return DataError(f"y: {shorten(ids[k])} in task {row[k]} is {what} ({int(wrong.sum())} such answers){hint}")
 
 
-def _with_first(place: IntArray, present: BoolArray) -> Array:
-    """Return ranks in which one item is before all others that were shown."""
-    rank = np.where(present, np.inf, np.nan)
-    rank[np.arange(place.size), place] = 1.0
-    return rank
-
-
 def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
     """Return ranks of positions, 1 the best, inf where an item has none, and NaN where there is no item."""
     given = ~are_missing(values)
@@ -298,8 +292,7 @@ def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
     if not given.any(axis=1).all():
         raise DataError(f"y: task {int(np.argmin(given.any(axis=1)))} has no rank; {LEAVE_OUT}")
-    rank = np.where(present & ~given, np.inf, rank)
-    return rank
+    return np.where(present & ~given, np.inf, rank)
 
 
 def as_comparisons(

@@ -7,12 +7,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_tasks
 from skpref.data.choices import encode_profile
 from skpref.exceptions import DataError
+from tests.unit.data.stages import choice_of, choices_of
 
 LONG = {
     "task": [1, 1, 1, 2, 2, 2],
@@ -269,7 +270,7 @@ def test_incomplete_rows_may_be_left_out():
         ({"chosen": ["p", "p"]}, {}, "column 'chosen', row 1: 'p' is none of the items offered"),
         ({"b": ["p", "r"]}, {}, "row 0: item 'p' occurs twice"),
         ({}, {"worst": "chosen"}, "row 0: 'p' is both the best and the worst item"),
-        ({}, {"worst": "worst", "chosen": None}, "an unbroken choice needs the column of the best item"),
+        ({}, {"worst": "worst", "chosen": None}, "a choice needs the column of the item that was chosen, the best one"),
         ({"w": [-1, 1]}, {"sample_weight": "w"}, "column 'w', row 0: -1 is outside the range"),
         ({"who": [None, "v"]}, {}, "column 'who', row 0: a user id is missing"),
     ],
@@ -320,17 +321,22 @@ def test_rankings(table, options, X, y):
 
 
 @pytest.mark.parametrize(
-    ("table", "options"),
+    ("table", "options", "y"),
     [
-        ({"p": [7, 1], "q": [5, 9], "r": [5, 9]}, {"item_ratings": [*"pqr"]}),
-        ({"p": [1, 1], "q": [2, 1], "r": [3, 2]}, {"item_ranks": [*"pqr"]}),
-        ({"p": [1, 1], "q": [2, 1], "r": [3, None]}, {"item_ranks": [*"pqr"], "rest": "lost"}),
+        ({"p": [7, 1], "q": [5, 9], "r": [5, 9]}, {"item_ratings": [*"pqr"]}, [[1, 2, 2], [2, 1, 1]]),
+        ({"p": [1, 2], "q": [2, 1], "r": [2, 1]}, {"item_ranks": [*"pqr"]}, [[1, 2, 2], [2, 1, 1]]),
+        (
+            {"p": [1, None], "q": [None, 1], "r": [None, 1]},
+            {"item_ranks": [*"pqr"], "rest": "lost"},
+            [[1, np.nan, np.nan], [1, 1, np.nan]],
+        ),
     ],
 )
-def test_ties_before_the_last_place_are_for_pairs(table, options):
-    with pytest.raises(DataError, match=r"row 1: items before the last place have equal ranks.*broken=True"):
-        from_rankings(table, **options)
-    assert 0.5 in from_rankings(table, broken=True, **options).y
+def test_ties_before_the_last_place_are_read(table, options, y):
+    rows = from_rankings(table, **options)
+    assert_array_equal(rows.y, y)
+    ties = {choice_of("q", "r"): 0.5, choice_of("r", "q"): 0.5}
+    assert choices_of(rows) == {choice_of("p", "qr"): 1.0, choice_of("q", "p"): 1.0, choice_of("r", "p"): 1.0} | ties
 
 
 @pytest.mark.parametrize("ids", [(0, 1), ("left", "right"), (5, 6, 7), ("left", "Right", "tie")])
@@ -347,15 +353,30 @@ def test_chosen_ids_are_not_taken_for_labels(ids, user):
 
 
 @pytest.mark.parametrize(
-    "more", [{"covariates": ["x"]}, {"groups": ["x"]}, {"time": "x"}, {"likelihood": "logit-ties"}]
+    ("more", "message"),
+    [
+        ({"covariates": ["x"]}, "a covariate of tasks has a column for each of the 4 positions.*got the column 'x'"),
+        ({"covariates": [("0", "x")]}, "covariate '0 - x': column '0' of X holds the ids of user"),
+        ({"covariates": [("x", "z")]}, "a column for each of the 3 positions.*got 2 columns"),
+        ({"likelihood": "logit-ties"}, "likelihood='logit-ties' is for comparisons of two items"),
+    ],
 )
-def test_parameters_of_pairs_are_refused_with_how_to_read_pairs(more):
-    user = None if "time" in more else "who"
-    rows = choices(WIDE, user=user)
-    frame = pd.DataFrame(rows.X).assign(x=1.0).rename(columns=str)
-    model = (CrowdGPPL if user else GPPLClassifier)(**more)
-    with pytest.raises(DataError, match=rf"^{next(iter(more))}=.*broken=True"):
-        model.fit(frame, rows.y)
+def test_parameters_of_pairs_are_refused(more, message):
+    rows = choices(WIDE)
+    frame = pd.DataFrame(rows.X).assign(x=1.0, z=2.0).rename(columns=str)
+    with pytest.raises(DataError, match=message):
+        CrowdGPPL(**more).fit(frame, rows.y)
+
+
+@pytest.mark.parametrize(
+    ("more", "columns"),
+    [({"groups": ["x"]}, "x"), ({"time": "x"}, "x"), ({"covariates": {"price": ["x", "z", "u"]}}, "xzu")],
+)
+def test_tables_that_are_read_may_get_further_columns(more, columns):
+    rows = choices(WIDE, user=None if "time" in more else "who")
+    frame = pd.DataFrame(rows.X).assign(**{name: [1, 2 + k] for k, name in enumerate(columns)}).rename(columns=str)
+    model = (GPPLClassifier if "time" in more else CrowdGPPL)(optimizer=None, **more).fit(frame, rows.y)
+    assert_allclose(model.predict_proba(frame).sum(axis=1), 1.0)
 
 
 def test_rankings_of_one_item():

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, data
+from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor
 from skpref.data import (
+    from_choices,
     from_counts,
     from_pair_columns,
+    from_rankings,
     from_results,
     from_win_matrix,
     from_winners,
 )
 from skpref.data.roles import Roles, read
+from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError, DataWarning
+from tests.unit.data.stages import choice_of, choices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skpref.data import ComparisonRows
-
-from_choices, from_rankings = partial(data.from_choices, broken=True), partial(data.from_rankings, broken=True)
 
 FRUITS = {"fig": [1], "lime": [2], "plum": [3]}
 RACE = {"race": [1, 1, 1, 2, 2], "item": ["a", "b", "c", "a", "b"], "rank": [1, 2, 3, 1, 2]}
@@ -67,15 +68,16 @@ def games(n: int = 12) -> dict[str, list[Any]]:
 def test_a_code_for_no_rank_is_asked_about(read_ranks: Callable[..., ComparisonRows], code: int) -> None:
     with pytest.raises(DataError, match=rf"{code} is no rank of 3 items.*unranked=\[{code}\] says so; if it is a rank"):
         read_ranks(code)
-    without = pairs(read_ranks(code, unranked=[code]))
-    assert list(without) in ([("fig", "lime")], [("a", "b")])
-    best = {pair[0] for pair in pairs(read_ranks(code, unranked=[]))} & {"plum", "c"}
+    without = choices_of(read_ranks(code, unranked=[code]))
+    assert list(without) in ([choice_of("fig", ["lime"])], [choice_of("a", "b")])
+    rows = read_ranks(code, unranked=[])
+    best = {rows.X[row, np.nanargmin(ranks)] for row, ranks in enumerate(rows.y)} & {"plum", "c"}
     assert bool(best) == (code <= 0)
 
 
 def test_ranks_of_races_of_which_a_part_is_in_the_table_are_ranks() -> None:
     rows = from_rankings({**RACE, "rank": [2, 3, 17, 18, 1]}, by="race")
-    assert pairs(rows) == {("a", "b"): 0.75, ("a", "c"): 0.75, ("b", "c"): 0.75, ("b", "a"): 1.0}
+    assert choices_of(rows) == dict.fromkeys([choice_of("a", "bc"), choice_of("b", "c"), choice_of("b", "a")], 1.0)
 
 
 def test_points_in_the_place_of_ranks_are_asked_about() -> None:
@@ -87,7 +89,7 @@ def test_a_word_for_no_rank_is_named() -> None:
     table = {**RACE, "rank": [1, 2, r"\N", 1, 2]}
     with pytest.raises(DataError, match=r"row 2: expected a rank, which is a number; got '\\\\N'"):
         from_rankings(table, by="race")
-    assert pairs(from_rankings(table, by="race", unranked=[r"\N"])) == {("a", "b"): 2.0}
+    assert choices_of(from_rankings(table, by="race", unranked=[r"\N"])) == {choice_of("a", "b"): 2.0}
 
 
 @pytest.mark.parametrize("code", [0, "0", -1, "undervote", "Overvote"])
@@ -98,19 +100,19 @@ def test_a_cell_that_may_name_no_item_is_asked_about(code: Any) -> None:
         DataError, match=rf"row 1: '?{code}'? may mean that no item was named: then unranked=\[.*\] says"
     ):
         from_rankings(ballots, list(ballots))
-    items = {item for pair in pairs(from_rankings(ballots, list(ballots), unranked=[])) for item in pair}
-    assert code in items
+    assert code in from_rankings(ballots, list(ballots), unranked=[]).X
     rows = from_rankings(ballots, list(ballots), unranked=[code], rest="unknown")
-    assert code not in {item for pair in pairs(rows) for item in pair}
+    assert code not in rows.X
+    assert len(choices_of(rows)) == (3 if numbers else 1)
 
 
 def test_a_ranking_of_one_item_is_asked_about_and_counted() -> None:
     with pytest.raises(DataError, match=r"6 rankings name one item\..*rest='lost' says so.*rest='unknown' leaves"):
         from_rankings(BALLOTS, ["first", "second"])
     lost = from_rankings(BALLOTS, ["first", "second"], rest="lost")
-    assert pairs(lost) == {("X", "Y"): 6.0, ("Y", "X"): 4.0}
+    assert choices_of(lost) == {choice_of("X", "Y"): 6.0, choice_of("Y", "X"): 4.0}
     unknown = from_rankings(BALLOTS, ["first", "second"], rest="unknown")
-    assert pairs(unknown) == {("Y", "X"): 4.0}
+    assert choices_of(unknown) == {choice_of("Y", "X"): 4.0}
     assert str(unknown.read_).endswith("items not named = unknown, weights = none; 6 rows left out: 6 of one item")
 
 
@@ -126,20 +128,20 @@ def test_the_top_one_is_a_choice_among_all_and_all_ranks_are_a_full_ranking(m: i
     items = [f"i{k}" for k in range(m)]
     tops: dict[str, list[Any]] = {"1st": items, "2nd": [None] * m}
     menus = {f"o{k}": [item] * m for k, item in enumerate(items)} | {"chosen": items}
-    top = pairs(from_rankings(tops, ["1st", "2nd"], rest="lost"))
-    assert top == pytest.approx(pairs(from_choices(menus, [f"o{k}" for k in range(m)])))
+    top = choices_of(from_rankings(tops, ["1st", "2nd"], rest="lost"))
+    assert top == choices_of(from_choices(menus, [f"o{k}" for k in range(m)]))
+    assert top == {(item, frozenset(items) - {item}): 1.0 for item in items}
     full = {f"place {k}": [item] for k, item in enumerate(items)}
     usual, lost = (from_rankings(full, list(full), rest=rest) for rest in (None, "lost"))
-    assert pairs(lost) == pytest.approx(pairs(usual))
+    assert choices_of(lost) == choices_of(usual)
 
 
-def test_items_that_are_not_named_lost_by_the_weight_of_the_place() -> None:
+def test_items_that_are_not_named_stand_behind_the_others() -> None:
     ballots: dict[str, list[Any]] = {"1st": ["a", "c"], "2nd": ["b", "d"]}
-    rows = pairs(from_rankings(ballots, ["1st", "2nd"], rest="lost"))
-    assert rows[("a", "b")] == rows[("a", "c")] == rows[("a", "d")] == 0.5  # one of four
-    assert rows[("b", "c")] == rows[("b", "d")] == pytest.approx(2.0 / 3.0)  # one of the three that are left
-    assert ("a", "b") in rows
-    assert rows[("c", "d")] == 0.5
+    rows = from_rankings(ballots, ["1st", "2nd"], rest="lost")
+    assert rows.X.tolist() == [[*"abcd"], [*"cdab"]]
+    wanted = [choice_of("a", "bcd"), choice_of("b", "cd"), choice_of("c", "abd"), choice_of("d", "ab")]
+    assert choices_of(rows) == dict.fromkeys(wanted, 1.0)
 
 
 # ------------------------------------------------------------------------------------------------------- mirrored games
@@ -370,8 +372,8 @@ def test_all_columns_of_a_survey_are_coded_alike() -> None:
 @pytest.mark.parametrize("chosen", [["a", "b", "c"], [1, 2, 3], ["1", "2", "3"], ["A", "B", "C"], ["x", "z", "y"]])
 def test_choices_are_items_columns_positions_or_letters(chosen: list[Any]) -> None:
     rows = from_choices(MENUS | {"chosen": chosen}, ["a", "b", "c"])
-    won = [("x", "y"), ("x", "z"), ("z", "y"), ("z", "x"), ("y", "x"), ("y", "z")]
-    assert pairs(rows) == dict.fromkeys(won, pytest.approx(2.0 / 3.0))
+    assert rows.y.tolist() == ["x", "z", "y"]
+    assert choices_of(rows) == dict.fromkeys([choice_of("x", "yz"), choice_of("z", "xy"), choice_of("y", "xz")], 1.0)
 
 
 @pytest.mark.parametrize("chosen", [[1, 4, 2], ["A", "D", "B"], ["A", "2", "x"]])
@@ -395,7 +397,8 @@ def test_truth_is_one_and_zero(truth: Any) -> None:
     assert rows.covariates.ravel().tolist() == [1.0, 0.0, 1.0]
     table = {"task": [1, 1, 2, 2], "item": list("xyzx"), "chosen": [*truth, truth[1]]}
     roles = Roles(task=("task",), item=("item",), chosen="chosen")
-    assert list(zip(*read(table, roles)[:2], strict=True)) == [("x", "y"), ("z", "x")]
+    tasks = read_tasks(table, roles, None)
+    assert (tasks.X.tolist(), tasks.y.tolist()) == ([["x", "y"], ["z", "x"]], ["x", "z"])
 
 
 # ----------------------------------------------------------------------------------------------- columns and parameters

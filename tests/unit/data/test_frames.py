@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref import CrowdGPPL, GPPLClassifier, data
-from skpref.data import from_results, from_winners
+from skpref import CrowdGPPL, GPPLClassifier
+from skpref.data import from_choices, from_rankings, from_results, from_winners
 from skpref.exceptions import DataError, DataWarning
+from tests.unit.data.stages import choice_of, choices_of, stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-from_choices, from_rankings = partial(data.from_choices, broken=True), partial(data.from_rankings, broken=True)
 
 BATTLES: dict[str, list[Any]] = {
     "model_a": ["gpt", "llama", "claude", "gpt"],
@@ -176,11 +175,13 @@ def test_both_scores_may_stand_in_one_cell() -> None:
             from_results(games | {"score": ["2-1", bad, "1-1"]})
 
 
-def test_a_choice_is_worth_less_than_its_pairs() -> None:
+def test_a_choice_is_one_answer() -> None:
     menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["c", "milk"], "w": [1, 4]}
     rows = from_choices(menus, ["a", "b", "c"], sample_weight="w")
-    assert rows.X.tolist() == [["water", "tea"], ["water", "milk"], ["milk", "water"]]
-    assert rows.sample_weight.tolist() == pytest.approx([2 / 3, 2 / 3, 4.0])
+    assert rows.X.tolist() == [["tea", "milk", "water"], ["milk", "water", None]]
+    assert rows.y.tolist() == ["water", "milk"]
+    assert rows.sample_weight.tolist() == [1.0, 4.0]
+    assert choices_of(rows) == {choice_of("water", ["tea", "milk"]): 1.0, choice_of("milk", ["water"]): 4.0}
     with pytest.raises(DataError, match="column 'chosen', row 0: 'beer' is none of the items offered"):
         from_choices(menus | {"chosen": ["beer", "milk"]}, ["a", "b", "c"])
     with pytest.raises(DataError, match="column 'chosen', row 1: 'c' is none of the items offered"):
@@ -191,20 +192,23 @@ def test_missing_cells_of_pandas_are_items_that_were_not_offered() -> None:
     pd = pytest.importorskip("pandas")
     menus = pd.DataFrame({"a": ["tea", "milk"], "b": ["milk", "tea"], "c": ["water", None], "chosen": ["c", "a"]})
     for frame in (menus, menus.convert_dtypes()):
-        assert from_choices(frame, ["a", "b", "c"]).X.tolist() == [["water", "tea"], ["water", "milk"], ["milk", "tea"]]
-        assert len(from_rankings(frame, ["a", "b", "c"]).y) == 4
+        rows = from_choices(frame, ["a", "b", "c"])
+        assert rows.X.tolist() == [["tea", "milk", "water"], ["milk", "tea", None]]
+        assert rows.y.tolist() == ["water", "milk"]
+        np.testing.assert_array_equal(from_rankings(frame, ["a", "b", "c"]).y, [[1, 2, 3], [1, 2, np.nan]])
 
 
 def test_rankings_are_read_from_wide_and_long_tables() -> None:
     wide = from_rankings(
         {"u": ["ann"], "1": ["x"], "2": ["y"], "3": ["z"], "4": [None]}, ["1", "2", "3", "4"], user="u"
     )
-    assert wide.X.tolist() == [["ann", "x", "y"], ["ann", "x", "z"], ["ann", "y", "z"]]
+    assert wide.X.tolist() == [["ann", "x", "y", "z"]]
+    assert wide.y.tolist() == [[1.0, 2.0, 3.0]]
     long = {"race": ["p", "p", "q", "p", "q"], "item": ["z", "x", "x", "y", "z"], "rank": [3, 1, 2, 2, 2]}
     rows = from_rankings(long, by="race")
-    read = {(a, b): y for (a, b), y in zip(rows.X.tolist(), rows.y.tolist(), strict=True)}
-    assert read == {("z", "x"): 0.0, ("z", "y"): 0.0, ("x", "y"): 1.0, ("x", "z"): 0.5}
-    assert rows.sample_weight.tolist() == [0.75, 0.75, 0.75, 1.0]
+    assert rows.X.tolist() == [["z", "x", "y"], ["x", "z", None]]
+    np.testing.assert_array_equal(rows.y, [[3, 1, 2], [1, 1, np.nan]])
+    assert rows.sample_weight.tolist() == [1.0, 1.0]
     for arguments in ({}, {"columns": ["item", "race"], "by": "race"}):
         with pytest.raises(DataError, match="needs one of columns"):
             from_rankings(long, **arguments)
@@ -220,8 +224,10 @@ def test_the_worst_item_is_a_choice_among_the_others() -> None:
         "worst": ["d", "x"],
     }
     rows = from_choices(sets, ["a", "b", "c", "d"], "best", worst="worst")
-    assert rows.X.tolist() == [["y", "x"], ["y", "z"], ["y", "w"], ["x", "w"], ["z", "w"], ["y", "x"]]
-    assert rows.sample_weight.tolist() == pytest.approx([0.5] * 3 + [2 / 3] * 2 + [1.0])
+    assert rows.X.tolist() == [[*"xyzw"], ["x", "y", None, None]]
+    assert rows.y.tolist() == [["y", "w"], ["y", "x"]]
+    found = [(item, items, which) for _, _, item, items, which in stages(rows.X, rows.y, sides=("left", "right"))[1]]
+    assert found == [("y", {*"xyzw"}, "best"), ("w", {*"xzw"}, "worst"), ("y", {*"xy"}, "best")]
     with pytest.raises(
         DataError, match=r"row 0: 'x' is both the best and the worst item \(columns 'best' and 'worst'\)"
     ):
@@ -233,10 +239,9 @@ def test_the_worst_item_is_a_choice_among_the_others() -> None:
 def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
     survey = {"Q_x": [1, 3, 2], "Q_y": [2, 1, None], "Q_z": [3, 1, 1], "who": ["ann", "bob", "cleo"]}
     rows = from_rankings(survey, item_ranks={"Q_x": "x", "Q_y": "y", "Q_z": "z"}, user="who")
-    assert rows.X[:3].tolist() == [["ann", "x", "y"], ["ann", "x", "z"], ["ann", "y", "z"]]
-    assert rows.y.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.5, 0.0]
-    assert rows.X[-1].tolist() == ["cleo", "x", "z"]
-    assert rows.sample_weight.tolist() == [0.75] * 6 + [1.0]
+    assert rows.X.tolist() == [["ann", *"xyz"], ["bob", *"xyz"], ["cleo", "x", "z", None]]
+    np.testing.assert_array_equal(rows.y, [[1, 2, 3], [2, 1, 1], [2, 1, np.nan]])
+    assert rows.sample_weight.tolist() == [1.0] * 3
     assert from_rankings(survey, item_ranks=["Q_x", "Q_z"], unranked=[]).X[0].tolist() == ["Q_x", "Q_z"]
     with pytest.raises(DataError, match=r"column 'who', row 0: expected a number \(a rank\), got 'ann'"):
         from_rankings(survey, item_ranks=["Q_x", "who"])
@@ -244,28 +249,37 @@ def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
         from_rankings(survey, item_ranks="Q_x")
 
 
-def test_rankings_of_too_many_items_are_refused_before_they_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_too_many_pairs_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     races = {"race": [1, 1, 1, 1, 2, 2], "item": ["x", "y", "z", "w", "x", "y"], "rank": [1, 2, 3, 4, 1, 2]}
-    monkeypatch.setattr("skpref.data.roles._MOST_PAIRS", 7)
-    assert len(from_rankings(races, by="race").X) == 7
-    monkeypatch.setattr("skpref.data.roles._MOST_PAIRS", 6)
-    with pytest.raises(DataError, match="the rankings make 7 comparisons, more than 6; keep the top of each ranking"):
-        from_rankings(races, by="race")
+    rows = from_rankings(races, by="race")  # a choice among four, among three, and two among two
+    monkeypatch.setattr("skpref.data.tasks._MOST_PAIRS", 11)
+    assert len(choices_of(rows)) == 4
+    monkeypatch.setattr("skpref.data.tasks._MOST_PAIRS", 10)
+    with pytest.raises(DataError, match="choices have 11 pairs of items, and may have 10: fit to some of the tasks"):
+        choices_of(rows)
 
 
 def test_positions_in_the_place_of_items_are_noticed() -> None:
     sets: dict[str, list[Any]] = {"a": [3, 1], "b": [1, 3], "c": [2, 2], "best": [1, 2], "worst": ["c", "c"]}
     advice = "if it has positions, write the names of the columns, such as 'a' for 1"
     with pytest.warns(DataWarning, match=f"column 'best' is read as items, not as positions; {advice}"):
-        assert from_choices(sets, [*"abc"], "best").X.tolist() == [[1, 3], [1, 2], [2, 1], [2, 3]]
-    assert from_choices(sets | {"best": ["a", "b"]}, [*"abc"], "best", worst="worst").X[0].tolist() == [3, 1]
-    assert from_choices(sets | {"a": [9, 9], "best": [9, 3]}, [*"abc"], "best").X[0].tolist() == [9, 1]
+        rows = from_choices(sets, [*"abc"], "best")
+    assert rows.X.tolist() == [[3, 1, 2], [1, 3, 2]]
+    assert chosen(rows) == [1, 2]
+    assert chosen(from_choices(sets | {"best": ["a", "b"]}, [*"abc"], "best")) == [3, 3]
+    assert from_choices(sets | {"best": ["a", "b"]}, [*"abc"], "best", worst="worst").y.tolist() == [[3, 2], [3, 2]]
+    assert chosen(from_choices(sets | {"a": [9, 9], "best": [9, 3]}, [*"abc"], "best")) == [9, 3]
     words = {"1": ["x", "y"], "2": ["y", "z"], "best": ["2", "1"]}
-    assert from_choices(words, ["1", "2"], "best").X[0].tolist() == ["y", "x"]  # "2" is a name
+    assert chosen(from_choices(words, ["1", "2"], "best")) == ["y", "y"]  # "2" is a name
     words = sets | {"a": ["x", "y"], "b": ["y", "z"], "c": ["z", "x"]}
-    assert from_choices(words, [*"abc"], "best").X.tolist() == [["x", "y"], ["x", "z"], ["z", "y"], ["z", "x"]]
+    assert chosen(from_choices(words, [*"abc"], "best")) == ["x", "z"]
     letters = words | {"a": ["x", "y"], "best": ["C", "A"]}
-    assert from_choices(letters, ["a", "b", "c"], "best").X[0].tolist() == ["z", "x"]
+    assert chosen(from_choices(letters, ["a", "b", "c"], "best")) == ["z", "y"]
+
+
+def chosen(rows: Any) -> list[Any]:
+    """Return the items chosen."""
+    return [item for _, _, item, *_ in stages(rows.X, rows.y, sides=("left", "right"))[1]]
 
 
 def test_a_column_is_given_by_its_name() -> None:
@@ -321,11 +335,13 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
     games = {"left": ["a", None, "b"], "right": ["b", None, "a"], "hg": [1.0, 2.0, np.nan], "ag": [0.0, 2.0, 1.0]}
     assert from_results(games, score=("hg", "ag"), missing="drop").X.tolist() == [["a", "b"]]
     menus = {"a": ["x", "x"], "b": ["y", "y"], "best": ["x", None]}
-    assert from_choices(menus, ["a", "b"], "best", missing="drop").X.tolist() == [["x", "y"]]
+    rows = from_choices(menus, ["a", "b"], "best", missing="drop")
+    assert (rows.X.tolist(), rows.y.tolist(), rows.origin.tolist()) == ([["x", "y"]], ["x"], [0])
     with pytest.raises(DataError, match="column 'best', row 1: the choice is missing; leave such rows out"):
         from_choices(menus, ["a", "b"], "best")
     races = {"race": [1, 1, 1], "item": ["x", "y", "z"], "rank": ["2", "DNF", "1"]}
-    assert from_rankings(races, by="race", missing="drop").X.tolist() == [["x", "z"]]
+    rows = from_rankings(races, by="race", missing="drop")
+    assert (rows.X.tolist(), rows.y.tolist()) == ([["x", "z"]], [[2.0, 1.0]])
     with pytest.raises(
         DataError, match=r"row 1: expected a rank, which is a number; got 'DNF'\. Write a number larger"
     ):
@@ -389,13 +405,18 @@ def test_complaints_count_the_rows_that_were_left_out() -> None:
         from_choices(columns | {"chosen": [None, "a", "c"]}, ["left", "right"], missing="drop")
 
 
-def test_a_ranking_is_worth_what_its_weights_say() -> None:
+def test_tied_pairs_are_worth_what_their_weights_say() -> None:
     # Fisher information of a ranking of k alike items with normal noise: the variance of the expected order statistics
-    # (Thurstone scores), against k pairs an item with the information 1 / pi each.
+    # (Thurstone scores), against k pairs an item with the information 1 / pi each. Each pair of tied items has it.
     for k in (2, 3, 6):
         scores = np.sort(np.random.default_rng(k).standard_normal((40_000, k)), axis=1).mean(axis=0)
         worth = np.pi / (k * (k - 1)) * np.sum(scores**2)
-        assert worth == pytest.approx(3 / (k + 1), rel=0.03)
+        names = [f"i{place}" for place in range(k)]
+        tied = from_rankings({name: [1] for name in names} | {"last": [2]}, item_ranks=[*names, "last"])
+        found = choices_of(tied)
+        pair = found[choice_of("i0", ["i1"])] + found[choice_of("i1", ["i0"])]
+        assert pair == pytest.approx(3 / (k + 1))
+        assert worth == pytest.approx(pair, rel=0.03)
 
 
 @pytest.mark.parametrize(

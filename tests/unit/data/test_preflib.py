@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from skpref.data import from_rankings
 from skpref.data.preflib import read_preflib
 from skpref.exceptions import DataError
+from tests.unit.data.stages import choice_of, choices_of
 
 NAMES = ["# FILE NAME: 1.toi\n", "# ALTERNATIVE NAME 1: tea\r\n", "# ALTERNATIVE NAME 2: milk: cold\n", "\n"]
 
@@ -20,10 +20,11 @@ def test_ties_are_equal_ranks_and_items_without_a_rank_are_none() -> None:
 
 def test_columns_are_what_from_rankings_reads() -> None:
     columns, _ = read_preflib([*NAMES, "3: 2,1\n", "4: {1,2}\n"])
-    rows = from_rankings(columns, item_ranks=["tea", "milk: cold"], sample_weight="count", broken=True)
-    left_is_milk = rows.X[:, 0] == "milk: cold"
-    assert np.array_equal(np.where(left_is_milk, rows.y, 1.0 - rows.y), [1.0, 0.5])  # milk won, then a tie
-    assert np.array_equal(rows.sample_weight, [3.0, 4.0])  # 3 / (k + 1) = 1 for two items
+    rows = from_rankings(columns, item_ranks=["tea", "milk: cold"], sample_weight="count")
+    assert rows.X.tolist() == [["tea", "milk: cold"]] * 2
+    assert rows.y.tolist() == [[2.0, 1.0], [1.0, 1.0]]  # milk won, then a tie, which says nothing
+    assert rows.sample_weight.tolist() == [3.0, 4.0]
+    assert choices_of(rows) == {choice_of("milk: cold", ["tea"]): 3.0}
 
 
 @pytest.mark.parametrize("name", ["count", "tea", ""])

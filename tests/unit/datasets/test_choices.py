@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpref.data.tasks import Tasks, read_answers
+from skpref.data.tasks import read_answers
 from skpref.datasets import make_choices
 from skpref.exceptions import DataError
+from tests.unit.data.stages import tasks_of
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(2, 7), st.booleans(), st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=30)
 def test_choices_are_valid(n_users, n_tasks, n_shown, none, seed):
     data = make_choices(n_users, n_tasks, n_shown, none=none, random_state=seed)
-    tasks = Tasks.read(data.X)
+    tasks = tasks_of(data.X)
     assert data.X.shape == (n_users * n_tasks, 1 + n_shown + none)
     assert tasks.present.all()
     assert read_answers(data.y, tasks).first.shape == (n_users * n_tasks,)

@@ -25,19 +25,18 @@ def trips():
 
 def test_modechoice_shapes(trips):
     assert (trips.table.n_items, trips.table.n_features) == (840, 16)
-    assert trips.comparisons.shape == (630, 2)
+    assert trips.X.shape == (210, 4)
+    assert trips.y.shape == (210,)
     assert len(trips.feature_names) == 16
-    assert set(np.unique(trips.y)) == {0, 1}
-    assert np.unique(trips.groups, return_counts=True)[1].tolist() == [3] * 210
-    assert "630" in trips.DESCR
+    assert (trips.y[:, None] == trips.X).sum(axis=1).tolist() == [1] * 210
+    assert "210" in trips.DESCR
     assert all(name in trips.DESCR for name in trips.feature_names)
 
 
 def test_modechoice_totals_are_those_of_the_source(trips):
     # Greene's table: 58 took the plane, 63 the train, 30 the bus and 59 the car.
-    winners = np.where(trips.y == 1, trips.comparisons[:, 0], trips.comparisons[:, 1])
-    modes, counts = np.unique([winner.split(":")[1] for winner in winners], return_counts=True)
-    assert dict(zip(modes.tolist(), counts.tolist(), strict=True)) == {"air": 174, "train": 189, "bus": 90, "car": 177}
+    modes, counts = np.unique([taken.split(":")[1] for taken in trips.y], return_counts=True)
+    assert dict(zip(modes.tolist(), counts.tolist(), strict=True)) == {"air": 58, "train": 63, "bus": 30, "car": 59}
 
 
 def test_modechoice_features_by_hand(trips):
@@ -58,25 +57,20 @@ def test_modechoice_features_by_hand(trips):
     }
 
 
-def test_modechoice_compares_within_travellers_only(trips):
-    travellers = np.array([[int(side.split(":")[0]) for side in pair] for pair in trips.comparisons])
-    np.testing.assert_array_equal(travellers, np.column_stack([trips.groups, trips.groups]))
-    rows = trips.table.rows(trips.comparisons[:, 0]), trips.table.rows(trips.comparisons[:, 1])
-    assert from_labels(*rows, trips.y, trips.table.n_items).components()[0] == 210
-
-
-def test_modechoice_side_says_nothing_about_the_winner(trips):
-    # The side depends on the traveller's number and on the two modes.
-    order = {"air": 0, "train": 1, "bus": 2, "car": 3}
-    left, right = (np.array([order[side.split(":")[1]] for side in column]) for column in trips.comparisons.T)
-    np.testing.assert_array_equal(left < right, trips.groups % 2 == 1)
-    assert 0.4 < trips.y.mean() < 0.6
+def test_modechoice_shows_all_modes_of_one_traveller(trips):
+    travellers = range(1, 211)
+    assert trips.X.tolist() == [[f"{who:03d}:{mode}" for mode in ("air", "train", "bus", "car")] for who in travellers]
+    assert trips.table.rows(trips.X.ravel()).tolist() == list(range(840))
+    is_taken = trips.y[:, None] == trips.X
+    winners, losers = np.repeat(np.flatnonzero(is_taken), 3), np.flatnonzero(~is_taken)
+    assert from_labels(winners, losers, np.ones(630), 840).components()[0] == 210
 
 
 def test_modechoice_twice_is_the_same(trips):
     again = load_modechoice()
     assert again.table.digest == trips.table.digest
-    np.testing.assert_array_equal(again.comparisons, trips.comparisons)
+    np.testing.assert_array_equal(again.X, trips.X)
+    np.testing.assert_array_equal(again.y, trips.y)
 
 
 def test_modechoice_without_statsmodels(monkeypatch):
