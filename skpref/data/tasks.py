@@ -66,12 +66,15 @@ class Tasks:
             as_ids([cell for cell in column if cell is not None], f"column {name!r} of X", "task")
             for name, column in zip(names, cells, strict=True)
         ]
-        C = [_shown_numbers(columns, term, present) for term in roles.covariates]
+        C = np.zeros((*present.shape, len(roles.covariates)))
+        for q, term in enumerate(roles.covariates):
+            for k, rows in enumerate(map(np.flatnonzero, present.T)):
+                C[rows, k, q] = columns.numbers_at(term[k], rows.tolist(), "a covariate") if rows.size else 0.0
         time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
         return cls(
             np.zeros(columns.size, dtype=np.int64) if roles.user is None else columns.ids(roles.user, "user"),
             *(tuple(ids), present),
-            np.stack(C, axis=2) if C else None,
+            C if roles.covariates else None,
             tuple(columns.ids(name, "group") for name in roles.groups),
             None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight"),
             *(time, is_dated),
@@ -113,16 +116,6 @@ def _check_covariate(term: Any, K: int) -> None:
             f"a covariate of tasks has a column for each of the {K} positions, such as "
             f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}. Columns that no parameter names are items'
         )
-
-
-def _shown_numbers(columns: Columns, term: Any, present: BoolArray) -> Array:
-    """Return a covariate with a column for each position, 0 where nothing was shown, shape (n, K)."""
-    values = np.zeros(present.shape)
-    for k, name in enumerate(term):
-        rows = np.flatnonzero(present[:, k])
-        if rows.size:
-            values[rows, k] = columns.take(rows.tolist()).numbers(name, meaning="a covariate")
-    return values
 
 
 @dataclass(frozen=True, eq=False)

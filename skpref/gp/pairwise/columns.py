@@ -103,7 +103,7 @@ class PairColumns:
             if isinstance(term, tuple) and len(term) > len(("left", "right")):
                 raise DataError(
                     f"covariate {name!r} has {len(term)} columns, but rows of X compare two items: name one column, or "
-                    "two, whose difference counts"
+                    "two, whose difference counts. If they show several items, likelihood='luce' says so"
                 )
         roles = self._resolved(columns, ids, weighted=weighted)
         weight = roles.weight
@@ -115,7 +115,7 @@ class PairColumns:
         return PairRows(*sides, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
 
     def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
-        """Return the tasks of a table; columns that no parameter names are items, after that of the users."""
+        """Return the tasks of a table; columns that no parameter names are items, after the column of users."""
         ids, weight = {}, self.roles.weight
         if "user" in self.sides:
             ids["user"] = _name_at(columns, 0) if self.roles.user is None else _named(columns, self.roles.user)

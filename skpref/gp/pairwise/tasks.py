@@ -116,7 +116,7 @@ class TaskClassifier(ComparisonClassifier):
         return tasks
 
     def _with_positions(self, tasks: Tasks) -> Array | None:
-        """Return the covariates of the alternatives, those of the positions at the end, shape (n, K, q)."""
+        """Return the covariates of the alternatives, indicators of positions at the end, shape (n, K, q)."""
         if not self.order_effect:
             return tasks.covariates
         n, K = tasks.present.shape
