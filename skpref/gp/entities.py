@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._warn import warn
@@ -45,6 +46,7 @@ class Entities:
     features: Features  # (n, d); None without a table
     feature_names: tuple[str, ...] | None
     seen: IntArray  # (n_seen,): rows of the vocabulary that occur in a comparison of positive weight
+    has_own: bool = False  # whether each seen entity has a feature of its own, behind the others
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -86,6 +88,23 @@ class Entities:
         return 0 if self.features is None else int(self.features.shape[1])
 
     @property
+    def width(self) -> int:
+        """Number of features, with those of the seen entities' own."""
+        return self.n_features + self.has_own * self.seen.size
+
+    def described(self, features: Features, position: IntArray) -> Items:
+        """Return items with these features, and at their positions with the feature of their own; -1: it is 0."""
+        if not self.has_own:
+            return Items(features, position)
+        own = sparse.csr_array(
+            (np.ones(np.count_nonzero(position >= 0)), (np.flatnonzero(position >= 0), position[position >= 0])),
+            shape=(position.size, self.seen.size),
+        )
+        if sparse.issparse(features):
+            return Items(sparse.hstack([features, own], format="csr"), position)
+        return Items(np.hstack([features, own.toarray()]), position)
+
+    @property
     def seen_ids(self) -> IdColumn:
         """Ids of the seen entities."""
         return self.vocabulary.ids[self.seen]
@@ -93,7 +112,7 @@ class Entities:
     @property
     def seen_features(self) -> Features:
         """Features of the seen entities."""
-        return None if self.features is None else self.features[self.seen]
+        return None if self.features is None else self.rows(self.seen).features
 
     @property
     def position(self) -> IntArray:
@@ -160,7 +179,7 @@ class Entities:
 
     def rows(self, rows: IntArray) -> Items:
         """Return the entities in rows of the vocabulary; a row of -1 is an unknown id."""
-        return Items(None if self.features is None else self.features[rows], self.position[rows])
+        return self.described(None if self.features is None else self.features[rows], self.position[rows])
 
     def select(self, chosen: Any) -> tuple[IdColumn, Items]:
         """Return the entities that a caller chose by ids, by a table or by features; None chooses all."""
@@ -172,7 +191,7 @@ class Entities:
             rows = np.full(table.n_items, -1)
             if not (table.vocabulary.positional or self.vocabulary.positional):
                 rows = self.vocabulary.encode(table.ids, self.parameter, unknown="mark", noun="row", kind=self.kind)
-            return table.ids, Items(table.features, self.position[rows])
+            return table.ids, self.described(table.features, self.position[rows])
         rows = self.vocabulary.encode(chosen, self.parameter, noun="row", kind=self.kind)
         return self.vocabulary.ids[rows], self.rows(rows)
 

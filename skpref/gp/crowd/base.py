@@ -256,11 +256,13 @@ class CrowdBase(TaskClassifier):
         hierarchical = self._is_hierarchical(compared.n_items) and (small or self._has_tasks)
         hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
         own = self._has_own_thresholds(hierarchical=hierarchical)
-        config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own)
+        n_own = items.width - items.n_features
+        config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own, n_own=n_own)
         arguments = data, kernels, config, as_generator(self.random_state)
         if hierarchical:
             with limit_blas_threads(compared.n_items):
                 fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
+            items = replace(items, has_own=items.has_own and fit.posterior.places.n_attributes == items.width)
         else:
             fit = fit_crowd(*arguments, start if isinstance(start, WarmStart) else None)
         self._comparisons = comparisons
@@ -289,7 +291,7 @@ class CrowdBase(TaskClassifier):
         self._check_effects(self._comparisons)
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         consensus = posterior.consensus
-        sound = consensus.basis is None or consensus.basis.points.shape[1] == items.n_features
+        sound = consensus.basis is None or consensus.basis.points.shape[1] == items.width
         sound = sound and (not consensus.has_offsets or consensus.n_seen == items.seen.size)
         require(sound, self, "posterior_", "has a consensus of other items")
         n = check_arrays(self, factor_scales_="D")["D"]
@@ -328,7 +330,7 @@ class CrowdBase(TaskClassifier):
         require(posterior.basis is None or with_features, self, "posterior_", "needs features of items")
         if posterior.basis is not None:
             width = posterior.basis.points.shape[1]
-            require(width == items.n_features, self, "posterior_", "is of items with other features")
+            require(width == items.width, self, "posterior_", "is of items with other features")
         if covariates is not None:
             width = covariates.centre.size if covariates.basis is None else covariates.basis.points.shape[1]
             require(width == users.n_features, self, "posterior_", "is of users with other features")
@@ -336,9 +338,9 @@ class CrowdBase(TaskClassifier):
         require({part is not None for part in parts} == {with_features}, self, "kernel_", "must go with features")
         if with_features:
             width = check_features(self, "inducing_points_", self.inducing_points_)
-            require(width == items.n_features, self, "inducing_points_", "has other features")
+            require(width == items.width, self, "inducing_points_", "has other features")
             for name in ("kernel_", "factor_kernel_"):
-                check_kernel(self, name, getattr(self, name), items.n_features)
+                check_kernel(self, name, getattr(self, name), items.width)
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the comparisons and the posterior have the same groups."""

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
 
 
+# Items have effects of their own beside part-worths where each stood in so many pairs, there are at most so many, and
+# a pass over the pairs takes less than about a second.
+_SHOWN_OFTEN, _MOST_EFFECTS, _MOST_WORK = 30, 200, 1e9
+
+
 class CrowdChoices(CrowdLeaderboards):
     """Fits to tasks, each answered by one person, of several people."""
 
@@ -49,6 +54,14 @@ class CrowdChoices(CrowdLeaderboards):
         """Tell whether utilities of items in tasks are linear in their features, with effects of each user's own."""
         return self.items is not None and self.kernel is None
 
+    def _have_own_effects(self, items: Entities, comparisons: Comparisons) -> bool:
+        """Tell whether items have effects beside the part-worths: where they are few, and each was shown often."""
+        if not (self.item_effects and self._has_part_worths()):
+            return False
+        n, n_shown = items.seen.size, np.count_nonzero(comparisons.weight) / items.seen.size
+        cost = comparisons.n_pairs * (items.n_features + n) ** 2
+        return bool(n_shown >= _SHOWN_OFTEN and n <= _MOST_EFFECTS and cost <= _MOST_WORK)
+
     def _is_hierarchical(self, n_items: int) -> bool:
         return self._has_tasks or super()._is_hierarchical(n_items)
 
@@ -63,6 +76,7 @@ class CrowdChoices(CrowdLeaderboards):
         comparisons, answers = self._encode_users(users, items, tasks, y, sample_weight)
         self._form = answers.form
         users, items = mark_seen(comparisons, users, items)
+        items = replace(items, has_own=self._have_own_effects(items, comparisons))
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         self._learn(users, items, comparisons, self._warm_start() if warm else None)
 

@@ -80,7 +80,8 @@ class CrowdGPPL(ShardedCrowd):
     consensus : bool, default=True
         Whether the model has a consensus t. False gives a variant of [SG20] without one, for comparison.
     item_effects : bool, default=True
-        Whether each item has an offset in the consensus, in addition to a function of its features.
+        Whether each item has an offset in the consensus, in addition to a function of its features. Of tasks with
+        part-worths: whether items that were shown often may have effects of their own, shared and personal ones.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side: one that all users share, and the deviation of each user
         (the position bias of a judge). Of tasks, advantages of positions that all users share.

@@ -85,6 +85,7 @@ MAX_CHOICE = 10_000
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
+_OWN_SHARES = 1e-6, 0.2, 1.0  # of effects of single items, beside attributes, in what utilities vary by
 # Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
 # least one; weights that are compared, logarithm of a ratio of equal ones, and ratio of far ones; fits to compare them.
 _FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _FAR, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 2.0, 8
@@ -159,9 +160,8 @@ def fit_crowd_hierarchy(
     c = c.take(order_by_user(c))
     places = Places.from_comparisons(c, order=config.pair.order) if data.shards is None else data.shards.places
     if config.part_worths and data.items is not None:
-        n_covariates = 0 if c.covariates is None else c.covariates.shape[1]
-        places = Places.from_attributes(data.items.shape[1], n_covariates, order=config.pair.order)
-        kernels = kernels._replace(items=kernel_of_attributes(data.items, c) if start is None else start.kernels.items)
+        data, kernels, start = _with_attributes(replace(data, comparisons=c), kernels, config, rng, start)
+        places = _places_of_attributes(data, order=config.pair.order)
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.rows(data.users)
@@ -257,13 +257,52 @@ def _cold_start(
     if few.stage is None or not few.max_rank:
         chosen, learnt = _regularise(few, first, scales, likelihood)
     else:
-        regularisation, first = _weigh_prior(rough, first)
+        regularisation, first, _ = _weigh_prior(rough, first)
         chosen, learnt = (regularisation,), [first.state.S]
     if few.n_users == model.n_users and type(few) is type(model):
         return chosen, learnt, first.state
     state = start_state(model, scales, likelihood, scale)
     S = _learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng)
     return chosen, learnt, replace(state, S=S)
+
+
+def _places_of_attributes(data: CrowdData, *, order: bool) -> Places:
+    covariates = data.comparisons.covariates
+    return Places.from_attributes(data.items.shape[1], 0 if covariates is None else covariates.shape[1], order=order)
+
+
+def _with_attributes(
+    data: CrowdData,
+    kernels: Kernels,
+    config: CrowdConfig,
+    rng: np.random.Generator,
+    start: HierarchyWarmStart | None,
+) -> tuple[CrowdData, Kernels, HierarchyWarmStart | None]:
+    """Return the attributes of items with their kernel, in which effects of single items have the best share.
+
+    They are left out where attributes explain the choices without them. A warm start keeps the share.
+    """
+    c, n_own, best, highest, sites = data.comparisons, config.n_own, 0.0, -np.inf, None
+    if start is not None:
+        variance = np.atleast_1d(getattr(start.kernels.items, "variance", 1.0))
+        best = 2.0 * float(variance[-1]) / max(data.items.shape[1] - n_own, 1)
+    for share in _OWN_SHARES if n_own and start is None else ():
+        with_share = kernels._replace(items=kernel_of_attributes(data.items, c, n_own, share))
+        pair, _, basis = _consensus_basis(data, with_share, config, rng, None)
+        model = _hierarchy(c, _places_of_attributes(data, order=config.pair.order), pair, basis, None, config)
+        rough = replace(_some_users(model, MAX_CHOICE, np.random.default_rng(0)), coarse=True)
+        state = start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
+        state = state if sites is None else replace(state, tau=sites.tau, nu=sites.nu)
+        _, fit, of_weight = _weigh_prior(rough, fit_to_choose(rough, state, _SOON), 2)
+        sites = fit.state
+        if fit.evidence + of_weight > highest:
+            best, highest = share, fit.evidence + of_weight
+    if n_own and start is None and best == _OWN_SHARES[0]:
+        data, n_own = replace(data, items=data.items[:, :-n_own]), 0
+    kernels = kernels._replace(items=kernel_of_attributes(data.items, c, n_own, best))
+    if start is not None:
+        start = replace(start, kernels=start.kernels._replace(items=kernels.items))
+    return data, kernels, start
 
 
 def _run_checkpoint(
@@ -365,8 +404,10 @@ def _check_size(n_places: int, n_variables: int) -> None:
         )
 
 
-def _weigh_prior(model: Hierarchy, isotropic: HierarchyFit) -> tuple[Regularisation, HierarchyFit]:
-    """Return the prior of S around S = scale * shape, whose weight has the largest evidence, and a fit with it.
+def _weigh_prior(
+    model: Hierarchy, isotropic: HierarchyFit, n_fits: int = _WEIGHINGS
+) -> tuple[Regularisation, HierarchyFit, float]:
+    """Return the prior of S around S = scale * shape whose weight has the largest evidence, a fit, and this evidence.
 
     Choices of several items say more than comparisons, and their evidence is enough. Where people have tastes of their
     own in all directions, it leaves nothing but the scale.
@@ -374,17 +415,17 @@ def _weigh_prior(model: Hierarchy, isotropic: HierarchyFit) -> tuple[Regularisat
     least = len(model.shape) + _FREEDOM
     chosen, fit = Regularisation(model.item_scale(isotropic.state.S), least, _NO_PENALTY), isotropic
     weights = least * np.geomspace(1.0, _MOST_FREEDOM, _WEIGHTS)
-    for _ in range(_WEIGHINGS):
+    for _ in range(n_fits):
         weighed = chosen.apply_to(model)
         fit = fit_to_choose(weighed, fit.state, _SOON)
-        best = float(weights[np.argmax(log_evidence_of_weights(weighed, fit, weights))])
-        ratio = best / chosen.prior_weight
+        evidence = log_evidence_of_weights(weighed, fit, weights)
+        ratio = float(weights[np.argmax(evidence)]) / chosen.prior_weight
         if abs(np.log(ratio)) < _SAME_WEIGHT:
             break
         # S follows the weight: where the best one is far away, it is farther than it looks.
         weight = min(chosen.prior_weight * (ratio**2 if ratio > _FAR else ratio), least * _MOST_FREEDOM)
         chosen = replace(chosen, prior_weight=weight)
-    return chosen, fit
+    return chosen, fit, float(evidence.max())
 
 
 def _regularise(

@@ -216,7 +216,7 @@ class CrowdMarket(CrowdChoices):
         names = self._feature_names("part_worths")
         check_credibility(credibility)
         posterior, d, far = self._posterior_of_features(), len(names), float(ndtri(0.5 + 0.5 * credibility))
-        unit = Items.new(np.vstack([self._centred_levels(names), np.zeros(d)]))
+        unit = self._without_effects(np.vstack([self._centred_levels(names), np.zeros(d)]))
         left, right = np.arange(d), np.full(d, d)
         if users is None:
             mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
@@ -420,6 +420,10 @@ class CrowdMarket(CrowdChoices):
                     A[names.index(NONE), rows] -= 1.0 / len(rows)
         return A
 
+    def _without_effects(self, features: Array) -> Items:
+        """Return items with these features, without effects of their own."""
+        return self._items.described(features, np.full(len(features), -1))
+
     def _posterior_of_features(self) -> PersonalPosterior:
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: checked by `_feature_names`
         return self.posterior_
@@ -483,8 +487,8 @@ class CrowdMarket(CrowdChoices):
             item = self._items.select(objects([row]))[1]
             position[k] = item.position[0]
             if titles:
-                features[k] = _dense(item.features)[0]
-        return names, Items(features if titles else None, position)
+                features[k] = _dense(item.features)[0, : len(titles)]
+        return names, self._items.described(features if titles else None, position)
 
     def _draws(self, users: Items, items: Items, n_samples: int, random_state: RandomState) -> Iterator[Array]:
         """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
@@ -495,7 +499,7 @@ class CrowdMarket(CrowdChoices):
     def _part_worth_draws(self, n_samples: int, random_state: RandomState) -> Array:
         """Return draws of all users' part-worths, shape (U, n_samples, d)."""
         d = self._items.n_features
-        unit = Items.new(np.vstack([np.eye(d), np.zeros(d)]))
+        unit = self._without_effects(np.vstack([np.eye(d), np.zeros(d)]))
         draws = self._draws(self._seen(self._users), unit, n_samples, random_state)
         return np.array([of_user[:, :d] - of_user[:, d:] for of_user in draws])
 

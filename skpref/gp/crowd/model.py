@@ -65,6 +65,7 @@ class CrowdConfig:
     own_thresholds: bool = False  # whether each user has a threshold of ties
     choose_priors: bool = False  # whether held-out comparisons may ask for broader ones of both
     part_worths: bool = False  # whether utilities are linear in the features of the items
+    n_own: int = 0  # features of these that are effects of single items, the last ones
 
     def broadened(self, of_items: float, of_users: float) -> CrowdConfig:
         """Return the config with the rates of the factors' priors times a number for items and one for users."""

@@ -63,12 +63,16 @@ class Shape:
         return cls(matrix, basis, rows, share)
 
 
-def kernel_of_attributes(X: Features, c: Comparisons) -> Linear:
-    """Return the kernel of utilities that are linear in attributes, in units of their root mean squares in choices."""
+def kernel_of_attributes(X: Features, c: Comparisons, n_own: int, share: float) -> Linear:
+    """Return the kernel of utilities that are linear in attributes, in units of their root mean squares in choices.
+
+    The last `n_own` attributes are effects of single items, which say so many times as much as all others.
+    """
     starts = starts_of(np.asarray(c.stage))
     weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
-    rows = X.toarray() if sparse.issparse(X) else X
-    return Linear(1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2, "fixed")
+    rows = (X.toarray() if sparse.issparse(X) else X)[:, : X.shape[1] - n_own]
+    variance = 1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2
+    return Linear(np.append(variance, np.full(n_own, 0.5 * share * variance.size)), "fixed")
 
 
 def fit_to_choose(model: Hierarchy, state: HierarchyState, tol: float = CHOICE_TOL) -> HierarchyFit:

@@ -1,0 +1,79 @@
+"""Effects of single items beside part-worths: where items were shown often, and their attributes do not say all."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref import CrowdGPPL, load, save
+from skpref.data import Table
+
+N, N_USERS, K = 12, 60, 4
+
+
+@cache
+def panel(effects: float, seed: int = 0) -> tuple[Table, Any, Any, Any]:
+    """Return products with two attributes, tasks, choices, and utilities with effects of products, shape (U, n)."""
+    rng = np.random.default_rng(seed)
+    F = rng.integers(0, 3, size=(N, 2)).astype(float)
+    utility = (np.array([0.7, -0.5]) + 0.4 * rng.normal(size=(N_USERS, 2))) @ F.T
+    utility += effects * (rng.normal(size=N) + 0.5 * rng.normal(size=(N_USERS, N)))
+    user = np.repeat(np.arange(N_USERS), 12)
+    shown = np.argsort(rng.random((user.size, N)), axis=1)[:, :K]
+    chosen = np.argmax(utility[user[:, None], shown] + rng.gumbel(size=shown.shape), axis=1)
+    names = np.array([f"product {k}" for k in range(N)], dtype=object)
+    table = Table(F, names, feature_names=["size", "price"])
+    return table, np.column_stack([user.astype(object), names[shown]]), chosen, utility
+
+
+@pytest.fixture(scope="module")
+def model() -> CrowdGPPL:
+    table, X, y, _ = panel(1.0)
+    return CrowdGPPL(table, likelihood="luce", random_state=0).fit(X, y)
+
+
+def test_products_differ_by_more_than_their_attributes(model: CrowdGPPL) -> None:
+    table, X, y, utility = panel(1.0)
+    alone = CrowdGPPL(table, likelihood="luce", item_effects=False, random_state=0).fit(X, y)
+    truth = utility.mean(axis=0) - utility.mean()
+    errors = [np.sqrt(np.mean((m.utility(table.ids) - truth) ** 2)) for m in (model, alone)]
+    assert errors[0] < 0.5 * errors[1]
+    mean, std = model.utility(table.ids, np.arange(N_USERS), return_std=True)
+    own = utility - utility.mean(axis=1, keepdims=True)
+    assert 0.84 < np.mean(np.abs(mean - mean.mean(axis=1, keepdims=True) - own) < 1.645 * std) < 0.96
+
+
+def test_effects_that_nothing_shows_are_left_out() -> None:
+    table, X, y, _ = panel(0.0)
+    with_effects = CrowdGPPL(table, likelihood="luce", random_state=0).fit(X, y)
+    alone = CrowdGPPL(table, likelihood="luce", item_effects=False, random_state=0).fit(X, y)
+    assert_array_equal(with_effects.predict_proba(X), alone.predict_proba(X))
+
+
+def test_reports_are_about_attributes_and_new_products_have_no_effect(model: CrowdGPPL) -> None:
+    assert model.part_worths()["feature"].tolist() == ["size", "price"]
+    assert model.part_worths([0, 1])["feature"].tolist() == ["size", "price"] * 2
+    assert set(model.importances()["attribute"]) == {"size", "price"}
+    assert model.willingness_to_pay("price")["feature"].tolist() == ["size"]
+    shares = model.shares({"new": {"size": 1, "price": 1}, "old": "product 3"}, n_samples=50)
+    assert shares["share"].sum() == pytest.approx(1.0)
+    features = np.asarray(panel(1.0)[0].features)
+    assert not np.allclose(model.utility(features), model.utility(model.item_ids_))
+    assert_allclose(model.utility(panel(1.0)[0]), model.utility(model._items.vocabulary.ids))
+
+
+def test_files_and_later_answers_keep_the_effects(model: CrowdGPPL, tmp_path: Any) -> None:
+    table, X, y, _ = panel(1.0)
+    save(model, tmp_path / "model.skpref")
+    assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X), model.predict_proba(X))
+    known = X[:, 1:] != "product 11"
+    old = known.all(axis=1)
+    parts = Table(table.features[:-1], table.ids[:-1], feature_names=table.feature_names)
+    later = CrowdGPPL(parts, likelihood="luce", random_state=0).fit(X[old], y[old])
+    new = Table(table.features[-1:], table.ids[-1:], feature_names=table.feature_names)
+    later.partial_fit(X[~old], y[~old], items=new)
+    assert_allclose(later.utility(table.ids), model.utility(table.ids), atol=0.15)
