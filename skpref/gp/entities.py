@@ -89,7 +89,7 @@ class Entities:
 
     @property
     def width(self) -> int:
-        """Number of features, with those of the seen entities' own."""
+        """Number of features, with the own ones of seen entities."""
         return self.n_features + self.has_own * self.seen.size
 
     def described(self, features: Features, position: IntArray) -> Items:

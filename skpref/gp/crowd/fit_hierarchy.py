@@ -85,7 +85,7 @@ MAX_CHOICE = 10_000
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
-_OWN_SHARES = 1e-6, 0.2, 1.0  # of effects of single items, beside attributes, in what utilities vary by
+_OWN_SHARES = 1e-6, 0.2, 1.0  # shares of effects of single items, relative to attributes, in what utilities vary by
 # Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
 # least one; weights that are compared, logarithm of a ratio of equal ones, and ratio of far ones; fits to compare them.
 _FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _FAR, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 2.0, 8
