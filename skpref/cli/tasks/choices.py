@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,16 +24,17 @@ from skpref.data.records import columns_of_report
 from skpref.data.roles import Roles, reading_of_all
 from skpref.data.task_tables import read_tasks
 from skpref.data.times import read_times
-from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import choice_log_loss
 from skpref.search import default_space
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
@@ -60,6 +61,7 @@ class Choices:
     dynamics: str
     split_note: str
     reading: str
+    columns: Mapping[str, str] = field(default_factory=dict)  # what `saved_columns` returns
     profiles: Table | None = None  # further items that are worth a ranking of their own
 
     @property
@@ -96,10 +98,11 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
     first, n_shown = 0 if roles.user is None else 1, read.X.shape[1] - (roles.user is not None)
     shown = read.X[:, first : first + n_shown]
     if options.items is not None:
-        items = _read_table(options, "item", kept, shown[shown != None])  # noqa: E711 - for each cell
+        rows, _ = np.nonzero(shown != None)  # noqa: E711 - for each cell
+        items = _read_table(options, "item", kept, shown[shown != None], read.origin[rows])  # noqa: E711
     users = None
     if options.users is not None:
-        users = _read_table(options, "user", kept, read.X[:, 0])
+        users = _read_table(options, "user", kept, read.X[:, 0], read.origin)
     more = [] if read.covariates is None else [read.covariates.astype(object)]
     more += [kept.ids(name, "group")[read.origin] for name in roles.groups]
     more += [] if time is None else [as_cells(time[0][read.origin], is_dated=time[1])]
@@ -114,8 +117,9 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "choices or rankings", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    reading = str(reading_of_all(read.reading, sheet, kept))
-    names = (options.covariates or (), options.dynamics or "auto", _note_on_split(options, roles, groups), reading)
+    reading = reading_of_all(read.reading, sheet, kept)
+    reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
+    names = (options.covariates or (), options.dynamics or "auto", _note_on_split(options, roles, groups), str(reading))
     return Choices(rows, n_shown, items, users, source, roles, *names)
 
 
@@ -137,16 +141,16 @@ def _note_on_split(options: Data, roles: Roles, groups: Any) -> str:
     return "; of people who are not learnt from" if groups is not None else "; each user also has some to learn from"
 
 
-def _read_table(options: Data, noun: str, sheet: Columns, used: NDArray[Any]) -> Table:
+def _read_table(options: Data, noun: str, sheet: Columns, used: NDArray[Any], rows: IntArray) -> Table:
     """Return the features of items or users; refuse ids in use that have none."""
     from skpref.cli.tasks.comparisons import read_own_table  # that module reads both kinds of tasks
 
     path: Any = options.items if noun == "item" else options.users
     column = (options.id if noun == "item" else options.user) or ("id" if noun == "item" else "user")
     table, _ = read_own_table(path, column, noun, options)
-    problem = unknown_id(sheet, used, table.ids.tolist(), noun, where=f", not in {path}")
+    problem = unknown_id(sheet, used, table.ids.tolist(), noun, rows=rows, where=f", not in {path}")
     if problem is not None:
-        raise DataError(f"{sheet.source}: {problem}")
+        raise problem
     return table
 
 
@@ -195,18 +199,19 @@ def make_task(data: Choices, seed: int, max_inducing: int) -> Task:
         data=data,
         noun=data.noun,
         options={"max_inducing": max_inducing} | ({"dynamics": data.dynamics} if roles.time else {}),
-        columns=saved_columns(roles),
+        columns=dict(data.columns),
         names=names,
         within_users=roles.user is not None and rows.groups is None and rows.time is None,
         split_note=data.split_note,
     )
 
 
-def saved_columns(roles: Roles) -> dict[str, str]:
+def saved_columns(options: Data, roles: Roles) -> dict[str, str]:
     """Return the names of the columns that rows to predict have, by their options."""
-    listed = {"offered": roles.offered or roles.ranking, "contest": roles.task, "item": roles.item}
-    columns = {f"{role}:{k}": str(name) for role, names in listed.items() for k, name in enumerate(names)}
-    return columns | ({} if roles.user is None else {"user": str(roles.user)})
+    lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
+    columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
+    one = {"item": next(iter(roles.item), None), "user": roles.user, "time": roles.time, "none": options.none}
+    return columns | {role: str(name) for role, name in one.items() if name is not None}
 
 
 class ChoiceReport(Report):

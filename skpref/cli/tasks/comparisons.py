@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,7 +81,6 @@ class Comparisons:
     groups: tuple[str, ...] = ()  # the same, without covariates
     time: str | None = None  # name of the column of times, the last one of rows; None: nothing moves
     dynamics: str = "auto"
-    unit: str = "groups"  # what rows.groups are: groups of --group, or rows of one game
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item
     reading: str = ""  # what was read of the file
 
@@ -145,7 +144,7 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
     shape += f" of {counted(data.n_items, 'items')}, "
     shape += "no features" if data.items is None else counted(n_features, "features")
-    shape += f", {counted(rows.n_groups, data.unit)}" if rows.n_groups else ""
+    shape += f", {counted(rows.n_groups, 'games' if data.group is None else 'groups')}" if rows.n_groups else ""
     named = {"user": data.user, "time": data.time}
     known = "the items:   skpref rank {model}" if data.items is None else "new items:   skpref rank {model} ITEMS.csv"
     return Task(
@@ -239,12 +238,14 @@ def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
         return choices.make_task(choices.read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
-    sheet = read_data(options)
+    sheet, asked = read_data(options), options
     if options.has_wide_features:
         sheet, options = with_long_rows(sheet, options)
     roles, max_inducing = roles_of(sheet, options), options.max_inducing or _MAX_INDUCING
     if roles.several:
-        return choices.make_task(choices.read_choices(options, sheet, roles), options.seed, max_inducing)
+        data = choices.read_choices(options, sheet, roles)
+        data = replace(data, columns=choices.saved_columns(asked, roles))
+        return choices.make_task(data, options.seed, max_inducing)
     return make_task(read_comparisons(options, sheet, roles), options.seed, max_inducing)
 
 
@@ -284,7 +285,6 @@ def read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Comparisons
         groups=roles.groups,
         time=roles.time,
         dynamics=options.dynamics or "auto",
-        unit="groups" if options.group is not None else "rows",
         sides=sides,
         reading=str(reading),
     )
