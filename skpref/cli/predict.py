@@ -72,6 +72,9 @@ def predict(options: Predict) -> int:
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
         sheet, predicted = complete_rows(sheet, read_and_predict, options.missing)
     columns = {name: sheet.values[name] for name in sheet.names if name not in predicted}
+    if len(columns) < len(sheet.names):
+        replaced = ", ".join(printable(name) for name in sheet.names if name in predicted)
+        say_note(f"predictions stand in the place of the columns {replaced} of {options.data}")
     columns |= {name: column.tolist() for name, column in predicted.items()}
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
@@ -110,7 +113,7 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     if shown:
         say_note(f"read {shown}, the columns that the model was learnt from")
     lists = {role: tuple(name for key, name in trained.items() if key.startswith(f"{role}:")) for role in _LISTS}
-    if options.offered is None and options.contest is None:
+    if {options.offered, options.contest, options.left, options.right} == {None}:
         used |= {role: names for role, names in lists.items() if names}
     elif options.contest is not None:
         used["features"] = lists["features"]

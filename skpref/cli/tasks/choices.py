@@ -14,9 +14,10 @@ from skpref.cli.files import complete_rows, counted, say_note
 from skpref.cli.ids import unknown_id
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_groups
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, limit_factors, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.figures import Figures, Files, Report
+from skpref.cli.tasks.layouts import with_plain_items
 from skpref.cli.tasks.times import as_cells, split_times
 from skpref.data import Table
 from skpref.data.choices import OPTION, with_profiles
@@ -85,11 +86,16 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
     """Return the choices or rankings of a file."""
 
     def read_part(part: Columns) -> tuple[Any, ...]:
-        items, read_roles = None, roles
+        items, read_roles = None, replace(roles, once=(*roles.once, *filter(None, [roles.time])))
         if options.features is not None:
             option = OPTION if OPTION in part.values else None
-            part, read_roles, items = with_profiles(part, roles, options.features, options.none, option)
-        rows = read_tasks(part, read_roles, None)
+            part, read_roles, items = with_profiles(part, read_roles, options.features, options.none, option)
+        plain = (
+            with_plain_items(part, (*roles.offered, *roles.ranking), (roles.chosen, roles.worst))
+            if not roles.task
+            else part
+        )
+        rows = read_tasks(plain, read_roles, None)
         time = None if roles.time is None else read_times(part, roles.time)
         return part, rows, items, read_groups(part, options.group), split_times(part, options.time_split), time
 
@@ -97,9 +103,10 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
         kept, read, items, groups, splits, time = complete_rows(sheet, read_part, options.missing)
     first, n_shown = 0 if roles.user is None else 1, read.X.shape[1] - (roles.user is not None)
     shown = read.X[:, first : first + n_shown]
+    _refuse_constant(sheet, options, items, read.covariates, shown)
     if options.items is not None:
-        rows, _ = np.nonzero(shown != None)  # noqa: E711 - for each cell
-        items = _read_table(options, "item", kept, shown[shown != None], read.origin[rows])  # noqa: E711
+        task, _ = np.nonzero(shown != None)  # noqa: E711 - for each cell
+        items = _read_table(options, "item", kept, shown[shown != None], read.origin[task])  # noqa: E711
     users = None
     if options.users is not None:
         users = _read_table(options, "user", kept, read.X[:, 0], read.origin)
@@ -121,6 +128,21 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
     names = (options.covariates or (), options.dynamics or "auto", _note_on_split(options, roles, groups), str(reading))
     return Choices(rows, n_shown, items, users, source, roles, *names)
+
+
+def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: NDArray[Any]) -> None:
+    """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
+    if items is not None and items.feature_names is not None:
+        for name in np.array(items.feature_names)[np.ptp(items.features, axis=0) == 0.0].tolist()[:1]:
+            what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
+            raise sheet.fault(f"{what}; leave it out of --features")
+    if C is None:
+        return
+    values = np.where((shown == None)[:, None], np.nan, C.reshape(len(shown), -1, shown.shape[1]))  # noqa: E711
+    spread = np.nanmax(values, axis=2) - np.nanmin(values, axis=2)
+    for name, varies in zip(options.covariates or (), spread.any(axis=0).tolist(), strict=True):
+        if not varies:
+            raise sheet.fault(f"covariate {name!r} is the same for all items of each row: it has no effect to learn")
 
 
 def _has_one_task(user: NDArray[Any]) -> bool:
@@ -176,6 +198,7 @@ def make_task(data: Choices, seed: int, max_inducing: int) -> Task:
     sizes = {f"n_{data.noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
     shape = counted(rows.size, data.noun)
     if roles.user is not None:
+        limit_factors(space, estimator, len(set(rows.X[:, 0].tolist())))
         sizes["n_users"] = len(set(rows.X[:, 0].tolist()))
         shape += f" by {counted(sizes['n_users'], 'users')}"
     shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
@@ -291,8 +314,9 @@ class ChoiceReport(Report):
 
 
 def _score(rows: Rows, place: Any, p: Array) -> Figures:
-    """Score probabilities of the positions by what was chosen, in nats a row."""
-    right = np.argmax(p, axis=1) == place
+    """Score probabilities of the positions by what was chosen, in nats a row; of equal ones, one is guessed."""
+    top = p == p.max(axis=1, keepdims=True)
+    right = top[np.arange(rows.size), place] / top.sum(axis=1)
     loss = choice_log_loss(place, p, sample_weight=rows.weight)
     return Figures({"accuracy": float(np.average(right, weights=rows.weight)), "log_loss": loss})
 

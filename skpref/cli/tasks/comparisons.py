@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from skpref.cli import rankings
 from skpref.cli.advice import as_of_command
@@ -16,7 +15,7 @@ from skpref.cli.ids import read_table, unknown_id
 from skpref.cli.output import write_columns
 from skpref.cli.rankings import plots, ranking_text, ties_text
 from skpref.cli.tasks import choices
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, limit_factors, read_data, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import roles_of, with_long_rows
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _LIKELIHOODS = "probit", "logit"
-_MOST_FACTORS = 20
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
@@ -132,9 +130,7 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     if "inducing" in space:
         limit(space, estimator, "inducing", 50, min(max_inducing, data.n_items))
     if data.user is not None:
-        most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
-        space["n_factors"] = stats.randint(0, most + 1)
-        estimator.set_params(n_factors=min(estimator.n_factors, most))
+        limit_factors(space, estimator, data.n_users)
     rows, n_features = data.rows, 0 if data.items is None else data.items.n_features
     sizes = {"n_comparisons": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
     shape = counted(rows.size, "comparisons")

@@ -17,6 +17,8 @@ from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skpref._typing import Array
     from skpref.cli.options import Data, Predict
     from skpref.data.columns import Columns
@@ -26,8 +28,8 @@ _COLUMNS = (
     "others are named by --left, --right, --label, --winner, --loser, --score and --counts"
 )
 _COLUMNS_OF_TASKS = (
-    "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where a "
-    "row is one item, either by --contest and --item, with --chosen or --rank"
+    "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where "
+    "a row is one item, both are by --contest and --item, with --chosen or --rank"
 )
 # The option that says what a row holds, and options that may stand beside it; the first one that is named counts.
 _LAYOUTS: dict[str | None, tuple[str, ...]] = {
@@ -39,6 +41,9 @@ _LAYOUTS: dict[str | None, tuple[str, ...]] = {
 }
 _NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLUMN")
 _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
+
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 
 def _has(sheet: Columns, *names: str) -> bool:
@@ -218,6 +223,14 @@ def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
     return found
 
 
+def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str | None] = ()) -> Columns:
+    """Return a file whose items have no spaces around them, and no .0 behind whole numbers, as pandas writes them."""
+    texts = {name: sheet.texts(name) for name in (*items, *filter(None, answers))}
+    if all(_WHOLE_NUMBER.fullmatch(text) for name in items for text in texts[name] if text):
+        texts = {name: [text.removesuffix(".0") for text in column] for name, column in texts.items()}
+    return replace(sheet, values={**sheet.values, **texts})
+
+
 def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
     """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
     features = {feature_name(name): matching(sheet, name) for name in options.features or ()}
@@ -228,6 +241,15 @@ def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tu
     if len(features) < len(options.features or ()):
         raise sheet.fault("two patterns of --features would have the same name: rename columns")
     return features
+
+
+def long_rows(
+    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
+) -> Columns:
+    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
+    with as_of_command():
+        long = long_table(sheet, once, features, answers, none)
+    return replace(long, leave_out="fill it in, or leave its line out of the file")
 
 
 def feature_name(pattern: str) -> str:
@@ -242,20 +264,21 @@ def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     if options.model == "crowd" and options.user is None:
         once.append(user_column(sheet, options))
     answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]
-    once = list(dict.fromkeys(filter(None, once)))
-    sheet.require((*once, *answers))
+    names: list[str] = list(dict.fromkeys(filter(None, once)))
+    sheet.require((*names, *answers))
     read = {name for own in features.values() for name in own}
-    for name in (*once, *answers):
+    for name in (*names, *answers):
         if name in read:
             raise sheet.fault("this column has another meaning; --features must name others", None, name)
-    with as_of_command():
-        long = long_table(sheet, once, features, answers, options.none)
+    long = long_rows(sheet, names, features, answers, options.none)
     others = {
         name: [column[row] for row in long.values[TASK]]
         for name, column in sheet.values.items()
         if name not in read and name not in long.values
     }
-    return replace(long, values={**long.values, **others}), replace(options, contest=(TASK,), features=tuple(features), chosen=answers[0])
+    return replace(long, values={**long.values, **others}), replace(
+        options, contest=(TASK,), features=tuple(features), chosen=answers[0]
+    )
 
 
 def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from skpref import GPPLClassifier, load, save
 from skpref.cli import main
@@ -156,7 +157,9 @@ def test_rankings_and_choices_are_learnt_as_they_are() -> None:
     task = read(parse(["fit", "votes.csv", *columns]))
     assert answers(task) == {" > ".join(ranked[:3]): 6.0, " > ".join(ranked): 6.0}
     X, y = np.array([(*ranked[:3], None), ranked] * 6, dtype=object), np.array([(1, 2, 3, np.nan), (1, 2, 3, 4)] * 6)
-    direct = GPPLClassifier(likelihood="luce", random_state=0, max_iter=3, tol=1.0).fit(X, y)
+    direct = GPPLClassifier(likelihood="luce", random_state=0, max_iter=3, tol=1.0)
+    with pytest.warns(ConvergenceWarning):
+        direct.fit(X, y)
     assert_allclose(model.utility(ranked), direct.utility(ranked), rtol=1e-9)
     crowd = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns, "--model", "crowd")
     assert crowd.user_ids_.size == 4
@@ -454,7 +457,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),
-        "--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as \"price_*\"; got 1",
+        '--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as "price_*"',
     ),
     "of ratings": (
         HOME,
