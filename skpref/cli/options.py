@@ -162,7 +162,8 @@ class Data(File):
     worst: str | None = _name("column of the worst item: best-worst scaling (MaxDiff); see --chosen", _COMPARED)
     on_self: str | None = _choice("rows that compare an item with itself", _COMPARED, "error", "drop")
     covariates: Names = _names(
-        "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left",
+        "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left; in "
+        'rows of several items, patterns of a column for each: "price_*"',
         *(_COMPARED, "A,B-C,..."),
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
@@ -408,12 +409,12 @@ class Rank(Text):
 class Shares(Text):
     """Predict the shares of products that compete, the average over people of what each would choose.
 
-    MODEL is a saved CrowdGPPL that was fitted to choices or rankings as tasks. PRODUCTS has a row for each product and
+    MODEL is a CrowdGPPL of choices or rankings, as --model crowd fits it. PRODUCTS has a row for each product and
     the attributes of the model; of a model without features, a column id. A column id or product names the products,
     and a column scenario tells several markets apart. Other columns are ignored.
     """
 
-    model: Path = _argument("file that skpref.save wrote", "MODEL")
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     products: Path = _argument("CSV, JSON or Parquet file of products; - is standard input", "PRODUCTS")
     none: bool = _option("people may choose none of the products", default=False, action="store_true")
     rule: Any = _option(

@@ -27,8 +27,8 @@ def shares(options: Shares) -> int:
     model = load_model(options.model, options.products)
     if not isinstance(model, CrowdGPPL) or not model._has_tasks:  # noqa: SLF001 - of this package
         raise DataError(
-            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, such as those of "
-            "skpref.data.from_tasks, and saved by skpref.save; this model is of another kind"
+            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "
+            "crowd` does with choices and rankings; this model is of another kind"
         )
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
