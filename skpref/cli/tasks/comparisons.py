@@ -76,7 +76,7 @@ class Comparisons:
     # whether left and right are where the items were shown, and not drawn for winners and losers
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
-    groups: tuple[str, ...] = ()  # the same, without covariates
+    groups: tuple[str, ...] = ()  # the same, after the covariates
     time: str | None = None  # name of the column of times, the last one of rows; None: nothing moves
     dynamics: str = "auto"
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item
@@ -116,10 +116,12 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     estimator: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
     estimator.set_params(random_state=seed)
     ids = [*filter(None, [data.user]), *(data.sides or ("left", "right"))]
+    start = len(ids)
     for role, names in (("covariates", data.covariates), ("groups", data.groups)):
         if names:
-            columns = {name: len(ids) + place for place, name in enumerate(names)}
+            columns = {name: start + place for place, name in enumerate(names)}
             estimator.set_params(left=len(ids) - 2, right=len(ids) - 1, **{role: columns})
+            start += len(names)
     if data.time is not None:
         estimator.set_params(left=0, right=1, time=data.rows.X.shape[1] - 1, dynamics=data.dynamics)
     space, has_ties = default_space(estimator), bool((data.rows.y == 0.5).any())

@@ -179,8 +179,6 @@ def _has_losers(sheet: Columns, options: Data) -> bool:
 
 def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     """Refuse a column that is named for two different things."""
-    if roles.groups and roles.covariates:
-        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
     item = () if roles.item == roles.once else roles.item
     more: dict[str, Any] = {"covariates": (), "groups": (), "once": (), "features": ()}
     plain = replace(roles, item=item, user=None, weight=None, time=None, **more)

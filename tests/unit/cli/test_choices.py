@@ -197,8 +197,8 @@ def test_people_groups_and_tables_have_their_say() -> None:
     crowd = fit(*WIDE_FIT, *CROWD)
     tasks = np.column_stack([np.array(WIDE["person"], dtype=object), X])
     assert_allclose(shares(predicted("wide.csv")), crowd.predict_proba(tasks), rtol=1e-9)
-    grouped = fit(*LONG_FIT, *CROWD, "--groups", "kind")
-    with_kind = np.column_stack([tasks, np.array(WIDE["kind"], dtype=object)])
+    grouped = fit(*LONG_FIT, *CROWD, "--groups", "kind", "--covariates", "price")
+    with_kind = np.column_stack([tasks, PRICES.astype(object), np.array(WIDE["kind"], dtype=object)])
     p = np.array(predicted("long.csv")["probability"])
     assert_allclose(p, grouped.predict_proba(with_kind).ravel(), rtol=1e-9)
     write("other.csv", LONG | {"kind": ["k1" if kind == "k0" else "k0" for kind in LONG["kind"]]})
@@ -611,6 +611,15 @@ def test_notes_of_predictions(capsys: pytest.CaptureFixture[str]) -> None:
     error = capsys.readouterr().err
     assert "asked.csv, line 2: the model knows no item 'gin'; the prediction is that for an unseen item" in error
     assert "predictions stand in the place of the columns choice of asked.csv" in error
+
+
+def test_shares_need_neither_groups_nor_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(*WIDE_FIT, *CROWD, "--covariates", "price_*")
+    assert main(["shares", "model.skpref", "items.csv"]) == 0
+    assert "note: shares are for products that do not differ in price_*" in capsys.readouterr().err
+    fit(*WIDE_FIT, *CROWD, "--groups", "kind")
+    assert main(["shares", "model.skpref", "items.csv"]) == 2
+    assert "model.skpref: shares are for models without --groups" in capsys.readouterr().err
 
 
 def test_models_of_frames_are_for_python(capsys: pytest.CaptureFixture[str]) -> None:

@@ -235,8 +235,8 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     "both": (
         GOOD,
         None,
-        ("--groups", "user", "--covariates", "user"),
-        "--groups and --covariates cannot be learnt together",
+        ("--groups", "label", "--covariates", "label"),
+        "column 'label': this column has another meaning; --groups must name another",
     ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (

@@ -348,6 +348,19 @@ def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
 
 
+def test_groups_and_covariates_are_learnt_together(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(*row[:3], f"j{k % 3}", "ab"[k % 2], (k % 5) - 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
+    text = csv_text("model_a,model_b,winner,judge,kind,home", rows)
+    options = ("--model", "crowd", "--user", "judge", "--groups", "kind", "--covariates", "home")
+    model = fit(text, *options)
+    assert (model.covariates, model.groups) == ({"home": 3}, {"kind": 4})
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    p = [row["probability_left"] for row in json.loads(capsys.readouterr().out)]
+    X = np.array([(judge, a, b, home, kind) for a, b, _, judge, kind, home in rows], dtype=object)
+    assert_allclose(p, model.predict_proba(X)[:, 1], rtol=1e-9)
+
+
 def test_covariates_of_winners_follow_the_sides() -> None:
     rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
     Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
