@@ -405,7 +405,7 @@ def reader_cases() -> dict[str, Case]:
     more: dict[str, Any] = {"user": "judge", "sample_weight": "n", "covariates": ["n", ("length_a", "length_b")]}
     whose = {"user": "person", "sample_weight": "weight"}
     weighted = people | {"weight": [1 + k % 3 for k in range(12)]}
-    choices, rankings = data.from_choices, data.from_rankings
+    choices, rankings = (partial(reader) for reader in (data.from_choices, data.from_rankings))
     calls: dict[str, tuple[Callable[..., Any], Columns, Sequence[Any], dict[str, Any]]] = {
         "winners": (data.from_winners, fights, sides, {}),
         "winners with covariates": (data.from_winners, fights, sides, more),

@@ -374,7 +374,7 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         "bad.csv",
         changed(WIDE, price_2=""),
         (*WIDE_FIT[1:], "--covariates", "price_*"),
-        "line 2: a covariate is missing (price_1, price_2, price_3); --missing drop leaves such rows out",
+        "skpref: error: bad.csv, line 2",
     ),
     "a pattern of rows": (
         "long.csv",
@@ -459,7 +459,7 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         "offers.csv",
         OFFERS,
         ("--features", "brand_*,price_*"),
-        "if it means that none was chosen, --none WORD says",
+        "none was chosen, --none WORD says so",
     ),
     "drop": (
         "offers.csv",
