@@ -341,10 +341,17 @@ def command_cases() -> dict[str, Case]:
         ),
         "fit rankings": use("survey.csv --ranking place1,place2,place3,place4", "--json"),
         "fit ranks of items": use(f"survey.csv {ranks} --model crowd --user person", "--user p3 --json"),
-        "fit choices": use(f"survey.csv {shown}", "--json"),
+        "fit choices": use(f"survey.csv {shown}", "--json", "survey.csv"),
         "fit best and worst": use(f"survey.csv {shown} --worst worst --model crowd --user person", "--json"),
-        "fit tasks": use("tasks.csv --contest task --chosen chosen --features brand,price", "--json"),
-        "fit contests": use("tasks.csv --contest task --item brand --rank rank", "--json"),
+        "fit tasks": use("tasks.csv --contest task --chosen chosen --features brand,price", "--json", "tasks.csv"),
+        "fit part-worths": use(
+            "tasks.csv --contest task --chosen chosen --features brand,price --model crowd --user person",
+            "--json",
+            "tasks.csv",
+        ),
+        "fit contests": use(
+            "tasks.csv --contest task --item brand --rank rank --covariates price", "--json", "tasks.csv"
+        ),
         "fit a grid": use("survey.csv --model fm-ordinal --user person --item-ratings Q3_*", "--user p3 --json"),
         "fit a grid of comparisons": use("survey.csv --model crowd --user person --item-ratings Q3_*", "--json"),
         "tune pairs": tune("battles.csv", "rank out/model.skpref --json"),

@@ -23,6 +23,7 @@ _DATA = {option.name for option in fields(Data)}
 _OPTIONS = "items", "users", "levels", "class_order", "time", "dynamics"
 OPTIONS = {name: flag_of(name) for name in _OPTIONS} | {"random_state": "--seed"}
 _READERS = {"from_results": "--score", "from_counts": "--counts", "item_ranks=[...]": "--item-ranks"}
+_READERS |= {"none=...": "--none WORD", "features={...}": "--features"}
 # A parameter and its value; in brackets stands the value that it has, which is no advice.
 _ADVICE = re.compile(
     r"(?<![-(\w.])(?<!--set )(?:set )?(?P<name>[a-z]\w*)=(?P<value>\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[\w.+-]*\w)"

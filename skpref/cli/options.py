@@ -162,7 +162,8 @@ class Data(File):
     worst: str | None = _name("column of the worst item: best-worst scaling (MaxDiff); see --chosen", _COMPARED)
     on_self: str | None = _choice("rows that compare an item with itself", _COMPARED, "error", "drop")
     covariates: Names = _names(
-        "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left",
+        "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left; in "
+        'rows of several items, patterns of a column for each: "price_*"',
         *(_COMPARED, "A,B-C,..."),
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
@@ -359,18 +360,27 @@ class Fit(Data):
 class Predict(File):
     """Add columns of predictions to a file.
 
-    These are the probability that left is preferred (from columns left, right and, for a crowd, user), the rating of
-    an item by a user (from user, item), or the label of features.
+    These are the probability that left is preferred (from columns left, right and, for a crowd, user), the item that
+    is chosen and the probabilities of all that are shown, the rating of an item by a user (from user, item), or the
+    label of features.
     """
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     data: Path = _argument("CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input", "DATA")
     user: str | None = _name("column of users (default: user)")
     item: str | None = _name("column of items (default: item)")
+    offered: Names = _names("columns of the items that a row shows (default: those that the model was learnt from)")
+    contest: Names = _names("column (or columns) of the task, where a row is one --item (default: the same)")
     time: str | None = _name("column of times, of a model that was learnt with --time (default: the same column)")
     top: int = _whole("rows to print (default: 20)", 1, default=20)
     out: Path | None = _path("write all rows to this CSV file")
     json: bool = _json()
+    features: Names = field(default=None, kw_only=True)  # as `fit` had them, of a model of attributes
+    none: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.offered and self.contest:
+            raise DataError("--offered is of rows that show several items, --contest of one item in a row: give one")
 
 
 @dataclass(frozen=True)
@@ -399,12 +409,12 @@ class Rank(Text):
 class Shares(Text):
     """Predict the shares of products that compete, the average over people of what each would choose.
 
-    MODEL is a saved CrowdGPPL that was fitted to choices or rankings as tasks. PRODUCTS has a row for each product and
+    MODEL is a CrowdGPPL of choices or rankings, as --model crowd fits it. PRODUCTS has a row for each product and
     the attributes of the model; of a model without features, a column id. A column id or product names the products,
     and a column scenario tells several markets apart. Other columns are ignored.
     """
 
-    model: Path = _argument("file that skpref.save wrote", "MODEL")
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     products: Path = _argument("CSV, JSON or Parquet file of products; - is standard input", "PRODUCTS")
     none: bool = _option("people may choose none of the products", default=False, action="store_true")
     rule: Any = _option(

@@ -15,6 +15,7 @@ from skpref._text import printable
 from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_note
 from skpref.cli.ids import read_ids
 from skpref.cli.output import check_file, write_columns
+from skpref.cli.predicted_tasks import predict_tasks
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
+_LISTS = "offered", "contest", "features"  # options that name several
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
@@ -54,6 +56,7 @@ def predict(options: Predict) -> int:
     model = load_model(options.model, options.data)
     sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
     options, last = _with_trained_columns(options, sheet), last_step(model)
+    has_tasks = getattr(last, "_has_tasks", False)
     readers = [read for cls, read in _READERS.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
     if not readers:
         kinds = ", ".join(cls.__name__ for cls in _READERS)
@@ -61,12 +64,17 @@ def predict(options: Predict) -> int:
 
     def read_and_predict(rows: Columns) -> tuple[Columns, Predicted]:
         """Return the rows that are complete, and their predictions."""
+        if has_tasks:
+            return rows, predict_tasks(model, rows, options)
         return rows, predictions(model, readers[0](model, rows, options))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
         sheet, predicted = complete_rows(sheet, read_and_predict, options.missing)
     columns = {name: sheet.values[name] for name in sheet.names if name not in predicted}
+    if len(columns) < len(sheet.names):
+        replaced = ", ".join(printable(name) for name in sheet.names if name in predicted)
+        say_note(f"predictions stand in the place of the columns {replaced} of {options.data}")
     columns |= {name: column.tolist() for name, column in predicted.items()}
     rows = list(zip(*columns.values(), strict=True))
     if options.json:
@@ -95,14 +103,21 @@ def load_model(path: Path, data: Path | None) -> Any:
 
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     """Return options with the columns that the model was learnt from, where the file has them; options come first."""
-    trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
+    trained = columns_of(options.model)
     used: dict[str, Any] = {
-        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.values
+        role: name
+        for role, name in trained.items()
+        if role in _ROLES and getattr(options, role) is None and name in sheet.values
     }
     shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
     if shown:
         say_note(f"read {shown}, the columns that the model was learnt from")
-    return replace(options, **used)
+    lists = {role: tuple(name for key, name in trained.items() if key.startswith(f"{role}:")) for role in _LISTS}
+    if {options.offered, options.contest, options.left, options.right} == {None}:
+        used |= {role: names for role, names in lists.items() if names}
+    elif options.contest is not None:
+        used["features"] = lists["features"]
+    return replace(options, none=trained.get("none"), **used)
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
@@ -110,8 +125,7 @@ def predictions(model: Any, X: NDArray[Any]) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
-        left = 0 if model._has_tasks else left_column(model.classes_)  # noqa: SLF001 - positions of tasks begin left
-        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left]}
+        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
         if model.likelihood_.ties_are_answers:
             predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
         return predicted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skpref.cli.files import Format, complete_rows, read_sheet
+from skpref.cli.files import Format, complete_rows, read_sheet, say_note
 from skpref.cli.ids import read_ids, refuse_repeated
 from skpref.cli.output import check_file, write_columns
 from skpref.cli.predict import load_model
@@ -27,13 +27,17 @@ def shares(options: Shares) -> int:
     model = load_model(options.model, options.products)
     if not isinstance(model, CrowdGPPL) or not model._has_tasks:  # noqa: SLF001 - of this package
         raise DataError(
-            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, such as those of "
-            "skpref.data.from_tasks, and saved by skpref.save; this model is of another kind"
+            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "
+            "crowd` does with choices and rankings; this model is of another kind"
         )
+    if model.groups:
+        raise DataError(f"{options.model}: shares are for models without --groups; `skpref predict` knows groups")
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
     sheet = read_sheet(options.products, Format(options.separator, options.encoding, decimal=options.decimal))
+    if model.covariate_names_.size:
+        say_note(f"shares are for products that do not differ in {', '.join(model.covariate_names_.tolist())}")
     scenarios: Scenarios = complete_rows(sheet, lambda part: _scenarios(part, model, names), options.missing)
     asked = {"none": options.none, "rule": options.rule, "credibility": options.credibility}
     try:

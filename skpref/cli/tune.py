@@ -150,6 +150,8 @@ def fit(options: Fit) -> int:
     say(options, task.headline)
     params, estimator = dict(options.settings or ()), task.estimator
     _check_settings(estimator, params, options.model)
+    if params.get("order_effect") and (options.ranking or options.item_ranks or options.item_ratings):
+        raise DataError("--set order_effect: columns of rankings are no positions in which items were shown")
     try:
         with advising_by_options(estimator):
             model = task.final({}, params)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import (
     GroupKFold,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
+_MOST_FACTORS = 20  # of personal tastes
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
 _MOST_STRATA, _MOST_LEVELS = 3, 100  # different targets up to which a hold-out keeps them in proportion
 _MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
@@ -232,6 +234,13 @@ def limit(space: dict[str, Any], template: Any, name: str, least: int, most: int
     """Bound a number of a space and of the estimator."""
     space[name] = LogInteger(min(least, most), most)
     template.set_params(**{name: min(template.get_params()[name], most)})
+
+
+def limit_factors(space: dict[str, Any], template: Any, n_users: int) -> None:
+    """Bound the number of factors by that of users, beyond which factors have nothing to learn."""
+    most = min(_MOST_FACTORS, max(n_users, 1))
+    space["n_factors"] = stats.randint(0, most + 1)
+    template.set_params(n_factors=min(template.n_factors, most))
 
 
 def fitted(model: Any, rows: Rows) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,10 @@ from skpref.cli.files import complete_rows, counted, say_note
 from skpref.cli.ids import unknown_id
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_groups
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, limit_factors, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.figures import Figures, Files, Report
+from skpref.cli.tasks.layouts import with_plain_items
 from skpref.cli.tasks.times import as_cells, split_times
 from skpref.data import Table
 from skpref.data.choices import OPTION, with_profiles
@@ -24,16 +25,17 @@ from skpref.data.records import columns_of_report
 from skpref.data.roles import Roles, reading_of_all
 from skpref.data.task_tables import read_tasks
 from skpref.data.times import read_times
-from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import choice_log_loss
 from skpref.search import default_space
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
@@ -60,6 +62,7 @@ class Choices:
     dynamics: str
     split_note: str
     reading: str
+    columns: Mapping[str, str] = field(default_factory=dict)  # what `saved_columns` returns
     profiles: Table | None = None  # further items that are worth a ranking of their own
 
     @property
@@ -83,11 +86,16 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
     """Return the choices or rankings of a file."""
 
     def read_part(part: Columns) -> tuple[Any, ...]:
-        items, read_roles = None, roles
+        items, read_roles = None, replace(roles, once=(*roles.once, *filter(None, [roles.time])))
         if options.features is not None:
             option = OPTION if OPTION in part.values else None
-            part, read_roles, items = with_profiles(part, roles, options.features, options.none, option)
-        rows = read_tasks(part, read_roles, None)
+            part, read_roles, items = with_profiles(part, read_roles, options.features, options.none, option)
+        plain = (
+            with_plain_items(part, (*roles.offered, *roles.ranking), (roles.chosen, roles.worst))
+            if not roles.task
+            else part
+        )
+        rows = read_tasks(plain, read_roles, None)
         time = None if roles.time is None else read_times(part, roles.time)
         return part, rows, items, read_groups(part, options.group), split_times(part, options.time_split), time
 
@@ -95,11 +103,13 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
         kept, read, items, groups, splits, time = complete_rows(sheet, read_part, options.missing)
     first, n_shown = 0 if roles.user is None else 1, read.X.shape[1] - (roles.user is not None)
     shown = read.X[:, first : first + n_shown]
+    _refuse_constant(sheet, options, items, read.covariates, shown)
     if options.items is not None:
-        items = _read_table(options, "item", kept, shown[shown != None])  # noqa: E711 - for each cell
+        task, _ = np.nonzero(shown != None)  # noqa: E711 - for each cell
+        items = _read_table(options, "item", kept, shown[shown != None], read.origin[task])  # noqa: E711
     users = None
     if options.users is not None:
-        users = _read_table(options, "user", kept, read.X[:, 0])
+        users = _read_table(options, "user", kept, read.X[:, 0], read.origin)
     more = [] if read.covariates is None else [read.covariates.astype(object)]
     more += [kept.ids(name, "group")[read.origin] for name in roles.groups]
     more += [] if time is None else [as_cells(time[0][read.origin], is_dated=time[1])]
@@ -114,9 +124,25 @@ def read_choices(options: Data, sheet: Columns, roles: Roles) -> Choices:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "choices or rankings", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    reading = str(reading_of_all(read.reading, sheet, kept))
-    names = (options.covariates or (), options.dynamics or "auto", _note_on_split(options, roles, groups), reading)
+    reading = reading_of_all(read.reading, sheet, kept)
+    reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
+    names = (options.covariates or (), options.dynamics or "auto", _note_on_split(options, roles, groups), str(reading))
     return Choices(rows, n_shown, items, users, source, roles, *names)
+
+
+def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: NDArray[Any]) -> None:
+    """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
+    if items is not None and items.feature_names is not None:
+        for name in np.array(items.feature_names)[np.ptp(items.features, axis=0) == 0.0].tolist()[:1]:
+            what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
+            raise sheet.fault(f"{what}; leave it out of --features")
+    if C is None:
+        return
+    values = np.where((shown == None)[:, None], np.nan, C.reshape(len(shown), -1, shown.shape[1]))  # noqa: E711
+    spread = np.nanmax(values, axis=2) - np.nanmin(values, axis=2)
+    for name, varies in zip(options.covariates or (), spread.any(axis=0).tolist(), strict=True):
+        if not varies:
+            raise sheet.fault(f"covariate {name!r} is the same for all items of each row: it has no effect to learn")
 
 
 def _has_one_task(user: NDArray[Any]) -> bool:
@@ -137,16 +163,16 @@ def _note_on_split(options: Data, roles: Roles, groups: Any) -> str:
     return "; of people who are not learnt from" if groups is not None else "; each user also has some to learn from"
 
 
-def _read_table(options: Data, noun: str, sheet: Columns, used: NDArray[Any]) -> Table:
+def _read_table(options: Data, noun: str, sheet: Columns, used: NDArray[Any], rows: IntArray) -> Table:
     """Return the features of items or users; refuse ids in use that have none."""
     from skpref.cli.tasks.comparisons import read_own_table  # that module reads both kinds of tasks
 
     path: Any = options.items if noun == "item" else options.users
     column = (options.id if noun == "item" else options.user) or ("id" if noun == "item" else "user")
     table, _ = read_own_table(path, column, noun, options)
-    problem = unknown_id(sheet, used, table.ids.tolist(), noun, where=f", not in {path}")
+    problem = unknown_id(sheet, used, table.ids.tolist(), noun, rows=rows, where=f", not in {path}")
     if problem is not None:
-        raise DataError(f"{sheet.source}: {problem}")
+        raise problem
     return table
 
 
@@ -172,6 +198,7 @@ def make_task(data: Choices, seed: int, max_inducing: int) -> Task:
     sizes = {f"n_{data.noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
     shape = counted(rows.size, data.noun)
     if roles.user is not None:
+        limit_factors(space, estimator, len(set(rows.X[:, 0].tolist())))
         sizes["n_users"] = len(set(rows.X[:, 0].tolist()))
         shape += f" by {counted(sizes['n_users'], 'users')}"
     shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
@@ -195,18 +222,19 @@ def make_task(data: Choices, seed: int, max_inducing: int) -> Task:
         data=data,
         noun=data.noun,
         options={"max_inducing": max_inducing} | ({"dynamics": data.dynamics} if roles.time else {}),
-        columns=saved_columns(roles),
+        columns=dict(data.columns),
         names=names,
         within_users=roles.user is not None and rows.groups is None and rows.time is None,
         split_note=data.split_note,
     )
 
 
-def saved_columns(roles: Roles) -> dict[str, str]:
+def saved_columns(options: Data, roles: Roles) -> dict[str, str]:
     """Return the names of the columns that rows to predict have, by their options."""
-    listed = {"offered": roles.offered or roles.ranking, "contest": roles.task, "item": roles.item}
-    columns = {f"{role}:{k}": str(name) for role, names in listed.items() for k, name in enumerate(names)}
-    return columns | ({} if roles.user is None else {"user": str(roles.user)})
+    lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
+    columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
+    one = {"item": next(iter(roles.item), None), "user": roles.user, "time": roles.time, "none": options.none}
+    return columns | {role: str(name) for role, name in one.items() if name is not None}
 
 
 class ChoiceReport(Report):
@@ -286,8 +314,9 @@ class ChoiceReport(Report):
 
 
 def _score(rows: Rows, place: Any, p: Array) -> Figures:
-    """Score probabilities of the positions by what was chosen, in nats a row."""
-    right = np.argmax(p, axis=1) == place
+    """Score probabilities of the positions by what was chosen, in nats a row; of equal ones, one is guessed."""
+    top = p == p.max(axis=1, keepdims=True)
+    right = top[np.arange(rows.size), place] / top.sum(axis=1)
     loss = choice_log_loss(place, p, sample_weight=rows.weight)
     return Figures({"accuracy": float(np.average(right, weights=rows.weight)), "log_loss": loss})
 

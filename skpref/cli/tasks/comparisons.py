@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from skpref.cli import rankings
 from skpref.cli.advice import as_of_command
@@ -16,7 +15,7 @@ from skpref.cli.ids import read_table, unknown_id
 from skpref.cli.output import write_columns
 from skpref.cli.rankings import plots, ranking_text, ties_text
 from skpref.cli.tasks import choices
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, limit_factors, read_data, read_groups
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, score_chances
 from skpref.cli.tasks.layouts import roles_of, with_long_rows
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _LIKELIHOODS = "probit", "logit"
-_MOST_FACTORS = 20
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
@@ -78,10 +76,9 @@ class Comparisons:
     # whether left and right are where the items were shown, and not drawn for winners and losers
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
-    groups: tuple[str, ...] = ()  # the same, without covariates
+    groups: tuple[str, ...] = ()  # the same, after the covariates
     time: str | None = None  # name of the column of times, the last one of rows; None: nothing moves
     dynamics: str = "auto"
-    unit: str = "groups"  # what rows.groups are: groups of --group, or rows of one game
     sides: tuple[str, ...] = ()  # names of the columns of the left and the right item
     reading: str = ""  # what was read of the file
 
@@ -119,10 +116,12 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     estimator: Any = GPPLClassifier(data.items) if data.user is None else CrowdGPPL(data.items, data.users)
     estimator.set_params(random_state=seed)
     ids = [*filter(None, [data.user]), *(data.sides or ("left", "right"))]
+    start = len(ids)
     for role, names in (("covariates", data.covariates), ("groups", data.groups)):
         if names:
-            columns = {name: len(ids) + place for place, name in enumerate(names)}
+            columns = {name: start + place for place, name in enumerate(names)}
             estimator.set_params(left=len(ids) - 2, right=len(ids) - 1, **{role: columns})
+            start += len(names)
     if data.time is not None:
         estimator.set_params(left=0, right=1, time=data.rows.X.shape[1] - 1, dynamics=data.dynamics)
     space, has_ties = default_space(estimator), bool((data.rows.y == 0.5).any())
@@ -133,9 +132,7 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
     if "inducing" in space:
         limit(space, estimator, "inducing", 50, min(max_inducing, data.n_items))
     if data.user is not None:
-        most = min(_MOST_FACTORS, max(data.n_users, 1))  # beyond the number of users, factors have nothing to learn
-        space["n_factors"] = stats.randint(0, most + 1)
-        estimator.set_params(n_factors=min(estimator.n_factors, most))
+        limit_factors(space, estimator, data.n_users)
     rows, n_features = data.rows, 0 if data.items is None else data.items.n_features
     sizes = {"n_comparisons": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
     shape = counted(rows.size, "comparisons")
@@ -145,7 +142,7 @@ def make_task(data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCIN
         shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
     shape += f" of {counted(data.n_items, 'items')}, "
     shape += "no features" if data.items is None else counted(n_features, "features")
-    shape += f", {counted(rows.n_groups, data.unit)}" if rows.n_groups else ""
+    shape += f", {counted(rows.n_groups, 'games' if data.group is None else 'groups')}" if rows.n_groups else ""
     named = {"user": data.user, "time": data.time}
     known = "the items:   skpref rank {model}" if data.items is None else "new items:   skpref rank {model} ITEMS.csv"
     return Task(
@@ -239,12 +236,14 @@ def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
         return choices.make_task(choices.read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
-    sheet = read_data(options)
+    sheet, asked = read_data(options), options
     if options.has_wide_features:
         sheet, options = with_long_rows(sheet, options)
     roles, max_inducing = roles_of(sheet, options), options.max_inducing or _MAX_INDUCING
     if roles.several:
-        return choices.make_task(choices.read_choices(options, sheet, roles), options.seed, max_inducing)
+        data = choices.read_choices(options, sheet, roles)
+        data = replace(data, columns=choices.saved_columns(asked, roles))
+        return choices.make_task(data, options.seed, max_inducing)
     return make_task(read_comparisons(options, sheet, roles), options.seed, max_inducing)
 
 
@@ -284,7 +283,6 @@ def read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Comparisons
         groups=roles.groups,
         time=roles.time,
         dynamics=options.dynamics or "auto",
-        unit="groups" if options.group is not None else "rows",
         sides=sides,
         reading=str(reading),
     )

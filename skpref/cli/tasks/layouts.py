@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.files import USERS
+from skpref.cli.advice import as_of_command
+from skpref.cli.files import USERS, counted
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.grids import item_columns
 from skpref.data.choices import TASK, long_table
-from skpref.data.roles import Roles
+from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skpref._typing import Array
     from skpref.cli.options import Data, Predict
     from skpref.data.columns import Columns
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
     "others are named by --left, --right, --label, --winner, --loser, --score and --counts"
+)
+_COLUMNS_OF_TASKS = (
+    "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where "
+    "a row is one item, both are by --contest and --item, with --chosen or --rank"
 )
 # The option that says what a row holds, and options that may stand beside it; the first one that is named counts.
 _LAYOUTS: dict[str | None, tuple[str, ...]] = {
@@ -34,6 +41,9 @@ _LAYOUTS: dict[str | None, tuple[str, ...]] = {
 }
 _NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLUMN")
 _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
+
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 
 def _has(sheet: Columns, *names: str) -> bool:
@@ -88,12 +98,29 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         sheet.require((names,) if isinstance(names, str) else names, asked)
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
     roles = Roles(**common, **_layout(sheet, options, taken))
-    sheet.require([name for name in roles.columns() if name not in sheet.values], _COLUMNS)
-    for name, term in zip(options.covariates or (), terms, strict=True):
-        if isinstance(term, tuple) and "*" in name and (roles.task or not roles.several):
-            raise sheet.fault(f"--covariates {name}: patterns are for rows of several items, which have columns each")
+    sheet.require(roles.columns(), _COLUMNS_OF_TASKS if roles.several else _COLUMNS)
+    _check_lists(sheet, options, roles)
     _refuse_second_meanings(sheet, roles)
     return roles
+
+
+def _check_lists(sheet: Columns, options: Data, roles: Roles) -> None:
+    """Refuse a column twice, groups of part-worths, and covariates that have not a column for each item of a row."""
+    for option in ("ranking", "item_ranks", "contest", "offered", "features", "groups", "covariates"):
+        names = getattr(options, option) or ()
+        if len({*names}) < len(names):
+            raise sheet.fault(f"{flag_of(option)} names a column twice")
+    if roles.several and roles.groups and (options.items or options.features):
+        raise sheet.fault("--groups are for utilities of items, and part-worths of features are the same in all groups")
+    items = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
+    for name, term in zip(options.covariates or (), roles.covariates, strict=True):
+        is_pattern = isinstance(term, tuple) and "*" in name
+        if is_pattern and not items:
+            raise sheet.fault(f"--covariates {name}: patterns are for rows of several items, which have columns each")
+        if items and not (is_pattern and len(term) == len(items)):
+            found = len(term) if is_pattern else 1
+            wanted = f'a pattern of {len(items)} columns, one for each of {listed(items)}, such as "price_*"'
+            raise sheet.fault(f"--covariates {name}: expected {wanted}; got {found}")
 
 
 def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dict[str, Any]:
@@ -105,13 +132,14 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
         return {"item_ranks": {name: name for name in options.item_ranks or ()}}
     if layout == "ranking":
         return {"ranking": options.ranking}
-    chosen = options.chosen or (None if options.worst else sheet.usual("chosen"))
-    choice = {"chosen": chosen, "worst": options.worst}
+    choice = {"chosen": options.chosen or sheet.usual("chosen"), "worst": options.worst}
     if layout == "offered":
         return {"offered": options.offered, **choice}
     if layout == "contest":
-        task = {"task": options.contest, "item": () if options.features else (options.item or sheet.usual("item"),)}
-        ranked = options.chosen is None and options.worst is None
+        item = () if options.features else (options.item or sheet.usual("item"),)
+        task = {"task": options.contest, "item": item, "features": options.features or ()}
+        is_choice = options.chosen or options.worst or (_has(sheet, "chosen") and not _has(sheet, "rank"))
+        ranked = options.rank is not None or not is_choice
         return {**task, "rank": options.rank or sheet.usual("rank")} if ranked else {**task, **choice}
     if layout == "loser" or (layout in {"winner", None} and _has_losers(sheet, options)):
         return {"winner": options.winner or sheet.usual("winner"), "loser": options.loser or sheet.usual("loser")}
@@ -151,15 +179,13 @@ def _has_losers(sheet: Columns, options: Data) -> bool:
 
 def _refuse_second_meanings(sheet: Columns, roles: Roles) -> None:
     """Refuse a column that is named for two different things."""
-    if roles.groups and roles.covariates:
-        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
-    if len({*roles.groups}) < len(roles.groups):
-        raise sheet.fault("--groups names a column twice")
     item = () if roles.item == roles.once else roles.item
-    plain = replace(roles, item=item, user=None, weight=None, time=None, covariates=(), groups=(), once=())
+    more: dict[str, Any] = {"covariates": (), "groups": (), "once": (), "features": ()}
+    plain = replace(roles, item=item, user=None, weight=None, time=None, **more)
     taken = {*plain.columns()}
     terms = {part for term in roles.covariates for part in (term if isinstance(term, tuple) else (term,))}
     own = {"--user": {roles.user} - {None, *roles.task}, "--groups": {*roles.groups}, "--covariates": terms}
+    own |= {"--features": {*roles.features}}
     own |= {"--weight": {roles.weight} - {None, *terms}, "--time": {roles.time} - {None, *terms, *roles.once}}
     for option, names in own.items():
         for name in sorted(names & taken):
@@ -191,23 +217,66 @@ def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
     form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     found = tuple(column for column in sheet.names if form.fullmatch(column))
     if len(found) < 2:
-        raise sheet.fault(f"{len(found)} columns have a name such as {pattern}; two at least are needed")
+        raise sheet.fault(f"{counted(len(found), 'columns')} with a name such as {pattern}; two at least are needed")
     return found
+
+
+def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str | None] = ()) -> Columns:
+    """Return a file whose items have no spaces around them, and no .0 behind whole numbers, as pandas writes them."""
+    texts = {name: sheet.texts(name) for name in (*items, *filter(None, answers))}
+    if all(_WHOLE_NUMBER.fullmatch(text) for name in items for text in texts[name] if text):
+        texts = {name: [text.removesuffix(".0") for text in column] for name, column in texts.items()}
+    return replace(sheet, values={**sheet.values, **texts})
+
+
+def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
+    features = {feature_name(name): matching(sheet, name) for name in options.features or ()}
+    if options.missing == "drop":
+        raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
+    if "" in features:
+        raise sheet.fault("--features *: a pattern has the name of an attribute, as in brand_*")
+    if len(features) < len(options.features or ()):
+        raise sheet.fault("two patterns of --features would have the same name: rename columns")
+    return features
+
+
+def long_rows(
+    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
+) -> Columns:
+    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
+    with as_of_command():
+        long = long_table(sheet, once, features, answers, none)
+    return replace(long, leave_out="fill it in, or leave its line out of the file")
+
+
+def feature_name(pattern: str) -> str:
+    """Return the name of an attribute whose columns have names like a pattern."""
+    return pattern.replace("*", "").strip("_-. ")
 
 
 def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     """Return a wide table of alternatives with a row for each of them, and the options that say so."""
-    features = {name.replace("*", "").strip("_-. "): matching(sheet, name) for name in options.features or ()}
-    if options.missing == "drop":
-        raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
-    if len(features) < len(options.features or ()):
-        raise sheet.fault("two patterns of --features would have the same name: rename columns")
+    features = columns_of_features(sheet, options)
     once = [options.user, options.group, options.weight, options.time, options.time_split, *(options.groups or ())]
     if options.model == "crowd" and options.user is None:
         once.append(user_column(sheet, options))
     answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]
-    long = long_table(sheet, list(dict.fromkeys(filter(None, once))), features, answers, options.none)
-    return long, replace(options, contest=(TASK,), features=tuple(features), chosen=answers[0])
+    names: list[str] = list(dict.fromkeys(filter(None, once)))
+    sheet.require((*names, *answers))
+    read = {name for own in features.values() for name in own}
+    for name in (*names, *answers):
+        if name in read:
+            raise sheet.fault("this column has another meaning; --features must name others", None, name)
+    long = long_rows(sheet, names, features, answers, options.none)
+    others = {
+        name: [column[row] for row in long.values[TASK]]
+        for name, column in sheet.values.items()
+        if name not in read and name not in long.values
+    }
+    return replace(long, values={**long.values, **others}), replace(
+        options, contest=(TASK,), features=tuple(features), chosen=answers[0]
+    )
 
 
 def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:

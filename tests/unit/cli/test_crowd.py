@@ -15,7 +15,8 @@ from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import Tune
 from skpref.cli.rankings import annotators_text, factor_strengths
-from skpref.cli.tasks.comparisons import Comparisons, make_task, read_comparisons
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks.comparisons import Comparisons, make_task
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -234,8 +235,8 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     "both": (
         GOOD,
         None,
-        ("--groups", "user", "--covariates", "user"),
-        "--groups and --covariates cannot be learnt together",
+        ("--groups", "label", "--covariates", "label"),
+        "column 'label': this column has another meaning; --groups must name another",
     ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
@@ -312,7 +313,8 @@ def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.Capture
 
 # ---------------------------------------------------------------------------------------------------------------- parts
 def read(folder: Path, **more: Any) -> Comparisons:
-    return read_comparisons(Tune(folder / "votes.csv", model="crowd", **more))
+    data: Comparisons = comparisons.read(Tune(folder / "votes.csv", model="crowd", **more)).data
+    return data
 
 
 def test_users_are_the_first_column(folder: Path) -> None:
@@ -338,7 +340,7 @@ def test_the_hash_knows_the_users(folder: Path) -> None:
 
 
 def test_without_a_crowd_there_are_no_users(folder: Path) -> None:
-    data = read_comparisons(Tune(folder / "votes.csv"))
+    data = comparisons.read(Tune(folder / "votes.csv")).data
     assert data.rows.X.shape[1] == 2
     assert data.n_users == 0
     assert "data.n_users" not in make_task(data).facts
@@ -350,4 +352,4 @@ def test_users_in_parquet(folder: Path) -> None:
     for name in ("votes", "users"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
     options = Tune(folder / "votes.parquet", model="crowd", users=folder / "users.parquet")
-    assert read_comparisons(options).digest == read(folder, users=folder / "users.csv").digest
+    assert comparisons.read(options).digest == read(folder, users=folder / "users.csv").digest

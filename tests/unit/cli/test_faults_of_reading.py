@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,9 +12,10 @@ from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons, features
 from skpref.exceptions import DataError
+from tests.unit.cli.answers import answers
 
 if TYPE_CHECKING:
-    from skpref.cli.tasks.comparisons import ComparisonTask
+    from skpref.cli.tasks.base import Task
 
 FRUITS = ("fig,lime,plum,kiwi", "1,2,0,0", "2,1,3,0", "0,0,1,2")
 RACES = ("race,item,rank", "1,a,1", "1,b,2", "1,c,99", "2,a,1", "2,b,99")
@@ -30,14 +31,16 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def read(*lines: str, options: tuple[str, ...] = ()) -> ComparisonTask:
+def read(*lines: str, options: tuple[str, ...] = ()) -> Task:
     """Read a file as a command does."""
     Path("data.csv").write_text("\n".join(lines) + "\n", "utf-8")
     return comparisons.read(parse(["fit", "data.csv", *options]))
 
 
-def pairs(task: ComparisonTask) -> dict[tuple[str, str], float]:
-    """Return the weight of each pair, the winner first; a tie counts half for each."""
+def pairs(task: Task) -> dict[Any, float]:
+    """Return the weight of each pair, the winner first, where a tie counts half for each; or of each answer."""
+    if not hasattr(task.data, "sides"):
+        return answers(task)
     found: dict[tuple[str, str], float] = {}
     first = 0 if task.data.user is None else 1
     for row, y, weight in zip(task.rows.X.tolist(), task.rows.y, task.rows.weight, strict=True):
@@ -118,8 +121,7 @@ def test_it_is_refused_or_asked_about(lines: tuple[str, ...], options: tuple[str
 
 
 # ------------------------------------------------------------------------------------------------------------- is read
-TWO_THIRDS = round(2.0 / 3.0, 9)
-CHOSEN = {("x", "y"): TWO_THIRDS, ("x", "z"): TWO_THIRDS, ("z", "y"): TWO_THIRDS, ("z", "x"): TWO_THIRDS}
+CHOSEN = {"x | y z": 1.0, "z | x y": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -128,22 +130,16 @@ CHOSEN = {("x", "y"): TWO_THIRDS, ("x", "z"): TWO_THIRDS, ("z", "y"): TWO_THIRDS
         (
             FRUITS,
             ("--item-ranks", FRUITS[0], "--unranked", "0"),
-            {
-                ("fig", "lime"): 1.0,
-                ("lime", "fig"): 0.75,
-                ("lime", "plum"): 0.75,
-                ("fig", "plum"): 0.75,
-                ("plum", "kiwi"): 1.0,
-            },
+            {"fig > lime": 1.0, "lime > fig > plum": 1.0, "plum > kiwi": 1.0},
         ),
-        (RACES, ("--contest", "race", "--unranked", "99"), {("a", "b"): 1.0}),
-        (BALLOTS, ("--ranking", "first,second", "--rest", "lost"), {("X", "Y"): 6.0, ("Y", "X"): 4.0}),
+        (RACES, ("--contest", "race", "--unranked", "99"), {"a > b": 1.0}),
+        (BALLOTS, ("--ranking", "first,second", "--rest", "lost"), {"X | Y": 6.0, "Y > X": 4.0}),
         (
             ("1ST,2ND,3RD", "ANN,undervote,overvote", "BO,ANN,undervote"),
             ("--ranking", "1ST,2ND,3RD", "--unranked", "undervote,overvote", "--rest", "unknown"),
-            {("BO", "ANN"): 1.0},
+            {"BO > ANN": 1.0},
         ),
-        (BALLOTS, ("--ranking", "first,second", "--rest", "unknown"), {("Y", "X"): 4.0}),
+        (BALLOTS, ("--ranking", "first,second", "--rest", "unknown"), {"Y > X": 4.0}),
         (FLAGS, ("--counts", FLAGS[0][16:]), {("x", "y"): 1.0, ("y", "z"): 0.5, ("z", "y"): 0.5, ("x", "z"): 1.0}),
         (COUNTS, (*PLAYERS, "--counts", "win1,win2"), {("x", "y"): 7.0, ("y", "x"): 3.0, ("y", "z"): 1.0}),
         (("winner,loser,weight", "A,B,57", "C,B,91"), (), {("A", "B"): 1.0, ("C", "B"): 1.0}),
@@ -174,16 +170,16 @@ CHOSEN = {("x", "y"): TWO_THIRDS, ("x", "z"): TWO_THIRDS, ("z", "y"): TWO_THIRDS
         (
             ("task,item,chosen", "1,x,True", "1,y,False", "2,z,FALSE", "2,x,TRUE"),
             ("--contest", "task", "--chosen", "chosen"),
-            {("x", "y"): 1.0, ("x", "z"): 1.0},
+            {"x | y": 1.0, "x | z": 1.0},
         ),
         (
             ("# ALTERNATIVE NAME 1: tea", "# ALTERNATIVE NAME 2: milk", "12: 1,2", "3: 2"),
             ("--item-ranks", "tea,milk", "--weight", "count", "--rest", "lost"),
-            {("tea", "milk"): 12.0, ("milk", "tea"): 3.0},
+            {"tea > milk": 12.0, "milk | tea": 3.0},
         ),
     ],
 )
-def test_it_is_read(lines: tuple[str, ...], options: tuple[str, ...], found: dict[tuple[str, str], float]) -> None:
+def test_it_is_read(lines: tuple[str, ...], options: tuple[str, ...], found: dict[Any, float]) -> None:
     assert pairs(read(*lines, options=options)) == found
 
 

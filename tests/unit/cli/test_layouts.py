@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from skpref import GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.files import Format, read_sheet
 from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
+from tests.unit.cli.answers import answers
 
 MODELS = ["gpt", "llama", "claude", "gemma"]
 # (left, right, label): claude beats gpt beats llama beats gemma, but for some ties.
@@ -146,23 +148,28 @@ def test_files_without_names_with_other_separators_and_encodings(utilities: Any)
     assert sheet.lines[0] == 1
 
 
-def test_rankings_and_choices_make_weighted_comparisons() -> None:
+def test_rankings_and_choices_are_learnt_as_they_are() -> None:
     ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
     rankings = [(f"j{k % 4}", *ranked[: 3 + k % 2], *[""] * (1 - k % 2)) for k in range(12)]
     columns = ("--ranking", "1st,2nd,3rd,4th")
     model = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns)
     assert model.rank().id.tolist() == ranked
-    # A ranking of k has k - 1 comparisons of each item, with weights 3 / (k + 1): six of three items, six of four.
-    assert model.rank().n_comparisons[0] == pytest.approx(6 * 2 * 3 / 4 + 6 * 3 * 3 / 5)
+    task = read(parse(["fit", "votes.csv", *columns]))
+    assert answers(task) == {" > ".join(ranked[:3]): 6.0, " > ".join(ranked): 6.0}
+    X, y = np.array([(*ranked[:3], None), ranked] * 6, dtype=object), np.array([(1, 2, 3, np.nan), (1, 2, 3, 4)] * 6)
+    direct = GPPLClassifier(likelihood="luce", random_state=0, max_iter=3, tol=1.0)
+    with pytest.warns(ConvergenceWarning):
+        direct.fit(X, y)
+    assert_allclose(model.utility(ranked), direct.utility(ranked), rtol=1e-9)
     crowd = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns, "--model", "crowd")
     assert crowd.user_ids_.size == 4
     choices = [("gpt", "llama", "gemma", "a"), ("claude", "gpt", "", "claude"), ("llama", "gemma", "claude", "c")] * 4
     model = fit(csv_text("a,b,c,chosen", choices), "--offered", "a,b,c")
     assert model.rank().id[0] == "claude"
-    rows = read(parse(["tune", "votes.csv", "--offered", "a,b,c"])).rows
-    assert rows.groups is not None
-    assert len(rows.groups) == rows.size == 20
-    assert rows.n_groups == 12  # the comparisons of a choice stay together
+    task = read(parse(["tune", "votes.csv", "--offered", "a,b,c"]))
+    assert answers(task) == {"gpt | gemma llama": 4.0, "claude | gpt": 4.0, "claude | gemma llama": 4.0}
+    assert task.rows.size == 12  # so that a choice is in one part of a split
+    assert task.rows.groups is None
 
 
 def test_rankings_have_one_item_in_a_row() -> None:
@@ -171,16 +178,16 @@ def test_rankings_have_one_item_in_a_row() -> None:
     text = csv_text("race,user,item,rank", rows)
     model = fit(text, "--contest", "race")
     assert model.rank().id.tolist() == ranked
-    assert model.rank().n_comparisons[0] == pytest.approx(9 * 3 * 3 / 5)
+    assert answers(read(parse(["fit", "votes.csv", "--contest", "race"]))) == {" > ".join(ranked): 9.0}
     columns = ("--contest", "race", "--item", "who", "--rank", "place", "--model", "crowd")
     crowd = fit(text.replace("item,rank", "who,place"), *columns)
     assert crowd.user_ids_.size == 2
-    tied = read(parse(["tune", "votes.csv", *columns]))
-    assert ", 9 rankings; sha256" in tied.headline
-    assert tied.data.has_sides is False
-    assert 0 < tied.rows.y.mean() < 1  # whoever is first in the file
+    task = read(parse(["fit", "votes.csv", *columns]))
+    assert "9 rankings by 2 users among 4 items, up to 4 at a time, no features; sha256" in task.headline
+    assert answers(task) == {("j0", " > ".join(ranked)): 5.0, ("j1", " > ".join(ranked)): 4.0}
     Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
-    assert (read(parse(["tune", "votes.csv", "--contest", "race"])).rows.y == 0.5).sum() == 9
+    tied = " > ".join(ranked[:2]) + " > gemma = llama"
+    assert answers(read(parse(["fit", "votes.csv", "--contest", "race"]))) == {tied: 9.0}
 
 
 def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -341,6 +348,19 @@ def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
         assert message in capsys.readouterr().err
 
 
+def test_groups_and_covariates_are_learnt_together(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(*row[:3], f"j{k % 3}", "ab"[k % 2], (k % 5) - 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
+    text = csv_text("model_a,model_b,winner,judge,kind,home", rows)
+    options = ("--model", "crowd", "--user", "judge", "--groups", "kind", "--covariates", "home")
+    model = fit(text, *options)
+    assert (model.covariates, model.groups) == ({"home": 3}, {"kind": 4})
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    p = [row["probability_left"] for row in json.loads(capsys.readouterr().out)]
+    X = np.array([(judge, a, b, home, kind) for a, b, _, judge, kind, home in rows], dtype=object)
+    assert_allclose(p, model.predict_proba(X)[:, 1], rtol=1e-9)
+
+
 def test_covariates_of_winners_follow_the_sides() -> None:
     rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
     Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
@@ -422,7 +442,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "one in each race": (
         "race,item,rank\n1,a,1\n2,b,1\n",
         ("--contest", "race"),
-        "all rows are left out: 2 of one item",
+        "votes.csv: at least 1 ranking of two items or more is required",
     ),
     "twice in a race": (
         "race,item,rank\n1,a,1\n2,a,1\n2,a,2\n",
@@ -450,7 +470,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),
-        "not of rankings or choices",
+        '--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as "price_*"',
     ),
     "of ratings": (
         HOME,

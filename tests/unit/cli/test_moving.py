@@ -124,7 +124,8 @@ def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
 def test_rankings_of_one_row_have_its_time() -> None:
     Path("races.csv").write_text("first,second,third,day\nx,y,z,1\ny,x,z,2\nz,x,y,4\n", "utf-8")
     task = read(parse(["fit", "races.csv", "--ranking", "first,second,third", "--time", "day"]))
-    assert sorted(task.rows.X[:, 2].tolist()) == [1.0] * 3 + [2.0] * 3 + [4.0] * 3
+    assert task.rows.X.tolist() == [["x", "y", "z", 1.0], ["y", "x", "z", 2.0], ["z", "x", "y", 4.0]]
+    assert task.estimator.time == 3
 
 
 def test_all_dynamics_can_be_typed() -> None:

@@ -132,6 +132,9 @@ def test_predictions_of_two_items_are_of_the_left_one(
 ) -> None:
     data = written(tmp_path / "rows.csv", {"user": ["u1", "u1"], "left": [7, 5], "right": [5, 7]})
     assert main(["predict", str(models / "drinks"), str(data), "--json"]) == 0
-    better, worse = (row["probability_left"] for row in json.loads(capsys.readouterr().out))
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["choice"] for row in rows] == ["7", "7"]
+    better, worse = (row["p_left"] for row in rows)
     assert better > 0.5 > worse
     assert better + worse == pytest.approx(1.0)
+    assert [row["p_left"] + row["p_right"] for row in rows] == pytest.approx([1.0, 1.0])

@@ -13,6 +13,7 @@ from skpref import load
 from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons, labels, ratings
+from tests.unit.cli.answers import answers
 
 GRID = [("ann", 31, "f", 5, 1, "", 2), ("bob", 44, "m", 4, "NA", 3, 1), ("cleo", 58, "f", 1, 5, 4, ""),
         *((f"p{k}", 20 + k, "fm"[k % 2], 1 + k % 5, 5 - k % 5, 3, 1 + k % 2) for k in range(12))]  # fmt: skip
@@ -183,19 +184,13 @@ def test_a_number_beyond_a_gap_has_a_note(code: int, noted: bool, capsys: pytest
     assert (note in capsys.readouterr().err) == noted
 
 
-def test_ratings_of_a_person_are_comparisons() -> None:
-    data = comparisons.read(parse(["fit", "survey.csv", "--model", "crowd", "--user", "person", *ITEMS])).data
-    won = {(user, *pair[:: 1 if y == 1.0 else -1]) if y != 0.5 else (user, "tie")
-           for (user, *pair), y in zip(data.rows.X.tolist(), data.rows.y.tolist(), strict=True)}  # fmt: skip
-    assert {row for row in won if row[0] == "ann"} == {
-        ("ann", "Q3_tea", "Q3_milk"),
-        ("ann", "Q3_tea", "Q3_water"),
-        ("ann", "Q3_water", "Q3_milk"),
-    }
-    assert ("p2", "tie") in won  # tea, milk and cola have a 3
-    task = comparisons.read(parse(["fit", "survey.csv", *ITEMS]))
-    assert task.data.rows.n_groups == len(GRID)
-    assert f", {len(GRID)} rows; sha256" in task.headline
+def test_ratings_of_a_person_are_a_ranking() -> None:
+    task = comparisons.read(parse(["fit", "survey.csv", "--model", "crowd", "--user", "person", *ITEMS]))
+    said = answers(task)
+    assert len(said) == len(GRID)
+    assert said["ann", "Q3_tea > Q3_water > Q3_milk"] == 1.0
+    assert said["p2", "Q3_cola = Q3_milk = Q3_tea > Q3_water"] == 1.0
+    assert f"{len(GRID)} rankings by {len(GRID)} users among 4 items, up to 4 at a time" in task.headline
 
 
 def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,18 +217,20 @@ OFFERED = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
 CONTEST = ("--contest", "person,task", "--item", "drink", "--chosen", "best")
 
 
-def answers_of(*options: str) -> list[tuple[Any, ...]]:
-    """Return winner, loser and weight of every comparison that the command reads, sorted."""
-    rows = comparisons.read(parse(["fit", "tasks.csv", *options])).data.rows
-    sides = (pair[-2:][:: 1 if y == 1.0 else -1] for pair, y in zip(rows.X.tolist(), rows.y.tolist(), strict=True))
-    return sorted((*pair, round(weight, 6)) for pair, weight in zip(sides, rows.weight.tolist(), strict=True))
+def answers_of(*options: str) -> dict[Any, float]:
+    """Return the weights of the answers that the command reads."""
+    return answers(comparisons.read(parse(["fit", "tasks.csv", *options])))
 
 
 def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.CaptureFixture[str]) -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
-    assert ", 12 tasks; sha256" in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline
+    assert (
+        ": 12 choices among 5 items, up to 3 at a time, "
+        in comparisons.read(parse(["fit", "tasks.csv", *OFFERED])).headline
+    )
     expected = answers_of(*OFFERED)
-    assert len(expected) == 12 * 3  # best against two, and the middle one against the worst
+    assert sum(expected.values()) == 12.0
+    assert expected["tea | cola | wine"] == 2.0  # the best, the middle one, the worst
     places = [(*row[:5], *(1 + row[2:5].index(choice) for choice in row[5:])) for row in WIDE]
     write(WIDE_NAMES, places, "tasks.csv")
     capsys.readouterr()
@@ -242,7 +239,9 @@ def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.Cap
     write(LONG_NAMES, LONG, "tasks.csv")
     assert answers_of(*CONTEST, "--worst", "worst") == expected
     crowd = ("--contest", "task", *CONTEST[2:], "--worst", "worst", "--model", "crowd", "--user", "person")
-    assert answers_of(*crowd) == expected  # each person has tasks 1 to 4
+    found = answers_of(*crowd)  # each person has tasks 1 to 4
+    assert {user for user, _ in found} == {"p0", "p1", "p2"}
+    assert {text: sum(n for (_, other), n in found.items() if other == text) for _, text in found} == expected
 
 
 def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,17 +257,19 @@ def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.Captur
 
 
 def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--contest", "person,task", "--chosen", "best", "--features", "kind,size")
     write(LONG_NAMES, LONG, "tasks.csv")
-    items = comparisons.read(parse(["fit", "tasks.csv", *CONTEST, "--features", "kind,size"])).data.items
+    items = comparisons.read(parse(["fit", "tasks.csv", *options])).data.items
     assert items is not None
     assert items.feature_names == ("kind=cold", "kind=hot", "size")
-    assert dict(zip(items.ids, np.asarray(items.features).tolist(), strict=True))["tea"] == [0.0, 1.0, 3.0]
+    features = dict(zip(items.ids, np.asarray(items.features).tolist(), strict=True))
+    assert features["kind=hot, size=3"] == [0.0, 1.0, 3.0]
+    assert features["kind=cold, size=4 (2)"] == [1.0, 0.0, 4.0]  # milk or cola, beside the other
     rows = [row for row in LONG if row[3] not in {"milk", "cola"}]
     write(LONG_NAMES, [(*row[:6], int(row[3] == "tea"), 0) for row in rows], "tasks.csv")
-    options = ("--contest", "person,task", "--chosen", "best", "--features", "kind,size", "--missing", "drop")
-    assert main(["fit", "tasks.csv", *options, "--set", "max_iter=3"]) == 0
+    assert main(["fit", "tasks.csv", *options, "--missing", "drop", "--set", "max_iter=3"]) == 0
     model = load("model.skpref")
-    assert set(model.item_ids_) == {"hot 3", "cold 5", "cold 4"}
+    assert set(model.item_ids_) == {"kind=hot, size=3", "kind=cold, size=5", "kind=cold, size=4"}
     assert "8 rows left out: 8 incomplete" in capsys.readouterr().out
     rank = ["rank", "model.skpref", "new.csv", "--json"]
     write("id,kind=cold,kind=hot,size", [("iced", 1, 0, 3), ("soup", 0, 1, 4)], "new.csv")
@@ -286,19 +287,18 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*rank, "--missing", "drop"]) == 0
 
 
-def test_choices_of_a_person_stay_together_in_splits() -> None:
+def test_people_have_choices_on_both_sides_of_splits() -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
     crowd = ("--model", "crowd", "--user", "person")
     task = comparisons.read(parse(["tune", "tasks.csv", *OFFERED, *crowd]))
+    assert task.split_note == "; each user also has some to learn from"
     for train, test in (task.hold_out(0.2, 0), *task.folds(task.rows, 3, 0)):
-        assert not {*task.rows.groups[train]} & {*task.rows.groups[test]}
         assert {*task.rows.X[test, 0]} <= {*task.rows.X[train, 0]}
         assert len(train) + len(test) == task.rows.size
     write(WIDE_NAMES, WIDE[::4], "tasks.csv")  # one task each: there is nothing else to learn from
     single = comparisons.read(parse(["fit", "tasks.csv", *OFFERED, *crowd]))
-    assert single.rows.groups is None
-    assert "some of the same row of the file: --group" in single.split_note
-    assert "same row" not in task.split_note
+    assert single.rows.groups.tolist() == single.rows.X[:, 0].tolist()
+    assert single.split_note == "; of people who are not learnt from"
 
 
 def test_tasks_whose_names_hold_commas_stay_apart() -> None:
@@ -337,12 +337,12 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "few features": (
         [(*line[:4], "same", *line[5:]) for line in LONG],
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "item 'same' occurs twice in one choice or ranking; if these are different items, name the columns that tell",
+        "tasks.csv: all items shown have the same 'kind': it has no effect to learn; leave it out of --features",
     ),
     "no feature": (
         relabelled(1, 4, ""),
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
-        "line 3, column 'kind': an item id is missing; --missing drop leaves such rows out",
+        "line 3, column 'kind': an attribute is missing; --missing drop leaves such rows out",
     ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
     "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
@@ -351,9 +351,14 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         (*CONTEST, "--group", "place"),
         "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one",
     ),
-    "features": (relabelled(7, 5, 9), (*CONTEST, "--features", "size"), "column 'size': item "),
-    "no contest": (LONG, ("--features", "size"), "--features of items needs --contest, where a row is one item"),
-    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "all rows are left out: 1 with one item to choose from"),
+    "features": (LONG, (*CONTEST, "--features", "size"), "neither --item nor --items"),
+    "no contest": (LONG, ("--features", "size"), "they need --contest, where a row is one item, or patterns such as"),
+    "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "at least 1 choice among two items or more is required"),
+    "the answer": (
+        LONG,
+        (*CONTEST[:2], *CONTEST[4:], "--features", "kind,best"),
+        "column 'best': this column has another meaning; --features must name another",
+    ),
     "no id": (relabelled(1, 1, ""), CONTEST, "line 3, column 'task': a task id is missing; --missing drop leaves"),
 }
 

@@ -28,7 +28,8 @@ from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
 from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.comparisons import Comparisons, make_task, read, read_comparisons, read_travellers
+from skpref.cli.tasks.choices import read_travellers
+from skpref.cli.tasks.comparisons import Comparisons, make_task, read
 from skpref.exceptions import DataError, MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -160,7 +161,8 @@ def test_the_demo_on_travellers(folder: Path, capsys: pytest.CaptureFixture[str]
     options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--max-inducing", "15", "--no-mlflow"]
     assert main(["demo", *options]) == 0
     out, _ = capsys.readouterr()
-    assert "630 comparisons of 840 items, 15 features, 210 groups" in out
+    assert "210 choices among 840 items, up to 4 at a time, 15 features" in out
+    assert re.search(r"equal shares +[01]\.\d{3} +1\.3863", out)  # the logarithm of four
     assert "Ranking of typical items (4)" in out
     assert "average car" in out
 
@@ -448,19 +450,19 @@ def test_delimiters_quotes_marks_and_blank_lines(tmp_path: Path, delimiter: str)
 
 def test_winners_stand_on_either_side(folder: Path) -> None:
     path = write(folder / "w.csv", comparisons_text(200, "winner,loser"))
-    rows = read_comparisons(Tune(path)).rows
+    rows = read(Tune(path)).rows
     assert 60 < rows.y.sum() < 140
     winners = [row.split(",")[0] for row in path.read_text("utf-8").splitlines()[1:]]
     side = np.where(rows.y == 1.0, rows.X[:, 0], rows.X[:, 1])
     assert side.tolist() == winners
-    assert np.array_equal(rows.X, read_comparisons(Tune(path)).rows.X)
+    assert np.array_equal(rows.X, read(Tune(path)).rows.X)
 
 
 def test_the_hash_knows_every_cell(folder: Path) -> None:
     def digest(votes: str, items: str = items_text()) -> str:
         write(folder / "votes.csv", votes)
         write(folder / "items.csv", items)
-        return read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv")).digest
+        return read(Tune(folder / "votes.csv", items=folder / "items.csv")).digest
 
     text = comparisons_text()
     middle = text.splitlines()
@@ -475,8 +477,8 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     for name in ("votes", "items"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-    one = read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv"))
-    two = read_comparisons(Tune(folder / "votes.parquet", items=folder / "items.parquet"))
+    one = read(Tune(folder / "votes.csv", items=folder / "items.csv"))
+    two = read(Tune(folder / "votes.parquet", items=folder / "items.parquet"))
     assert one.digest == two.digest
     frame = pd.read_csv(folder / "items.csv")
     frame.loc[2, "size"] = np.nan
@@ -497,7 +499,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv")).rows.size == 60
+    assert read(Tune(folder / "votes.csv", items=folder / "items.csv")).rows.size == 60
     with pytest.raises(MissingExtraError, match=r"skpref\[frames\]"):
         read_sheet(write(folder / "a.parquet", "x"))
 

@@ -1,0 +1,35 @@
+"""What a task of choices or rankings says, in words, for tests to compare."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from skpref.cli.tasks.base import Task
+
+
+def answer(shown: list[Any], y: Any) -> str:
+    """Return "x | y z" where x was chosen, "x | y | z" with the worst behind, "x > y = z | w" of a ranking."""
+    here = [item for item in shown if item is not None]
+    if np.ndim(y) and np.asarray(y).dtype.kind == "f":
+        rank = dict(zip(shown, y, strict=True))
+        named = sorted((item for item in here if rank[item] == rank[item]), key=rank.__getitem__)
+        text = " > ".join(" = ".join(sorted(tied)) for _, tied in groupby(named, rank.__getitem__))
+        named_and_rest = [text, " ".join(sorted(item for item in here if rank[item] != rank[item]))]
+    else:
+        best, *worst = np.atleast_1d(y).tolist()
+        named_and_rest = [best, " ".join(sorted(item for item in here if item not in {best, *worst})), *worst]
+    return " | ".join(filter(None, named_and_rest))
+
+
+def answers(task: Task) -> dict[Any, float]:
+    """Return the weight of each answer; of a crowd, by the user and the answer."""
+    first, rows, found = task.data.first, task.rows, Counter[Any]()
+    for row, y, weight in zip(rows.X.tolist(), rows.y, rows.weight.tolist(), strict=True):
+        text = answer(row[first : first + task.data.n_shown], y)
+        found[(row[0], text) if first else text] += weight
+    return dict(found)
