@@ -421,7 +421,7 @@ class CrowdMarket(CrowdChoices):
         return A
 
     def _without_effects(self, features: Array) -> Items:
-        """Return items that are nothing but these features."""
+        """Return items with these features, and without effects."""
         return self._items.described(features, np.full(len(features), -1))
 
     def _posterior_of_features(self) -> PersonalPosterior:
