@@ -216,7 +216,7 @@ class CrowdMarket(CrowdChoices):
         names = self._feature_names("part_worths")
         check_credibility(credibility)
         posterior, d, far = self._posterior_of_features(), len(names), float(ndtri(0.5 + 0.5 * credibility))
-        unit = self._without_effects(np.vstack([self._centred_levels(names), np.zeros(d)]))
+        unit = self._featured(np.vstack([self._centred_levels(names), np.zeros(d)]))
         left, right = np.arange(d), np.full(d, d)
         if users is None:
             mean, variance = posterior.consensus.pairs(unit, left, right, order=False)
@@ -420,7 +420,7 @@ class CrowdMarket(CrowdChoices):
                     A[names.index(NONE), rows] -= 1.0 / len(rows)
         return A
 
-    def _without_effects(self, features: Array) -> Items:
+    def _featured(self, features: Array) -> Items:
         """Return items with these features, and without effects."""
         return self._items.described(features, np.full(len(features), -1))
 
@@ -499,7 +499,7 @@ class CrowdMarket(CrowdChoices):
     def _part_worth_draws(self, n_samples: int, random_state: RandomState) -> Array:
         """Return draws of all users' part-worths, shape (U, n_samples, d)."""
         d = self._items.n_features
-        unit = self._without_effects(np.vstack([np.eye(d), np.zeros(d)]))
+        unit = self._featured(np.vstack([np.eye(d), np.zeros(d)]))
         draws = self._draws(self._seen(self._users), unit, n_samples, random_state)
         return np.array([of_user[:, :d] - of_user[:, d:] for of_user in draws])
 
