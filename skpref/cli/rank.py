@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from skpref.cli.rankings import ranking_text
 from skpref.cli.report import print_json, say, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import RECOMMENDED, recommendations_text, recommended
+from skpref.data.choices import NONE
 from skpref.data.levels import numbers_of_levels
 from skpref.exceptions import DataError
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
@@ -137,6 +139,8 @@ def _items_to_rank(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Any:
         raise DataError(f"{options.model}: has no names of its features; rank with {called}.rank in Python")
 
     def read(sheet: Columns) -> Any:
+        if NONE in names and NONE not in sheet.values:  # products are no option to choose none of them
+            sheet = replace(sheet, values={**sheet.values, NONE: ["0"] * sheet.size})
         return read_table(with_coded_words(sheet, tuple(names)), options.id or sheet.usual("id"), "item", tuple(names))
 
     return _read(options, read)

@@ -16,6 +16,7 @@ from skpref._validation import as_frame, column_names, is_missing, refuse_repeat
 from skpref.data.choices import NONE, encode_profile
 from skpref.data.ids import objects, shorten
 from skpref.data.records import make_frame
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.crowd.choices import CrowdChoices
 from skpref.gp.crowd.personal import PersonalPosterior
@@ -42,6 +43,7 @@ class CrowdMarket(CrowdChoices):
         none: bool = False,
         users: ArrayLike | None = None,
         by: Mapping[Any, Hashable] | None = None,
+        weights: Mapping[Any, float] | None = None,
         new_people: bool = False,
         rule: Literal["logit", "first choice"] = "logit",
         credibility: float = 0.9,
@@ -62,6 +64,8 @@ class CrowdMarket(CrowdChoices):
             Ids of the people. None: all who answered.
         by : dict, default=None
             Segment of each user, by id: shares are those within the segments. People who are not in it are left out.
+        weights : dict, default=None
+            Weight of each user, by id, such as how many people a user stands for. None: all weights are 1.
         new_people : bool, default=False
             Whether to predict other people of the same population in place of the people who answered.
         rule : {"logit", "first choice"}, default="logit"
@@ -106,8 +110,8 @@ class CrowdMarket(CrowdChoices):
         check_n_samples(n_samples)
         if rule not in ("logit", "first choice"):
             raise DataError(f"rule must be 'logit' or 'first choice'; got {shorten(rule)}")
-        if new_people and (users is not None or by is not None):
-            raise DataError("new_people=True is about people who did not answer; leave users and by out")
+        if new_people and not (users is None and by is None and weights is None):
+            raise DataError("new_people=True is about people who did not answer; leave users, by and weights out")
         scenarios = _scenarios(products)
         named = [self._products(scenario, k, none=none) for k, scenario in enumerate(scenarios)]
         segments = self._segments_of(users, by, new_people=new_people)
@@ -117,14 +121,15 @@ class CrowdMarket(CrowdChoices):
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything = _stacked([items for _, items in named])
-            for draws in self._draws(people, everything, n_samples, random_state):
+            weight = self._weights_of(people, weights)
+            for of_user, draws in zip(weight, self._draws(people, everything, n_samples, random_state), strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
-                    totals[k] += _chosen_shares(utility, rule)
+                    totals[k] += of_user * _chosen_shares(utility, rule)
             for k, ((names, _), total) in enumerate(zip(named, totals, strict=True)):
                 columns["scenario"] += [k] * len(names)
                 columns["segment"] += [segment] * len(names)
                 columns["product"] += names
-                values.append((total / people.size).T)
+                values.append((total / weight.sum()).T)
         several = {"scenario": len(scenarios) > 1, "segment": by is not None}
         kept = {name: column for name, column in columns.items() if several.get(name, True)}
         return make_frame(kept | _summary("share", np.vstack(values), credibility))
@@ -461,6 +466,21 @@ class CrowdMarket(CrowdChoices):
             raise DataError(f"by names none of the users, whose ids are such as {shorten(ids[0])}")
         ordered = sorted(rows.items(), key=lambda part: str(part[0]))
         return {segment: people.take(np.array(own)) for segment, own in ordered}
+
+    def _weights_of(self, people: Items, weights: Any) -> Array:
+        """Return the weights of people, shape (n,)."""
+        if weights is None:
+            return np.ones(people.size)
+        of_user = dict(weights.items()) if hasattr(weights, "items") else {}
+        ids = self.user_ids_[people.position[people.position >= 0]].tolist()
+        lacking = [user for user in ids if user not in of_user]
+        if lacking or len(ids) < people.size:
+            who = shorten(lacking[0]) if lacking else "one of them, who did not answer,"
+            raise DataError(f"weights must be a dict from all users who are asked for to weights; {who} has none")
+        values = read_weights([of_user[user] for user in ids], len(ids))
+        if not values.sum() > 0.0:
+            raise DataError("weights: those of all users in a segment are 0")
+        return values
 
     def _products(self, scenario: list[tuple[Any, Any]], number: int, *, none: bool) -> tuple[list[Any], Items]:
         """Return names and features, or positions, of the products of a scenario."""

@@ -249,6 +249,8 @@ def test_attributes_in_both_layouts_are_those_of_from_tasks(capsys: pytest.Captu
     capsys.readouterr()
     assert main(["shares", "model.skpref", "products.csv", "--none", "--json"]) == 0
     assert [row["product"] for row in json.loads(capsys.readouterr().out)] == ["new", "old", "none"]
+    assert main(["rank", "model.skpref", "products.csv", "--json"]) == 0  # which has no column none
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {"new", "old"}
 
 
 def test_an_alternative_of_empty_cells_is_not_shown() -> None:

@@ -363,3 +363,20 @@ def test_people_with_features() -> None:
     with pytest.raises(DataError, match="new_people=True needs a model without features of users"):
         model.shares(PRODUCTS, new_people=True)
     assert model.shares(PRODUCTS, users=np.zeros((2, 2)))["share"].sum() == pytest.approx(1.0)
+
+
+def test_people_stand_for_others(model: CrowdGPPL) -> None:
+    kept = {user: float(k % 3 == 0) for k, user in enumerate(model.user_ids_.tolist())}
+    weighted = model.shares(PRODUCTS, weights=kept, n_samples=2000)
+    chosen = model.shares(PRODUCTS, users=[user for user, weight in kept.items() if weight], n_samples=2000)
+    assert_allclose(weighted["share"], chosen["share"], atol=0.01)
+    assert_allclose(model.shares(PRODUCTS, weights=dict.fromkeys(kept, 7.0))["share"], model.shares(PRODUCTS)["share"])
+    for wrong, message in (
+        ({"nobody": 1.0}, "weights must be a dict from all users"),
+        (dict.fromkeys(kept, 0.0), "all users in a segment are 0"),
+        (dict.fromkeys(kept, -1.0), "Negative values"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.shares(PRODUCTS, weights=wrong)
+    with pytest.raises(DataError, match="leave users, by and weights out"):
+        model.shares(PRODUCTS, weights=kept, new_people=True)
