@@ -30,12 +30,12 @@ def shares(options: Shares) -> int:
             f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "
             "crowd` does with choices and rankings; this model is of another kind"
         )
-    if model.groups:
-        raise DataError(f"{options.model}: shares are for models without --groups; `skpref predict` knows groups")
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
     sheet = read_sheet(options.products, Format(options.separator, options.encoding, decimal=options.decimal))
+    if model.groups:
+        say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
     if model.covariate_names_.size:
         say_note(f"shares are for products that do not differ in {', '.join(model.covariate_names_.tolist())}")
     scenarios: Scenarios = complete_rows(sheet, lambda part: _scenarios(part, model, names), options.missing)

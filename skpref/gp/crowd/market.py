@@ -513,8 +513,9 @@ class CrowdMarket(CrowdChoices):
     def _draws(self, users: Items, items: Items, n_samples: int, random_state: RandomState) -> Iterator[Array]:
         """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
         check_n_samples(n_samples)
-        assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
-        return self.posterior_.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
+        posterior = self._group_posterior(None)
+        assert isinstance(posterior, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
+        return posterior.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
 
     def _part_worth_draws(self, n_samples: int, random_state: RandomState) -> Array:
         """Return draws of all users' part-worths, shape (U, n_samples, d)."""

@@ -620,8 +620,8 @@ def test_shares_need_neither_groups_nor_prices(capsys: pytest.CaptureFixture[str
     assert main(["shares", "model.skpref", "items.csv"]) == 0
     assert "note: shares are for products that do not differ in price_*" in capsys.readouterr().err
     fit(*WIDE_FIT, *CROWD, "--groups", "kind")
-    assert main(["shares", "model.skpref", "items.csv"]) == 2
-    assert "model.skpref: shares are for models without --groups" in capsys.readouterr().err
+    assert main(["shares", "model.skpref", "items.csv"]) == 0
+    assert "note: shares are for the consensus of all groups" in capsys.readouterr().err
 
 
 def test_models_of_frames_are_for_python(capsys: pytest.CaptureFixture[str]) -> None:

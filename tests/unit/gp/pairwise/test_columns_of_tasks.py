@@ -133,6 +133,9 @@ def test_crowds_have_covariates_positions_and_groups(tmp_path: Any) -> None:
     p = model.predict_proba(rows)
     assert_allclose(p.sum(axis=1), 1.0)
     assert not np.allclose(p, model.predict_proba(rows.assign(place=np.where(rows.place == "home", "shop", "home"))))
+    shares = model.shares(ITEMS[:3].tolist(), n_samples=100)
+    assert shares["share"].sum() == pytest.approx(1.0)
+    assert shares["share"].is_monotonic_increasing  # as utilities are
     save(model, tmp_path / "model.skpref")
     assert_array_equal(load(tmp_path / "model.skpref").predict_proba(rows), p)
     more = model.partial_fit(rows[:20], y[:20]).predict_proba(rows)
