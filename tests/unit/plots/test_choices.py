@@ -163,8 +163,8 @@ def test_part_worths_of_the_population(market: CrowdGPPL) -> None:
     np.testing.assert_allclose(means.get_xdata(), report["mean"])
     most, half, mean = np.array(intervals(ax)).reshape(3, 5, 3)[:, :, :2]
     far = report["between_people"].to_numpy()[:, None] * [-1.0, 1.0]
-    np.testing.assert_allclose(most, report["mean"].to_numpy()[:, None] + 1.6448536 * far)
-    np.testing.assert_allclose(half, report["mean"].to_numpy()[:, None] + 0.6744898 * far)
+    np.testing.assert_allclose(most, report["mean"].to_numpy()[:, None] + 1.6448536269514722 * far)
+    np.testing.assert_allclose(half, report["mean"].to_numpy()[:, None] + 0.6744897501960817 * far)
     np.testing.assert_allclose(mean, report[["low", "high"]])
 
 
