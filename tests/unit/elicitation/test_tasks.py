@@ -72,10 +72,10 @@ def test_chosen_questions_tell_more_than_random_ones(crowd: Any) -> None:
     errors = {}
     for strategy in ("information", "random"):
         found = []
-        for seed in range(2):
+        for seed in range(4):
             rng, session = np.random.default_rng(seed), Session(crowd, strategy=strategy, random_state=seed)
             truth = utilities[-1] + 0.5 * rng.normal(size=N_ITEMS)
-            for _ in range(4):
+            for _ in range(6):
                 row = int(session.ask()[0])
                 shown = [int(item[-1]) for item in session.candidates_[row]]
                 session.tell({row: int((truth[shown] + rng.gumbel(size=K)).argmax())})
