@@ -3,6 +3,9 @@
 A chain is the sum of a form, stationary with variance g^2 and correlation exp(-gap / length), and of a level, a random
 walk that starts with variance c^2 and grows by w^2 per unit of time; `scales` holds c^2, g^2, length and w^2. A node is
 a time of a chain, and D the precision of what rows say of its value. Nothing is inverted: a variance may be zero.
+
+A unit is a set of rows that tell their nodes together how precisely they know them. `layout` holds the node of each
+message (E,), the first row of each unit (U + 1,), its first message (U + 1,), and the message of each slot (N, S).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     Scales = tuple[float, float, float, float]
     Passes = tuple[Array, Array, Array, Array, Array]
+    Layout = tuple[IntArray, IntArray, IntArray, IntArray]
 
 _LEAST = 1e-10  # precision of a node without the message of a row, where rounding leaves none
 _FAR = 1e200  # size of a product whose logarithm is taken, since one for each factor would cost more than the rest
@@ -133,30 +137,69 @@ def score(scales: Scales, starts: IntArray, time: Array, D: Array, passes: Passe
 
 @njit()
 def send_messages(
-    node: IntArray, coefficient: Array, weight: Array, variance: Array, message: Array
+    layout: Layout, coefficient: Array, weight: Array, variance: Array, message: Array
 ) -> tuple[Array, Array, float]:
-    """Return the precisions that rows tell their nodes (N, S), variances of z (N,), and what the bound needs of both.
+    """Return the precisions that units tell their nodes (E,), variances of z (N,), and what the bound needs of both.
 
-    z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`.
+    z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`. The rows of a
+    unit speak together: its messages are exact, however often they have the same nodes.
     """
-    n_rows, n_slots = node.shape
-    new, of_z, bound, product = np.empty((n_rows, n_slots)), np.empty(n_rows), 0.0, 1.0
-    rest = np.empty(n_slots)
-    for m in range(n_rows):
+    node, unit, starts, slot = layout
+    n_slots, most = slot.shape[1], 1
+    for u in range(unit.shape[0] - 1):
+        most = max(most, starts[u + 1] - starts[u])
+    new, of_z, bound, product = np.empty(node.shape[0]), np.empty(slot.shape[0]), 0.0, 1.0
+    rest = np.empty(most)
+    for u in range(unit.shape[0] - 1):
+        a, first, m = unit[u], starts[u], starts[u + 1] - starts[u]
+        for j in range(m):
+            v = variance[node[first + j]]
+            rest[j] = v / max(1.0 - v * message[first + j], _LEAST)
+        if unit[u + 1] - a > 1 or m < n_slots:
+            bound += _tell_together(layout, u, coefficient, weight, rest, (new, of_z))
+            continue
         total = 0.0
         for s in range(n_slots):
-            v = variance[node[m, s]]
-            rest[s] = v / max(1.0 - v * message[m, s], _LEAST)
-            total += coefficient[m, s] ** 2 * rest[s]
-        product /= 1.0 + weight[m] * total
+            total += coefficient[a, s] ** 2 * rest[slot[a, s] - first]
+        product /= 1.0 + weight[a] * total
         for s in range(n_slots):
-            square = coefficient[m, s] ** 2
-            new[m, s] = weight[m] * square / (1.0 + weight[m] * max(total - square * rest[s], 0.0))
-            product *= 1.0 + new[m, s] * rest[s]
+            square, k = coefficient[a, s] ** 2, slot[a, s]
+            new[k] = weight[a] * square / (1.0 + weight[a] * max(total - square * rest[k - first], 0.0))
+            product *= 1.0 + new[k] * rest[k - first]
         if not 1.0 / _FAR < product < _FAR:
             bound, product = bound + 0.5 * np.log(product), 1.0
-        of_z[m] = total / (1.0 + weight[m] * total)
+        of_z[a] = total / (1.0 + weight[a] * total)
     return new, of_z, bound + 0.5 * np.log(product)
+
+
+@njit()
+def _tell_together(
+    layout: Layout, u: int, coefficient: Array, weight: Array, rest: Array, told: tuple[Array, Array]
+) -> float:
+    """Write the messages of a unit and the variances of its rows; return its part of the bound."""
+    (_, unit, starts, slot), (new, of_z) = layout, told
+    first, m, n_slots = starts[u], starts[u + 1] - starts[u], slot.shape[1]
+    root, A = np.sqrt(rest[:m]), np.eye(m)  # R^1/2 and I + R^1/2 M R^1/2: R without the rows, M the precision by them
+    for r in range(unit[u], unit[u + 1]):
+        for s in range(n_slots):
+            i = slot[r, s] - first
+            x = weight[r] * coefficient[r, s] * root[i]
+            for t in range(n_slots):
+                j = slot[r, t] - first
+                A[i, j] += x * coefficient[r, t] * root[j]
+    B, bound = np.linalg.inv(A), -0.5 * np.linalg.slogdet(A)[1]
+    for i in range(m):
+        share = min(max(B[i, i], _LEAST), 1.0)
+        new[first + i] = (1.0 / share - 1.0) / rest[i] if rest[i] > 0.0 else 0.0
+        bound -= 0.5 * np.log(share)
+    for r in range(unit[u], unit[u + 1]):
+        of_z[r] = 0.0
+        for s in range(n_slots):
+            i = slot[r, s] - first
+            for t in range(n_slots):
+                j = slot[r, t] - first
+                of_z[r] += coefficient[r, s] * root[i] * B[i, j] * root[j] * coefficient[r, t]
+    return float(bound)
 
 
 @njit()
@@ -166,16 +209,6 @@ def project(node: IntArray, coefficient: Array, values: Array) -> Array:
     for m in range(node.shape[0]):
         for s in range(node.shape[1]):
             out[m] += coefficient[m, s] * values[node[m, s]]
-    return out
-
-
-@njit()
-def scatter(node: IntArray, values: Array, n_nodes: int) -> Array:
-    """Return the sums of values (N, S) by node (n,)."""
-    out = np.zeros(n_nodes)
-    for m in range(node.shape[0]):
-        for s in range(node.shape[1]):
-            out[node[m, s]] += values[m, s]
     return out
 
 

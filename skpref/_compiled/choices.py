@@ -40,8 +40,13 @@ def _pair(i, j, k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def _root_of_differences(low, k, variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return a root R (r, f) of the covariance of the differences to alternative 0, and the inverse (f, r)."""
+def _root_of_differences(low, k, variance, is_smooth=True):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return a root R (r, f) of the covariance of the differences to alternative 0, and the inverse (f, r).
+
+    The columns are the directions of the variance. A smooth root is the symmetric one, if no difference is a
+    combination of others: directions of equal variance turn with any rounding, and points that turn with them would add
+    noise to each pass of a fit.
+    """
     r = k - 1
     P = np.empty((r, r))
     for a in range(r):
@@ -56,7 +61,10 @@ def _root_of_differences(low, k, variance):  # type: ignore[no-untyped-def]  # n
         if size[a] > _RANK * size[r - 1] + 1e-300:
             f += 1
     kept, root = np.ascontiguousarray(directions[:, r - f :]), np.sqrt(size[r - f :])
-    return kept * root, np.ascontiguousarray((kept / root).T)
+    R, inverse = kept * root, (kept / root).T
+    if is_smooth and f == r:
+        return R @ kept.T, kept @ inverse
+    return R, np.ascontiguousarray(inverse)
 
 
 @njit()
@@ -224,7 +232,8 @@ def matching_choices(
         low = first[t]
         k = _size(first[t + 1] - low)
         r, w = k - 1, weight[low]
-        R, inverse = _root_of_differences(low, k, variance)
+        is_matched = r <= _MOST_MATCHED and w <= _HEAVIEST
+        R, inverse = _root_of_differences(low, k, variance, not is_matched)
         f = R.shape[1]
         if f == 0:  # all alternatives are the same
             total -= w * np.log(k)
@@ -233,7 +242,7 @@ def matching_choices(
         old, pull = R.T @ L @ R, L @ mu
         slope, constant = R.T @ (pull - n), np.dot(mu, 0.5 * pull - n)
         rule = _nodes_of(f, nodes, t)
-        if f > _MOST_MATCHED or w > _HEAVIEST:
+        if not is_matched:
             expected = _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu)
             total += expected + constant + 0.5 * np.trace(old)
             continue

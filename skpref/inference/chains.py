@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._checks import check_arrays, check_indices, require
-from skpref._compiled.chains import condition, decays, project, scatter, scatter_rows, score, send_messages, solve
+from skpref._compiled.chains import condition, decays, project, scatter_rows, score, send_messages, solve
 from skpref._events import Iteration, seconds_since
 from skpref.exceptions import DataError
 from skpref.inference import hyper
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
+    from skpref._compiled.chains import Layout
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
     from skpref.likelihoods import Likelihood
@@ -91,6 +92,18 @@ class ChainProblem:
     y: Array  # (N,)
     weight: Array  # (N,)
     likelihood: Likelihood
+    unit: IntArray  # (U + 1,): first row of each unit, whose rows speak to their nodes together
+
+    def layout(self) -> Layout:
+        """Return the messages of units to nodes, as `send_messages` takes them."""
+        (n_rows, n_slots), n_units = self.node.shape, self.unit.size - 1
+        if n_units == n_rows:
+            return self.node.ravel(), self.unit, self.unit * n_slots, np.arange(self.node.size).reshape(self.node.shape)
+        n = int(self.node.max()) + 1
+        of_row = np.repeat(np.arange(n_units), np.diff(self.unit))
+        pair, slot = np.unique(of_row[:, None] * n + self.node, return_inverse=True)
+        starts = np.searchsorted(pair // n, np.arange(n_units + 1))
+        return pair % n, self.unit, starts, np.ascontiguousarray(slot.reshape(self.node.shape))
 
     @property
     def parts(self) -> list[slice]:
@@ -117,7 +130,7 @@ class ChainFit:
     u: Array  # (n,): means of the nodes
     alpha: Array  # (n,): K^-1 u
     D: Array  # (n,): precisions by the rows
-    message: Array  # (N, S)
+    message: Array  # (E,)
     tau: Array  # (N,): sites
     nu: Array
     mean: Array  # (N,): of z
@@ -204,6 +217,30 @@ def _joint_means(
     return u, alpha, step
 
 
+def _sums(index: IntArray, values: Array, n: int) -> Array:
+    """Return the sums of values by index, shape (n,)."""
+    return np.asarray(np.bincount(index, values, n), dtype=np.float64)
+
+
+def _told(prior: _Prior, layout: Layout, message: Array) -> _Conditioned:
+    """Return the chains given the messages of units."""
+    return _Conditioned(prior, _sums(layout[0], message, prior.parts[-1].stop))
+
+
+def _passes(
+    chains: _Conditioned, layout: Layout, coefficient: Array, tau: Array, message: Array, n_rounds: int
+) -> tuple[_Conditioned, Array, Array, float]:
+    """Send messages in a few rounds; return the chains, the messages, variances of z, and the part of the bound."""
+    variance, coupling = np.zeros(tau.size), 0.0
+    for _ in range(n_rounds):
+        before = message
+        message, variance, coupling = send_messages(layout, coefficient, tau, chains.variance, before)
+        chains = _told(chains.prior, layout, message)
+        if float(np.abs(message - before).max()) < _SAME_MESSAGE * float(message.max()):
+            break
+    return chains, message, variance, coupling
+
+
 def fit_chains(
     problem: ChainProblem,
     theta: Array,
@@ -216,28 +253,18 @@ def fit_chains(
     """Infer the chains at fixed hyperparameters; `start` is of the same rows, perhaps at others."""
     begin, n, likelihood = clock.perf_counter(), sum(g.nodes.size for g in problem.groups), problem.likelihood
     node, coefficient, y, weight = problem.node, problem.coefficient, problem.y, problem.weight
-    prior = _Prior(problem, theta)
+    prior, layout = _Prior(problem, theta), problem.layout()
     if start is None:
         tau = _START_SITE * weight
-        nu, message = (y - 0.5) * weight, 0.5 * tau[:, None] * coefficient**2
+        nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * coefficient**2
+        message = _sums(layout[3].ravel(), told.ravel(), layout[0].size)
         u, alpha, n_rounds = np.zeros(n), np.zeros(n), 3
     else:
         tau, nu, message, alpha, likelihood = start.tau, start.nu, start.message, start.alpha, start.likelihood
         # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
         u, n_rounds = _Conditioned(prior, np.zeros(n)).solve(alpha), 1
-    chains = _Conditioned(prior, scatter(node, message, n))
-
-    def passes(chains: _Conditioned, message: Array, n_rounds: int) -> tuple[_Conditioned, Array, Array, float]:
-        variance, coupling = np.zeros(y.size), 0.0
-        for _ in range(n_rounds):
-            before = message
-            message, variance, coupling = send_messages(node, coefficient, tau, chains.variance, before)
-            chains = _Conditioned(prior, scatter(node, message, n))
-            if float(np.abs(message - before).max()) < _SAME_MESSAGE * float(message.max()):
-                break
-        return chains, message, variance, coupling
-
-    chains, message, variance, coupling = passes(chains, message, n_rounds)
+    chains = _told(prior, layout, message)
+    chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, n_rounds)
     u, alpha, _ = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
     bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
     rho, rose = 1.0, False  # share of the way that sites go
@@ -251,7 +278,7 @@ def fit_chains(
             rho = max(0.5 * rho, _LEAST_SHARE)
         if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])
-            chains, message, variance, coupling = passes(chains, message, 1)
+            chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 1)
             u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
             continue
         bounds.append(bound)
@@ -268,7 +295,7 @@ def fit_chains(
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
         tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
         nu = nu + rho * (sites.pseudo_linear(mean) - nu)
-        chains, message, variance, coupling = passes(chains, message, 2)
+        chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 2)
         tolerance = _SOLVED if len(bounds) < 3 else _SOLVED_LATER
         u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), tolerance)
 

@@ -11,6 +11,7 @@ from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.records import make_frame
+from skpref.data.stages import sizes_of, starts_of
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import PairFit, likelihood_of, root_mean_square
 from skpref.gp.pairwise.posterior import PairPosterior
@@ -390,7 +391,8 @@ class _Model:
                 coefficients += [one, -one] if name == "items" else self.columns
             start += held.size
         matrix = np.ascontiguousarray(np.column_stack(nodes)), np.ascontiguousarray(np.column_stack(coefficients))
-        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, likelihood_of(self.config, self.c))
+        likelihood = likelihood_of(self.config, self.c)
+        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c))
 
     def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
         """Return the priors of logs in the unit of the times and of the answer noise."""
@@ -442,6 +444,20 @@ class _Model:
         parts = dict(zip(choice.groups, trajectories(problem, fit), strict=True))
         more = self.covariate_scale, self.config.order, is_dated
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more)
+
+
+def _units(c: Comparisons) -> IntArray:
+    """Return the first row of each comparison; of choices, of each ranking, whose choices are among the same items."""
+    if c.stage is None:
+        return np.arange(c.n_pairs + 1)
+    starts, found, known, at = starts_of(c.stage), list[int](), set[int](), np.nan
+    time, left, right = np.asarray(c.time).tolist(), c.left.tolist(), c.right.tolist()
+    for row, k in zip(starts[:-1].tolist(), sizes_of(starts).tolist(), strict=True):
+        shown = {left[row], *right[row : row + k - 1]}
+        if time[row] != at or not shown <= known:
+            found.append(row)
+            known, at = shown, time[row]
+    return np.array([*found, c.n_pairs])
 
 
 def noise_unit(likelihood: Likelihood) -> float:

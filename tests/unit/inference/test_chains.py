@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from skpref._compiled import chains
 from skpref._compiled.chains import decays, score, solve
+from skpref.data.stages import pairs_of
 from skpref.inference.chains import (
     LOGS,
     ChainGroup,
@@ -21,6 +22,7 @@ from skpref.inference.chains import (
     log_posterior,
     trajectories,
 )
+from skpref.inference.choices import ChoiceLikelihood
 from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies
 
 PRIORS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (0.7, 1.5), "drift": (-1.5, 1.5)}
@@ -59,12 +61,13 @@ def games(n_items=8, n=120, seed=0, tree=False):
     return left, right, time, y, n_items
 
 
-def problem_of(left, right, time, y, n_items, kind="both", weight=None, likelihood=None):
+def problem_of(left, right, time, y, n_items, kind="both", weight=None, likelihood=None, unit=None):
     nodes, place = Nodes.from_times(np.concatenate([left, right]), np.concatenate([time, time]), n_items)
     group = ChainGroup(nodes, {name: PRIORS[name] for name in KINDS[kind]})
     node, n = np.column_stack(np.split(place, 2)), len(y)
     weight = np.ones(n) if weight is None else weight
-    return ChainProblem((group,), node, np.tile([1.0, -1.0], (n, 1)), y, weight, likelihood or PairwiseLogit())
+    unit = np.arange(n + 1) if unit is None else unit
+    return ChainProblem((group,), node, np.tile([1.0, -1.0], (n, 1)), y, weight, likelihood or PairwiseLogit(), unit)
 
 
 def exact(problem, theta):
@@ -163,8 +166,50 @@ def test_many_games_are_close_to_the_exact_posterior(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_differences(kind):
-    problem = problem_of(*games(), kind)
+def test_rows_of_one_unit_are_exact_however_they_connect(kind):
+    left, right, _, y, n_items = games(n=40)
+    problem = problem_of(left, right, np.full(40, 2.0), y, n_items, kind, unit=np.array([0, 40]))
+    theta = problem.priors()[0]
+    fit = fit_chains(problem, theta, max_iter=200, tol=1e-9)
+    for got, wanted in zip((fit.mean, fit.variance, fit.bound), exact(problem, theta), strict=True):
+        assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)
+    apart = fit_chains(replace(problem, unit=np.arange(41)), theta, max_iter=200, tol=1e-9)
+    assert abs(apart.bound - fit.bound) > 0.1
+
+
+def test_units_of_one_row_and_of_several_are_the_same_model():
+    left, right, time, y, n_items = games(n=60, tree=True)
+    rows = problem_of(left, right, time, y, n_items)
+    pairs = problem_of(*(np.repeat(each, 2) for each in (left, right, time, y)), n_items, weight=np.full(120, 0.5))
+    theta = rows.priors()[0]
+    fit = fit_chains(rows, theta, max_iter=200, tol=1e-9)
+    halves = fit_chains(replace(pairs, unit=2 * np.arange(61)), theta, max_iter=200, tol=1e-9)
+    assert_allclose(halves.mean[::2], fit.mean, atol=1e-4)
+    assert_allclose(halves.variance[::2], fit.variance, rtol=1e-4)
+    assert_allclose(halves.bound, fit.bound, atol=1e-4)
+
+
+def test_rankings_of_items_in_form_for_a_day_converge():
+    rng, k = np.random.default_rng(0), 14
+    order = [rng.permutation(16)[:k] for _ in range(12)]
+    parts = [(race[at:], day) for day, race in enumerate(order) for at in range(k - 1)]  # who is left to be chosen from
+    rows = [
+        (of[a], of[b], day, stage)
+        for stage, (of, day) in enumerate(parts)
+        for a, b in zip(*pairs_of(of.size), strict=True)
+    ]
+    left, right, day, stage = (np.array(each) for each in zip(*rows, strict=True))
+    unit = np.append(np.flatnonzero(np.diff(day, prepend=-1)), day.size)
+    likelihood = ChoiceLikelihood(stage)
+    problem = problem_of(left, right, 1.0 * day, np.ones(day.size), 16, "form", likelihood=likelihood, unit=unit)
+    fit = fit_chains(problem, np.log([2.0, 2.5, 0.01]), max_iter=30, tol=1e-5)
+    assert fit.converged
+
+
+@pytest.mark.parametrize("unit", [None, 4 * np.arange(31)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_differences(kind, unit):
+    problem = problem_of(*games(), kind, unit=unit)
     theta = problem.priors()[0] + 0.1
     fit = fit_chains(problem, theta, max_iter=300, tol=1e-8)
     steps = 1e-3 * np.eye(theta.size)
