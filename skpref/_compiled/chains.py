@@ -141,65 +141,62 @@ def send_messages(
 ) -> tuple[Array, Array, float]:
     """Return the precisions that units tell their nodes (E,), variances of z (N,), and what the bound needs of both.
 
-    z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`. The rows of a
-    unit speak together: its messages are exact, however often they have the same nodes.
+    z = sum of coefficient times the values of the row's nodes, and the row's site has precision `weight`. Here each
+    unit is a row, which has as many messages as slots.
     """
-    node, unit, starts, slot = layout
-    n_slots, most = slot.shape[1], 1
-    for u in range(unit.shape[0] - 1):
-        most = max(most, starts[u + 1] - starts[u])
-    new, of_z, bound, product = np.empty(node.shape[0]), np.empty(slot.shape[0]), 0.0, 1.0
-    rest = np.empty(most)
-    for u in range(unit.shape[0] - 1):
-        a, first, m = unit[u], starts[u], starts[u + 1] - starts[u]
-        for j in range(m):
-            v = variance[node[first + j]]
-            rest[j] = v / max(1.0 - v * message[first + j], _LEAST)
-        if unit[u + 1] - a > 1 or m < n_slots:
-            bound += _tell_together(layout, u, coefficient, weight, rest, (new, of_z))
-            continue
+    node, slot = layout[0], layout[3]
+    n_rows, n_slots = slot.shape
+    new, of_z, bound, product = np.empty(node.shape[0]), np.empty(n_rows), 0.0, 1.0
+    rest = np.empty(n_slots)
+    for m in range(n_rows):
         total = 0.0
         for s in range(n_slots):
-            total += coefficient[a, s] ** 2 * rest[slot[a, s] - first]
-        product /= 1.0 + weight[a] * total
+            v = variance[node[slot[m, s]]]
+            rest[s] = v / max(1.0 - v * message[slot[m, s]], _LEAST)
+            total += coefficient[m, s] ** 2 * rest[s]
+        product /= 1.0 + weight[m] * total
         for s in range(n_slots):
-            square, k = coefficient[a, s] ** 2, slot[a, s]
-            new[k] = weight[a] * square / (1.0 + weight[a] * max(total - square * rest[k - first], 0.0))
-            product *= 1.0 + new[k] * rest[k - first]
+            square, e = coefficient[m, s] ** 2, slot[m, s]
+            new[e] = weight[m] * square / (1.0 + weight[m] * max(total - square * rest[s], 0.0))
+            product *= 1.0 + new[e] * rest[s]
         if not 1.0 / _FAR < product < _FAR:
             bound, product = bound + 0.5 * np.log(product), 1.0
-        of_z[a] = total / (1.0 + weight[a] * total)
+        of_z[m] = total / (1.0 + weight[m] * total)
     return new, of_z, bound + 0.5 * np.log(product)
 
 
 @njit()
-def _tell_together(
-    layout: Layout, u: int, coefficient: Array, weight: Array, rest: Array, told: tuple[Array, Array]
-) -> float:
-    """Write the messages of a unit and the variances of its rows; return its part of the bound."""
-    (_, unit, starts, slot), (new, of_z) = layout, told
-    first, m, n_slots = starts[u], starts[u + 1] - starts[u], slot.shape[1]
-    root, A = np.sqrt(rest[:m]), np.eye(m)  # R^1/2 and I + R^1/2 M R^1/2: R without the rows, M the precision by them
-    for r in range(unit[u], unit[u + 1]):
-        for s in range(n_slots):
-            i = slot[r, s] - first
-            x = weight[r] * coefficient[r, s] * root[i]
-            for t in range(n_slots):
-                j = slot[r, t] - first
-                A[i, j] += x * coefficient[r, t] * root[j]
-    B, bound = np.linalg.inv(A), -0.5 * np.linalg.slogdet(A)[1]
-    for i in range(m):
-        share = min(max(B[i, i], _LEAST), 1.0)
-        new[first + i] = (1.0 / share - 1.0) / rest[i] if rest[i] > 0.0 else 0.0
-        bound -= 0.5 * np.log(share)
-    for r in range(unit[u], unit[u + 1]):
-        of_z[r] = 0.0
-        for s in range(n_slots):
-            i = slot[r, s] - first
-            for t in range(n_slots):
-                j = slot[r, t] - first
-                of_z[r] += coefficient[r, s] * root[i] * B[i, j] * root[j] * coefficient[r, t]
-    return float(bound)
+def send_messages_together(
+    layout: Layout, coefficient: Array, weight: Array, variance: Array, message: Array
+) -> tuple[Array, Array, float]:
+    """Return the same of units of several rows, exactly, however often these rows have the same nodes."""
+    node, unit, starts, slot = layout
+    n_slots, new, of_z, bound = slot.shape[1], np.empty(node.shape[0]), np.zeros(slot.shape[0]), 0.0
+    for u in range(unit.shape[0] - 1):
+        first, m = starts[u], starts[u + 1] - starts[u]
+        root, A = np.empty(m), np.eye(m)  # R^1/2 and I + R^1/2 M R^1/2: R without the rows, M the precision by them
+        for i in range(m):
+            v = variance[node[first + i]]
+            root[i] = np.sqrt(v / max(1.0 - v * message[first + i], _LEAST))
+        for r in range(unit[u], unit[u + 1]):
+            for s in range(n_slots):
+                i = slot[r, s] - first
+                for t in range(n_slots):
+                    j = slot[r, t] - first
+                    A[i, j] += weight[r] * coefficient[r, s] * root[i] * coefficient[r, t] * root[j]
+        bound -= 0.5 * np.linalg.slogdet(A)[1]
+        B = np.linalg.inv(A)
+        for i in range(m):
+            share = min(max(B[i, i], _LEAST), 1.0)
+            new[first + i] = (1.0 / share - 1.0) / root[i] ** 2 if root[i] > 0.0 else 0.0
+            bound -= 0.5 * np.log(share)
+        for r in range(unit[u], unit[u + 1]):
+            for s in range(n_slots):
+                i = slot[r, s] - first
+                for t in range(n_slots):
+                    j = slot[r, t] - first
+                    of_z[r] += coefficient[r, s] * root[i] * B[i, j] * root[j] * coefficient[r, t]
+    return new, of_z, bound
 
 
 @njit()

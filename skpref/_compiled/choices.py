@@ -123,6 +123,32 @@ def _exp(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
+def _congruent(A, M):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return A^T M A."""
+    r, f = A.shape
+    half, out = np.zeros((r, f)), np.zeros((f, f))
+    for a in range(r):
+        for b in range(r):
+            for x in range(f):
+                half[a, x] += M[a, b] * A[b, x]
+    for a in range(r):
+        for x in range(f):
+            for y in range(f):
+                out[x, y] += A[a, x] * half[a, y]
+    return out
+
+
+@njit()
+def _transposed_times(A, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the transpose of A times x."""
+    out = np.zeros(A.shape[1])
+    for a in range(A.shape[0]):
+        for b in range(A.shape[1]):
+            out[b] += A[a, b] * x[a]
+    return out
+
+
+@njit()
 def _softmax(mu, R, points):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return softmax of 0 and z = mu + R e but for its normaliser, shape (1 + r, Q), and log of the normaliser."""
     r, Q = mu.shape[0], points.shape[1]
@@ -160,12 +186,29 @@ def _old_site(low, k, mean, tau, nu):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @njit()
+def _moments_of_points(points, share):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return mean (f,) and covariance (f, f) of points (f, Q) with weights that sum to 1."""
+    f, Q = points.shape
+    weighted, m, C = np.empty(Q), np.zeros(f), np.empty((f, f))
+    for a in range(f):
+        for q in range(Q):
+            weighted[q] = points[a, q] * share[q]
+            m[a] += weighted[q]
+        for b in range(a + 1):
+            both = -m[a] * m[b]
+            for q in range(Q):
+                both += weighted[q] * points[b, q]
+            C[a, b], C[b, a] = both, both
+    return m, C
+
+
+@njit()
 def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return log E[p(y | z)^w / site(z)] and the mean and covariance of e under these weights; z = mu + R e."""
     (quadratic, slope, constant), (points, logs) = site, rule
     f, Q = points.shape
     _, normaliser, largest = _softmax(mu, R, points)
-    share, weighted = np.empty(Q), np.empty((f, Q))
+    share = np.empty(Q)
     for q in range(Q):
         share[q] = logs[q] + constant - w * (largest[q] + np.log(normaliser[q]))
     for a in range(f):
@@ -175,16 +218,17 @@ def _tilted_moments(mu, R, w, site, rule):  # type: ignore[no-untyped-def]  # no
         for b in range(a):
             for q in range(Q):
                 share[q] += quadratic[a, b] * points[a, q] * points[b, q]
-    top = share.max()
-    share -= top
+    top, total = -np.inf, 0.0
+    for q in range(Q):
+        top = max(top, share[q])
+    for q in range(Q):
+        share[q] -= top
     _exp(share)
-    total = share.sum()
-    share /= total
-    for a in range(f):
-        for q in range(Q):
-            weighted[a, q] = points[a, q] * share[q]
-    m = points @ share
-    return top + np.log(total), m, weighted @ points.T - np.outer(m, m)
+    for q in range(Q):
+        total += share[q]
+    for q in range(Q):
+        share[q] /= total
+    return top + np.log(total), *_moments_of_points(points, share)
 
 
 @njit()
@@ -210,10 +254,35 @@ def _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu):  # type: i
     for a in range(k):
         for b in range(a):
             new_tau[low + _pair(b, a, k)] = w * both[a, b]
-    pull = _old_site(low, k, mean, new_tau, new_nu)[2] @ mu
+    pull = _transposed_times(_old_site(low, k, mean, new_tau, new_nu)[2], mu)
     for a in range(k - 1):
         new_nu[low + a] = w * p[a + 1] - pull[a]
     return w * value
+
+
+@njit()
+def _growth_of_site(old, precision_of_e):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how much the site grows, in units of the prior, where e has this precision instead of I."""
+    f = old.shape[0]
+    site = np.empty((f, f))
+    for a in range(f):
+        for b in range(f):
+            site[a, b] = old[a, b] + 0.5 * (precision_of_e[a, b] + precision_of_e[b, a]) - (a == b)
+    site = _bounded(site, _LEAST_SITE, _LARGEST_SITE)
+    for a in range(f):
+        for b in range(f):
+            site[a, b] -= old[a, b]
+    return site
+
+
+@njit()
+def _exponent_of_site(mu, n, pull, R):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how the old site begins in e: the linear term (f,), and the constant; pull = L mu."""
+    constant, rest = 0.0, np.empty(mu.shape[0])
+    for a in range(mu.shape[0]):
+        constant += mu[a] * (0.5 * pull[a] - n[a])
+        rest[a] = pull[a] - n[a]
+    return _transposed_times(R, rest), constant
 
 
 @njit()
@@ -239,19 +308,20 @@ def matching_choices(
             total -= w * np.log(k)
             continue
         mu, n, L = _old_site(low, k, mean, tau, nu)
-        old, pull = R.T @ L @ R, L @ mu
-        slope, constant = R.T @ (pull - n), np.dot(mu, 0.5 * pull - n)
+        old = _congruent(R, L)
+        slope, constant = _exponent_of_site(mu, n, _transposed_times(L, mu), R)
         rule = _nodes_of(f, nodes, t)
         if not is_matched:
             expected = _variational_site(low, k, w, mu, R, rule, mean, new_tau, new_nu)
-            total += expected + constant + 0.5 * np.trace(old)
+            total += expected + constant
+            for a in range(f):
+                total += 0.5 * old[a, a]
             continue
         log_mass, m, C = _tilted_moments(mu, R, w, (old, slope, constant), rule)
         total += log_mass
         precision_of_e = np.linalg.inv(_bounded(C, _NARROWEST, _WIDEST))
-        site = old + precision_of_e - np.eye(f)
-        D = inverse.T @ (_bounded(0.5 * (site + site.T), _LEAST_SITE, _LARGEST_SITE) - old) @ inverse
-        linear = D @ mu + inverse.T @ (precision_of_e @ m)
+        D = _congruent(inverse, _growth_of_site(old, precision_of_e))
+        linear, of_mean = _transposed_times(D, mu), _transposed_times(inverse, _transposed_times(precision_of_e, m))
         for a in range(r):
             of_chosen = 0.0
             for b in range(r):
@@ -259,7 +329,7 @@ def matching_choices(
             for b in range(a):
                 new_tau[low + _pair(b + 1, a + 1, k)] -= D[a, b]
             new_tau[low + a] += of_chosen
-            new_nu[low + a] -= linear[a]
+            new_nu[low + a] -= linear[a] + of_mean[a]
     return new_tau, new_nu, total
 
 

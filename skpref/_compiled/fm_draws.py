@@ -69,7 +69,8 @@ def pattern_values(patterns: Compressed, theta: Array, table: Array, first: int,
 def _row_values(first, last, codes, table, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     z = np.empty(table.shape[1])
     for i in range(first, last):
-        z[:] = table[codes[0, i]]
+        for a in range(z.shape[0]):  # an assignment of arrays would compile for seconds
+            z[a] = table[codes[0, i], a]
         for g in range(1, codes.shape[0]):
             _add(z, table[codes[g, i]], 1.0)
         out[i] = z[0]

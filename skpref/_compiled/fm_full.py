@@ -500,12 +500,10 @@ def step_features(
 
 @njit(nogil=True, fastmath=FAST)
 def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = C.shape[1]
-    P = np.empty((n, n))
     for k in range(C.shape[0]):
-        P[:, :] = C[k]
+        P = C[k].copy()
         total = 0.0 if factor_upper(P) else np.nan
-        for j in range(n):
+        for j in range(P.shape[0]):
             total += 2.0 * np.log(P[j, j])
         out[k] = total
 

@@ -229,7 +229,8 @@ def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  #
         for i in range(first, last):
             start = max(left, i) if triangular else left
             if start < right:
-                x[: X.shape[1]] = X[i]
+                for f in range(X.shape[1]):  # an assignment of arrays would compile for seconds
+                    x[f] = X[i, f]
                 if additive:
                     _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
                 else:
@@ -325,7 +326,8 @@ def _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, 
             width = right - start
             if width <= 0:
                 continue
-            x[: X.shape[1]] = X[i]
+            for f in range(X.shape[1]):
+                x[f] = X[i, f]
             if additive:
                 _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
             elif weighted:

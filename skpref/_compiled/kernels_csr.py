@@ -156,7 +156,8 @@ def _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, first, last, sums,
     weight = np.empty(m)
     for i in range(first, last):
         if additive:
-            weight[:] = G[i]
+            for j in range(m):
+                weight[j] = G[i, j]
         else:
             _row(i, x, z, columns, c, kind, False, weight)
             for j in range(m):

@@ -394,8 +394,8 @@ def _fit_rows(mu, s, ZT, w, a, apart, G, W, max_iter, tol, value):  # type: igno
                 rho *= 0.5
             if not moved:
                 break
-            mu[i] = new_mu
-            s[i] = new_s
+            for q in range(Q):  # an assignment of arrays would compile for seconds
+                mu[i, q], s[i, q] = new_mu[q], new_s[q]
             done = there - here <= tol
             here = there
             rho = min(1.0, 2.0 * rho)

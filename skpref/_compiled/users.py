@@ -8,10 +8,21 @@ With D the precision and d the linear term of the sites, W = (I + D P)^-1 D.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from skpref._compiled.jit import njit
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skpref._typing import Array, BoolArray, IntArray
+
+    Coordinates = tuple[IntArray, IntArray, IntArray, BoolArray]
+    Places = tuple[IntArray, IntArray, IntArray, Array, Array]
+
+_MOST_ENTRIES = 2**22  # entries of one matrix of all users that are in memory together, 32 MB
 _ROUNDING = 1e-13  # share of a variance that is rounding
 
 
@@ -133,8 +144,9 @@ def _user_sites(u, n, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa:
 def _diagonal_weight(P, D):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return W = r (I + r P r)^-1 r, r = sqrt(D), and log |I + D P| for a diagonal D."""
     n = P.shape[0]
-    r, M = np.sqrt(np.diag(D)), np.empty((n, n))
+    r, M = np.empty(n), np.empty((n, n))
     for x in range(n):
+        r[x] = np.sqrt(D[x, x])
         for y in range(x + 1):
             M[x, y] = r[x] * P[x, y] * r[y]
         M[x, x] += 1.0
@@ -162,19 +174,6 @@ def _dense_weight(P, D):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def user_block(u, S, coordinates, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return P, W, D, d and log |I + D P| of one user."""
-    starts, first, second, by_pairs = coordinates
-    low, high = starts[u], starts[u + 1]
-    P = _gather(S, first, second, low, high)
-    D, d = _user_sites(u, high - low, places, tau, nu)
-    # Of the pairs of a choice some may have a negative precision.
-    diagonal = by_pairs[u] and not (np.diag(D) < 0.0).any()
-    W, log_det = _diagonal_weight(P, D) if diagonal else _dense_weight(P, D)
-    return P, W, D, d, log_det
-
-
-@njit()
 def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     out[i, k] += value
     if j >= 0:
@@ -186,30 +185,121 @@ def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @njit()
-def integrate_out(S, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_blocks(users, ends, S, coordinates, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return P, W and D of users, one after the other, d and log |I + D P|."""
+    (starts, first, second, by_pairs), n_rows = coordinates, 0
+    for k in range(users.shape[0]):
+        n_rows += starts[users[k] + 1] - starts[users[k]]
+    P, W, D, d = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1]), np.empty(n_rows)
+    log_det, row = np.empty(users.shape[0]), 0
+    for k in range(users.shape[0]):
+        low, high = starts[users[k]], starts[users[k] + 1]
+        at, n = ends[k], high - low
+        own_P = _gather(S, first, second, low, high)
+        own_D, own_d = _user_sites(users[k], n, places, tau, nu)
+        diagonal = by_pairs[users[k]]
+        for x in range(n):  # of the pairs of a choice some may have a negative precision
+            diagonal = diagonal and own_D[x, x] >= 0.0
+        own_W, log_det[k] = _diagonal_weight(own_P, own_D) if diagonal else _dense_weight(own_P, own_D)
+        for x in range(n):
+            d[row + x] = own_d[x]
+            for y in range(n):
+                P[at], W[at], D[at] = own_P[x, y], own_W[x, y], own_D[x, y]
+                at += 1
+        row += n
+    return P, W, D, d, log_det
+
+
+def user_block(
+    u: int, S: Array, coordinates: Coordinates, places: Places, tau: Array, nu: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return P, W, D and d of one user."""
+    users = np.array([u])
+    P, W, D, d, _ = _fill_blocks(users, ends_of(users, coordinates[0]), S, coordinates, places, tau, nu)
+    return *(M.reshape(d.size, d.size) for M in (P, W, D)), d
+
+
+class UserBlocks:
+    """P, W, D, d and log |I + D P| of users who follow each other, some at a time: (first user, ends, blocks).
+
+    The matrices of a user are from ends[k] to ends[k + 1]. Loops that come back to them are compiled without what makes
+    them, which takes longest. If there are few, they are made once.
+    """
+
+    def __init__(self, S: Array, coordinates: Coordinates, places: Places, tau: Array, nu: Array) -> None:
+        self._sites = S, coordinates, places, tau, nu
+        self._all: list[tuple[int, IntArray, Any]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, IntArray, Any]]:
+        if self._all:
+            yield from self._all
+            return
+        parts = split_users(np.diff(self._sites[1][0]))
+        for users in parts:
+            ends = ends_of(users, self._sites[1][0])
+            part = int(users[0]), ends, _fill_blocks(users, ends, *self._sites)
+            if len(parts) == 1:
+                self._all = [part]
+            yield part
+
+
+def ends_of(users: IntArray, starts: IntArray) -> IntArray:
+    """Return where the matrices of users begin and end, shape (n + 1,)."""
+    return np.concatenate([[0], np.cumsum((starts[users + 1] - starts[users]) ** 2)])
+
+
+def split_users(n: IntArray) -> list[IntArray]:
+    """Return the numbers of users in parts whose matrices fit into memory; n has their numbers of coordinates."""
+    part = np.cumsum(n**2) // _MOST_ENTRIES
+    return np.split(np.arange(n.size), np.flatnonzero(np.diff(part)) + 1) if n.size else []
+
+
+@njit()
+def _times(M, at, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return M x, where the entries of M begin at a place."""
+    out = np.zeros(x.shape[0])
+    for i in range(x.shape[0]):
+        for j in range(x.shape[0]):
+            out[i] += M[at] * x[j]
+            at += 1
+    return out
+
+
+@njit()
+def _add_users(low, ends, blocks, coordinates, shift, G, h):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the terms of some users to those of all; return those of the exponent."""
+    (starts, first, second, _), (P, W, D, d_all, log_dets) = coordinates, blocks
+    log_det, constant, row = 0.0, 0.0, 0
+    for k in range(log_dets.shape[0]):
+        start, at, n = starts[low + k], ends[k], starts[low + k + 1] - starts[low + k]
+        mean, d = shift[start : start + n], d_all[row : row + n]
+        residual = d - _times(D, at, mean)
+        through = _times(P, at, residual)
+        of_W = _times(W, at, through)
+        log_det += log_dets[k]
+        for x in range(n):
+            g, i, j = residual[x] - of_W[x], first[start + x], second[start + x]
+            constant += g * through[x] + (d[x] + residual[x]) * mean[x]
+            h[i] += g
+            if j >= 0:
+                h[j] -= g
+            for y in range(n):
+                _scatter(G, i, j, first[start + y], second[start + y], W[at + x * n + y])
+        row += n
+    return log_det, constant
+
+
+def integrate_out(
+    blocks: UserBlocks, n_items: int, coordinates: Coordinates, shift: Array
+) -> tuple[Array, Array, float, float]:
     """Return the terms of the sites in a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
 
     Sum of A^T W A (n, n); sum of A^T (I - W P) d (n,); sum of log |I + D P|; and the constant of the exponent, twice.
     """
-    starts, first, second, _ = coordinates
-    n_items = S.shape[0]
     G, h, log_det, constant = np.zeros((n_items, n_items)), np.zeros(n_items), 0.0, 0.0
-    for u in range(starts.shape[0] - 1):
-        P, W, D, d, log_det_user = user_block(u, S, coordinates, places, tau, nu)
-        low, n = starts[u], starts[u + 1] - starts[u]
-        mean = shift[low : low + n]
-        residual = d - D @ mean
-        through = P @ residual
-        g = residual - W @ through
-        log_det += log_det_user
-        constant += np.dot(g, through) + np.dot(d + residual, mean)
-        for x in range(n):
-            i, j = first[low + x], second[low + x]
-            h[i] += g[x]
-            if j >= 0:
-                h[j] -= g[x]
-            for y in range(n):
-                _scatter(G, i, j, first[low + y], second[low + y], W[x, y])
+    for low, ends, part in blocks:
+        more = _add_users(low, ends, part, coordinates, shift, G, h)
+        log_det, constant = log_det + more[0], constant + more[1]
     return G, h, log_det, constant
 
 
@@ -249,40 +339,36 @@ def _row_product(A, B, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @njit()
-def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, E[alpha], sum of tr (P W)^2.
-
-    The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
-    """
-    starts, first, second, by_pairs = coordinates
-    rows, a, _, sign, extra = places
-    n_items = S.shape[0]
+def _add_marginals(low, ends, blocks, m, V, coordinates, places, shift, moments, G, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write what `marginals` returns of some users; return their sum of tr (P W)^2."""
+    (starts, first, second, by_pairs), (rows, a, _, sign, extra) = coordinates, places
+    (P_all, W_all, D, d, log_dets), (mean, variance) = blocks, moments
     at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
-    mean, variance = np.empty(tau.shape[0]), np.empty(tau.shape[0])
-    G, alpha, information = np.zeros((n_items, n_items)), np.empty(first.shape[0]), 0.0
-    for u in range(starts.shape[0] - 1):
-        P, W, D, d, _ = user_block(u, S, coordinates, places, tau, nu)
-        low, n = starts[u], starts[u + 1] - starts[u]
+    information, row = 0.0, 0
+    for k in range(log_dets.shape[0]):
+        u = low + k
+        start, n = starts[u], starts[u + 1] - starts[u]
+        P, W = P_all[ends[k] : ends[k + 1]].reshape((n, n)), W_all[ends[k] : ends[k + 1]].reshape((n, n))
         common = np.empty(n)
         for x in range(n):
-            common[x] = m[first[low + x]] + shift[low + x]
-            if second[low + x] >= 0:
-                common[x] -= m[second[low + x]]
-        Q = _gather(V, first, second, low, low + n)
-        residual = d - D @ common
-        own = residual - W @ (P @ residual)
-        value = common + P @ own
-        PW = P @ W
+            common[x] = m[first[start + x]] + shift[start + x]
+            if second[start + x] >= 0:
+                common[x] -= m[second[start + x]]
+        residual = d[row : row + n] - _times(D, ends[k], common)
+        own = residual - _times(W_all, ends[k], _times(P_all, ends[k], residual))
+        value = common + _times(P_all, ends[k], own)
+        row += n
+        Q, PW = _gather(V, first, second, start, start + n), P @ W
         T = -PW
         for x in range(n):
             T[x, x] += 1.0
         TQ, spread = T @ Q, W @ Q @ W
         for x in range(n):
-            alpha[low + x] = own[x]
+            alpha[start + x] = own[x]
             for y in range(n):
                 information += PW[x, y] * PW[y, x]
                 moment = spread[x, y] - W[x, y] + own[x] * own[y]
-                _scatter(G, first[low + x], second[low + x], first[low + y], second[low + y], moment)
+                _scatter(G, first[start + x], second[start + x], first[start + y], second[start + y], moment)
         if by_pairs[u]:  # comparisons are single coordinates: the diagonal of the covariance is enough
             for p in range(rows[u], rows[u + 1]):
                 x = a[p]
@@ -293,40 +379,73 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
             for p in range(rows[u], rows[u + 1]):
                 size = _coefficients(p, n, places, at, by)
                 mean[p], variance[p] = _comparison_moments(at[:size], by[:size], value, covariance)
-    return mean, variance, G, alpha, information
+    return information
+
+
+def marginals(
+    blocks: UserBlocks, m: Array, V: Array, coordinates: Coordinates, places: Places, shift: Array
+) -> tuple[Array, Array, Array, Array, float]:
+    """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, E[alpha], sum of tr (P W)^2.
+
+    The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
+    """
+    n_rows = places[1].shape[0]
+    mean, variance, G, alpha = np.empty(n_rows), np.empty(n_rows), np.zeros_like(V), np.empty(shift.shape[0])
+    squared = 0.0
+    for low, ends, part in blocks:
+        squared += _add_marginals(low, ends, part, m, V, coordinates, places, shift, (mean, variance), G, alpha)
+    return mean, variance, G, alpha, squared
 
 
 @njit()
-def personal_moments(user, own, common, S, V, coordinates, places, tau, nu, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _personal_moments(rows, users, ends, W, own, common, V, coordinates, alpha, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write what `personal_moments` returns of the rows of some users, which begin and end at `rows`."""
+    (starts, first, second, _), (mean, variance, explained) = coordinates, out
+    for k in range(users.shape[0]):
+        low, n = starts[users[k]], starts[users[k] + 1] - starts[users[k]]
+        Q, q, c = _gather(V, first, second, low, low + n), np.empty(n), np.empty(n)
+        for p in range(rows[k], rows[k + 1]):
+            for x in range(n):
+                i, j = first[low + x], second[low + x]
+                q[x], c[x] = own[p, i], common[p, i]
+                if j >= 0:
+                    q[x] -= own[p, j]
+                    c[x] -= common[p, j]
+                mean[p] += q[x] * alpha[low + x]
+            Wq = _times(W, ends[k], q)
+            for x in range(n):
+                through = 0.0
+                for y in range(n):
+                    through += Q[x, y] * Wq[y]
+                variance[p] += Wq[x] * (through - q[x] - 2.0 * c[x])
+                explained[p, first[low + x]] += Wq[x]
+                if second[low + x] >= 0:
+                    explained[p, second[low + x]] -= Wq[x]
+
+
+def personal_moments(
+    user: IntArray,
+    own: Array,
+    common: Array,
+    S: Array,
+    V: Array,
+    coordinates: Coordinates,
+    places: Places,
+    tau: Array,
+    nu: Array,
+    alpha: Array,
+) -> tuple[Array, Array, Array]:
     """Return the user's part of mean and variance of rows (n,), and A^T W times the explained rows (n, n_items).
 
-    The rows of a user are together.
-
-    `own` (n, n_items) is the prior covariance of a row's personal part with the items' b, `common` its posterior
-    covariance with the items' m.
+    The rows of a user are together. `own` (n, n_items) is the prior covariance of a row's personal part with the items'
+    b, `common` its posterior covariance with the items' m.
     """
-    starts, first, second, _ = coordinates
-    mean, variance, last = np.zeros(user.shape[0]), np.zeros(user.shape[0]), -1
-    explained = np.zeros((user.shape[0], S.shape[0]))
-    W, Q, n, low = np.empty((0, 0)), np.empty((0, 0)), 0, 0
-    for p in range(user.shape[0]):
-        u = user[p]
-        if u != last:
-            W = user_block(u, S, coordinates, places, tau, nu)[1]
-            low, n, last = starts[u], starts[u + 1] - starts[u], u
-            Q = _gather(V, first, second, low, low + n)
-        q, c = np.empty(n), np.empty(n)
-        for x in range(n):
-            i, j = first[low + x], second[low + x]
-            q[x], c[x] = own[p, i], common[p, i]
-            if j >= 0:
-                q[x] -= own[p, j]
-                c[x] -= common[p, j]
-            mean[p] += q[x] * alpha[low + x]
-        Wq = W @ q
-        variance[p] = np.dot(Wq, Q @ Wq) - np.dot(q, Wq) - 2.0 * np.dot(c, Wq)
-        for x in range(n):
-            explained[p, first[low + x]] += Wq[x]
-            if second[low + x] >= 0:
-                explained[p, second[low + x]] -= Wq[x]
-    return mean, variance, explained
+    out = np.zeros(user.size), np.zeros(user.size), np.zeros((user.size, S.shape[0]))
+    rows = np.append(np.flatnonzero(np.diff(user, prepend=-1)), user.size)
+    users, starts = user[rows[:-1]], coordinates[0]
+    for part in split_users(starts[users + 1] - starts[users]):
+        some, ends = users[part], ends_of(users[part], starts)
+        W = _fill_blocks(some, ends, S, coordinates, places, tau, nu)[1]
+        of_part = rows[part[0] : part[-1] + 2]
+        _personal_moments(of_part, some, ends, W, own, common, V, coordinates, alpha, out)
+    return out

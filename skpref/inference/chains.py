@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._checks import check_arrays, check_indices, require
-from skpref._compiled.chains import condition, decays, project, scatter_rows, score, send_messages, solve
+from skpref._compiled.chains import (
+    condition,
+    decays,
+    project,
+    scatter_rows,
+    score,
+    send_messages,
+    send_messages_together,
+    solve,
+)
 from skpref._events import Iteration, seconds_since
 from skpref.exceptions import DataError
 from skpref.inference import hyper
@@ -231,10 +240,11 @@ def _passes(
     chains: _Conditioned, layout: Layout, coefficient: Array, tau: Array, message: Array, n_rounds: int
 ) -> tuple[_Conditioned, Array, Array, float]:
     """Send messages in a few rounds; return the chains, the messages, variances of z, and the part of the bound."""
-    variance, coupling = np.zeros(tau.size), 0.0
+    variance, coupling, is_plain = np.zeros(tau.size), 0.0, layout[1].size == tau.size + 1
+    send = send_messages if is_plain else send_messages_together
     for _ in range(n_rounds):
         before = message
-        message, variance, coupling = send_messages(layout, coefficient, tau, chains.variance, before)
+        message, variance, coupling = send(layout, coefficient, tau, chains.variance, before)
         chains = _told(chains.prior, layout, message)
         if float(np.abs(message - before).max()) < _SAME_MESSAGE * float(message.max()):
             break

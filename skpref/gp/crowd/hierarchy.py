@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.users import integrate_out, marginals, with_covariates
+from skpref._compiled.users import UserBlocks, integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios
@@ -152,16 +152,19 @@ class Hierarchy:
 
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the terms of the sites in the consensus."""
-        shift = prior_means(self, state.B)
-        arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
-        G, h, log_det, constant = integrate_out(self.places.spread_covariance(state.S), *arguments)
-        return Informed(G, h, log_det, constant, shift)
+        blocks, shift = self._blocks(state, state.nu), prior_means(self, state.B)
+        terms = integrate_out(blocks, self.users.n_items, self.users.coordinates, shift)
+        return Informed(*terms, shift, blocks)
+
+    def _blocks(self, state: HierarchyState, nu: Array) -> UserBlocks:
+        S = self.places.spread_covariance(state.S)
+        return UserBlocks(S, self.users.coordinates, self.users.places, state.tau, nu)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
-        arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
-        S = self.places.spread_covariance(state.S)
-        mean, variance, moment, alpha, squared = marginals(S, m, V, *arguments)
+        blocks = informed.blocks or self._blocks(state, state.nu)
+        arguments = self.users.coordinates, self.users.places, informed.rest
+        mean, variance, moment, alpha, squared = marginals(blocks, m, V, *arguments)
         tau, nu, log_sites, likelihood, measured = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
@@ -193,9 +196,8 @@ class Hierarchy:
 
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
-        arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
-        S = self.places.spread_covariance(state.S)
-        return -float(integrate_out(S, *arguments, prior_means(self, B))[3])
+        blocks, means = self._blocks(state, np.zeros_like(state.nu)), prior_means(self, B)
+        return -float(integrate_out(blocks, self.users.n_items, self.users.coordinates, means)[3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +225,7 @@ class Informed(NamedTuple):
     log_det: float  # sum of log |I + D P|
     constant: float  # of the exponent, twice
     rest: Any  # what `Hierarchy.see` needs besides: prior means of the coordinates
+    blocks: UserBlocks | None = None  # of the users, where they are here
 
 
 class Seen(NamedTuple):
@@ -424,7 +427,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
 
 
 def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _Consensus:
-    G, h, log_det_users, constant, _ = informed
+    G, h, log_det_users, constant = informed[:4]
     if model.others is not None:
         G, h = G + model.others[0], h + model.others[1]
     prior = np.concatenate([np.full(size, state.scales[name].mean) for name, size in model.parts] or [np.zeros(0)])

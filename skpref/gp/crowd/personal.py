@@ -626,7 +626,7 @@ class PersonalPosterior:
                 continue
             at_places = self.users.user_rows(position)
             rows = self.places.sum_by_item(at_places)
-            P, W, D, d, _ = user_block(position, self.S_places, *self._blocks())
+            P, W, D, d = user_block(position, self.S_places, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
             residual = d + noise - (seen + self._expand_to_places(effects)) @ at_places.T @ D

@@ -125,7 +125,7 @@ def _log_likelihoods(
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = users.user_rows(u)
-        P, W, D, d, _ = user_block(u, posterior.S_places, *sites)
+        P, W, D, d = user_block(u, posterior.S_places, *sites)
         mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
         d = d - D @ shift
         residual = d - D @ mean

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._compiled.users import integrate_out
+from skpref._compiled.users import UserBlocks, integrate_out
 from skpref.gp.crowd.hierarchy import fit_hierarchy, prior_means
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def update_hierarchy(
             effect_bases=(old.effect_rows, old.effect_rotation),
         )
     # Users whose sites are zero say nothing.
-    sites = np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), prior_means(model, state.B)
-    S = model.places.spread_covariance(state.S)
-    others = integrate_out(S, model.users.coordinates, model.users.places, *sites)
+    sites, users = (np.where(rows, 0.0, tau), np.where(rows, 0.0, nu)), model.users
+    blocks = UserBlocks(model.places.spread_covariance(state.S), users.coordinates, users.places, *sites)
+    others = integrate_out(blocks, users.n_items, users.coordinates, prior_means(model, state.B))
     part = replace(model.select_users(changed), others=others[:2])
     thresholds = state.thresholds
     local = fit_hierarchy(

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpref._compiled.users import integrate_out, marginals, with_covariates
+from skpref._compiled import users as compiled
+from skpref._compiled.users import UserBlocks, integrate_out, marginals, with_covariates
 from skpref.gp.crowd.users import UserRows
 
 
+@pytest.mark.parametrize("most", [1, 2**20])  # entries in memory: users one by one, or together
 @pytest.mark.parametrize("order", [False, True])
-def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
+def test_moments_are_those_of_the_joint_gaussian(*, order: bool, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_MOST_ENTRIES", most)
     # The first user has fewer pairs than items, and all have a pair whose right side is the first of their items.
     user = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
     left, right = np.array([[3, 1, 3, 1, 0, 2, 2, 1, 1, 2, 3], [1, 3, 1, 0, 2, 1, 0, 0, 2, 0, 0]])
@@ -33,13 +36,14 @@ def test_moments_are_those_of_the_joint_gaussian(*, order: bool) -> None:
 
     users = UserRows.from_comparisons(user, left, right, np.ones((user.size, int(order))), (n_users, 4))
     assert users.by_pairs.any() != order
-    arguments = users.coordinates, users.places, tau, nu, np.zeros(users.first.size)
-    information, linear, _, _ = integrate_out(of_one, *arguments)
+    blocks, shift = UserBlocks(of_one, users.coordinates, users.places, tau, nu), np.zeros(users.first.size)
+    assert len(list(blocks)) == (3 if most == 1 else 1)
+    information, linear, _, _ = integrate_out(blocks, n, users.coordinates, shift)
     V = np.linalg.inv(np.linalg.inv(of_all) + information)
     m = V @ linear
     assert_allclose(V, covariance[:n, :n], rtol=1e-9)
     assert_allclose(m, mean[:n], rtol=1e-9)
-    got = marginals(of_one, m, V, *arguments)
+    got = marginals(blocks, m, V, users.coordinates, users.places, shift)
     assert_allclose(got[0], rows @ mean, rtol=1e-9)
     assert_allclose(got[1], np.diag(rows @ covariance @ rows.T), rtol=1e-9)
     x = rng.normal(size=(n_users, 2))
