@@ -267,7 +267,7 @@ def _times(M, at, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit()
 def _add_users(low, ends, blocks, coordinates, shift, G, h):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the terms of some users to those of all; return those of the exponent."""
+    """Add the terms of some users to the sums; return log |I + D P| of these users and the constant."""
     (starts, first, second, _), (P, W, D, d_all, log_dets) = coordinates, blocks
     log_det, constant, row = 0.0, 0.0, 0
     for k in range(log_dets.shape[0]):

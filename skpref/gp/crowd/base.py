@@ -263,6 +263,8 @@ class CrowdBase(TaskClassifier):
             with limit_blas_threads(compared.n_items):
                 fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
             items = replace(items, has_own=items.has_own and fit.posterior.places.n_attributes == items.width)
+            if items.has_own:
+                fit = replace(fit, posterior=fit.posterior.with_effects_of_new(items.seen.size))
         else:
             fit = fit_crowd(*arguments, start if isinstance(start, WarmStart) else None)
         self._comparisons = comparisons

@@ -291,8 +291,19 @@ class PersonalPosterior:
         return self
 
     def _placed(self, items: Items) -> Items:
-        """Return items with their positions among the coordinates: none where these are attributes."""
-        return Items.new(items.features) if self.places.n_attributes else items
+        """Return items with their positions among the coordinates; where these are attributes, -2 for seen items."""
+        return Items(items.features, np.where(items.position < 0, -1, -2)) if self.places.n_attributes else items
+
+    def with_effects_of_new(self, n_own: int) -> PersonalPosterior:
+        """Return the posterior in which new items have effects, as the last `n_own` attributes are those of seen ones.
+
+        They are unknown: only variances change.
+        """
+        own = slice(self.places.n_attributes - n_own, self.places.n_attributes)
+        moment = self.m[own] ** 2 + np.diag(self.V)[own] + np.diag(self.S_new)[own]
+        result = replace(self, own_share=float(moment.mean()) / self.rest_scale)
+        vars(result)["users"] = self.users
+        return result
 
     def _reach(self, items: Items, *, centred: bool = False) -> _Reach:
         items = self._placed(items)
@@ -304,7 +315,7 @@ class PersonalPosterior:
         weights, rest = np.zeros((items.size, n)), np.zeros(items.size)
         new = np.flatnonzero(items.position < 0)
         if new.size:
-            rest[new] = self.rest_scale * self.own_share
+            rest[new] = self.rest_scale * self.own_share * (items.position[new] == -1)
             if self.basis is not None:
                 features = items.take(new).features
                 phi = self.basis.rows(features)

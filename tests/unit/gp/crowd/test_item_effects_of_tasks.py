@@ -66,6 +66,18 @@ def test_reports_are_about_attributes_and_new_products_have_no_effect(model: Cro
     assert_allclose(model.utility(panel(1.0)[0]), model.utility(model._items.vocabulary.ids))
 
 
+def test_a_new_product_may_differ_from_its_attributes_as_others_do(model: CrowdGPPL) -> None:
+    table, _, _, _ = panel(1.0)
+    users, new = (
+        np.arange(N_USERS),
+        Table(table.features, [f"new {k}" for k in range(N)], feature_names=table.feature_names),
+    )
+    (of_new, std_new), (_, std) = (model.utility(each, users, return_std=True) for each in (new, table))
+    assert_allclose(of_new, model.utility(np.asarray(table.features), users))
+    assert std_new.min() > 0.8
+    assert std.max() < 0.8
+
+
 def test_files_and_later_answers_keep_the_effects(model: CrowdGPPL, tmp_path: Any) -> None:
     table, X, y, _ = panel(1.0)
     save(model, tmp_path / "model.skpref")
