@@ -264,7 +264,7 @@ class CrowdBase(TaskClassifier):
                 fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
             items = replace(items, has_own=items.has_own and fit.posterior.places.n_attributes == items.width)
             if items.has_own:
-                fit = replace(fit, posterior=fit.posterior.with_effects_of_new(items.seen.size))
+                fit = replace(fit, posterior=fit.posterior.widened_for_new_items(items.seen.size))
         else:
             fit = fit_crowd(*arguments, start if isinstance(start, WarmStart) else None)
         self._comparisons = comparisons

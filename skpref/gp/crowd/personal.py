@@ -294,11 +294,8 @@ class PersonalPosterior:
         """Return items with their positions among the coordinates; where these are attributes, -2 for seen items."""
         return Items(items.features, np.where(items.position < 0, -1, -2)) if self.places.n_attributes else items
 
-    def with_effects_of_new(self, n_own: int) -> PersonalPosterior:
-        """Return the posterior in which new items have effects, as the last `n_own` attributes are those of seen ones.
-
-        They are unknown: only variances change.
-        """
+    def widened_for_new_items(self, n_own: int) -> PersonalPosterior:
+        """Return the posterior with unknown effects of new items: the last `n_own` attributes are effects of seen items."""
         own = slice(self.places.n_attributes - n_own, self.places.n_attributes)
         moment = self.m[own] ** 2 + np.diag(self.V)[own] + np.diag(self.S_new)[own]
         result = replace(self, own_share=float(moment.mean()) / self.rest_scale)
