@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,9 +58,10 @@ class Panel:
         return ~new & ~held, ~new & held, new
 
 
-def on_tasks(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[Array]:
+def on_tasks(panel: Panel, train: BoolArray, tests: list[BoolArray], kernel: str | None = None) -> list[Array]:
     """Fit `CrowdGPPL` to tasks."""
-    model = CrowdGPPL(panel.items, likelihood="luce", random_state=0).fit(panel.X[train], panel.y[train])
+    model = CrowdGPPL(panel.items, likelihood="luce", kernel=kernel, random_state=0)
+    model.fit(panel.X[train], panel.y[train])
     return [model.predict_proba(panel.X[test]) for test in tests]
 
 
@@ -111,6 +113,7 @@ def lambdarank(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[A
 
 METHODS = {
     "tasks": on_tasks,
+    "tasks, smooth": partial(on_tasks, kernel="product-matern-3/2"),  # of few distinct products
     "multinomial logit": multinomial_logit,
     "lambdarank": lambdarank,
 }

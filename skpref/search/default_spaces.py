@@ -30,6 +30,9 @@ _SEEDS = 2**31 - 1
 _TAIL = 1e-12  # probability of each tail in which no quantile is computed
 _FEW_ITEMS = 100  # items up to which all are inducing points, and their number is not searched
 # Names of kernels; None is the default, "product-matern-3/2".
+_MOST_SMOOTH = (
+    500  # products whose utilities a search lets be a smooth function of their attributes, which takes longer
+)
 _KERNELS = None, "product-matern-1/2", "squared-exponential", "additive-matern-3/2"
 _MANY_FEATURES = 50  # features up to which length-scales of single ones are tried; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
@@ -201,6 +204,9 @@ def _crowd(estimator: Any) -> dict[str, Any]:
     space = _pairwise(estimator) | _answers(estimator) | {"n_factors": stats.randint(0, 21)}
     if estimator.factor_prior is None or estimator.factor_prior.item_scale is not None:
         space["factor_prior__item_scale__rate"] = stats.loguniform(0.02, 20.0)
+    items, has_tasks = estimator.items, str(estimator.likelihood) == "luce"
+    if has_tasks and estimator.kernel is None and items is not None and items.ids.size <= _MOST_SMOOTH:
+        space["kernel"] = [None, "product-matern-3/2"]  # part-worths, or a smooth function
     return space
 
 

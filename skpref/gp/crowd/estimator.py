@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,6 +33,7 @@ from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import OF_CLASSIFIERS, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
+from skpref.gp.pairwise.fit import NAMED_KERNELS
 from skpref.gp.pairwise.sides import warn_never_left, warn_unlabelled
 from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS, SVI, FactorPrior
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
-    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
     from skpref.data import Comparisons, IdColumn
@@ -74,9 +75,9 @@ class CrowdGPPL(ShardedCrowd):
         left out. 0: only the consensus. Of tasks, smaller numbers than that of items or features change little.
     factor_prior : FactorPrior, default=None
         Kernels of the factors of items and users, and priors of their scales; None: those of ``FactorPrior()``.
-    kernel : Kernel, default=None
-        Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None: `ProductMatern` (nu =
-        3/2) with a length-scale for each feature, see `optimizer`.
+    kernel : Kernel or str, default=None
+        Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn, or a name as in
+        `GPPLClassifier`. None: "product-matern-3/2", and of tasks part-worths, which are linear in the features.
     consensus : bool, default=True
         Whether the model has a consensus t. False gives a variant of [SG20] without one, for comparison.
     item_effects : bool, default=True
@@ -241,6 +242,7 @@ class CrowdGPPL(ShardedCrowd):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{key: value for key, value in SHARED_CONSTRAINTS.items() if key != "inference"},
         **CHECKPOINT_CONSTRAINTS,
+        "kernel": [Kernel, StrOptions(set(NAMED_KERNELS)), None],
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
         "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],

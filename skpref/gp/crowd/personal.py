@@ -295,7 +295,7 @@ class PersonalPosterior:
         return Items(items.features, np.where(items.position < 0, -1, -2)) if self.places.n_attributes else items
 
     def widened_for_new_items(self, n_own: int) -> PersonalPosterior:
-        """Return the posterior with unknown effects of new items: the last `n_own` attributes are effects of seen items."""
+        """Return the posterior with unknown effects of new items, as the last `n_own` attributes are of seen ones."""
         own = slice(self.places.n_attributes - n_own, self.places.n_attributes)
         moment = self.m[own] ** 2 + np.diag(self.V)[own] + np.diag(self.S_new)[own]
         result = replace(self, own_share=float(moment.mean()) / self.rest_scale)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, load, save
 from skpref.data import Table
+from skpref.search import default_space
 
 N, N_USERS, K = 12, 60, 4
 
@@ -89,3 +90,22 @@ def test_files_and_later_answers_keep_the_effects(model: CrowdGPPL, tmp_path: An
     new = Table(table.features[-1:], table.ids[-1:], feature_names=table.feature_names)
     later.partial_fit(X[~old], y[~old], items=new)
     assert_allclose(later.utility(table.ids), model.utility(table.ids), atol=0.15)
+
+
+def test_a_kernel_by_name_makes_utilities_smooth() -> None:
+    table, X, y, _ = panel(0.0)
+    bent = table.features[:, 0] == 1.0  # only the middle size is liked, which no straight line says
+    numbers = {name: k for k, name in enumerate(table.ids.tolist())}
+    shown = np.array([[numbers[name] for name in row] for row in X[:, 1:].tolist()])
+    y = np.argmax(3.0 * bent[shown] + np.random.default_rng(1).gumbel(size=shown.shape), axis=1)
+    train = np.arange(y.size) % 2 == 0
+    losses = []
+    for kernel in (None, "product-matern-3/2"):
+        model = CrowdGPPL(table, likelihood="luce", item_effects=False, kernel=kernel, random_state=0)
+        p = model.fit(X[train], y[train]).predict_proba(X[~train])
+        losses.append(-np.mean(np.log(p[np.arange(len(p)), y[~train]])))
+    assert losses[1] < losses[0] - 0.1
+    with pytest.raises(ValueError, match="no part-worths"):
+        model.part_worths()
+    assert default_space(CrowdGPPL(table, likelihood="luce"))["kernel"] == [None, "product-matern-3/2"]
+    assert "kernel" not in default_space(CrowdGPPL(table, likelihood="luce", kernel="squared-exponential"))
