@@ -6,7 +6,8 @@
     python benchmarks/choices.py --table panel.csv --task chid --person id --chosen choice --features pf,cl,loc
 
 A table has one row for each alternative. Of each person two tasks are held out ("known"), and a fifth of the people are
-left out whole ("new"). Methods: CrowdGPPL; the multinomial logit with one utility for all; LightGBM's lambdarank with
+left out whole ("new"). Methods: CrowdGPPL, also with a smooth kernel ("smooth tasks", asked for by --methods, for few
+distinct products); the multinomial logit with one utility for all; LightGBM's lambdarank with
 the person as a category. The table has the mean log-loss in nats, the difference to the first method with a standard
 error clustered by person, hits, and CPU seconds of a fit.
 """
@@ -113,7 +114,7 @@ def lambdarank(panel: Panel, train: BoolArray, tests: list[BoolArray]) -> list[A
 
 METHODS = {
     "tasks": on_tasks,
-    "tasks, smooth": partial(on_tasks, kernel="product-matern-3/2"),  # of few distinct products
+    "smooth tasks": partial(on_tasks, kernel="product-matern-3/2"),  # of few distinct products
     "multinomial logit": multinomial_logit,
     "lambdarank": lambdarank,
 }
