@@ -76,7 +76,7 @@ def test_the_consensus_is_that_of_the_others() -> None:
     start, stop = posterior.users.starts[u : u + 2]
     A = posterior.users.incidence(np.ones(posterior.users.first.size))[start:stop].toarray()
     wanted = (A @ rows @ (without @ linear)[:K], A @ rows @ without[:K, :K] @ rows.T @ A.T)
-    P, W, _, d, _ = reliability.user_block(
+    P, W, _, d = reliability.user_block(
         u, posterior.S, posterior.users.coordinates, posterior.users.places, posterior.tau, posterior.nu
     )
     noise = np.random.default_rng(0).standard_normal((20_000, posterior.half_rows.shape[1])) @ posterior.half_rows.T
