@@ -291,8 +291,11 @@ class PersonalPosterior:
         return self
 
     def _placed(self, items: Items) -> Items:
-        """Return items with their positions among the coordinates; where these are attributes, -2 for seen items."""
-        return Items(items.features, np.where(items.position < 0, -1, -2)) if self.places.n_attributes else items
+        """Return items with their positions among the coordinates; where these are attributes, -2 for seen items.
+
+        Placed items stay as they are.
+        """
+        return Items(items.features, np.where(items.position == -1, -1, -2)) if self.places.n_attributes else items
 
     def widened_for_new_items(self, n_own: int) -> PersonalPosterior:
         """Return the posterior with unknown effects of new items, as the last `n_own` attributes are of seen ones."""

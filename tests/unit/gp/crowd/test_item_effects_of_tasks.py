@@ -77,6 +77,14 @@ def test_a_new_product_may_differ_from_its_attributes_as_others_do(model: CrowdG
     assert_allclose(of_new, model.utility(np.asarray(table.features), users))
     assert std_new.min() > 0.8
     assert std.max() < 0.8
+    # The same for pairs, on which choices depend.
+    one, other, posterior = np.array([0]), np.array([1]), model.posterior_
+    user, seen = model._users.rows(one), model._items.rows(np.arange(2))
+    unseen = model._items.described(table.features[:2], np.array([-1, -1]))
+    for asked, is_wide in ((seen, False), (unseen, True)):
+        _, variance = posterior.pairs((user, one), asked, one, other)
+        assert_allclose(variance, posterior.pair_covariance(user, asked, one, other)[0], rtol=1e-6)
+        assert (variance[0] > 2.0 * 0.8**2) == is_wide
 
 
 def test_files_and_later_answers_keep_the_effects(model: CrowdGPPL, tmp_path: Any) -> None:
