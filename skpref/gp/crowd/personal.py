@@ -110,7 +110,8 @@ class PersonalPosterior:
     basis: InducingBasis | None  # of the personal parts over features of items; None without features
     shape_rows: Array  # (M, n): covariance of the inducing values and the seen items in S's prior, unit scale
     extension: Array  # (M, n): shape_rows times the inverse of the prior's covariance of the items
-    own_share: float  # share of that prior in which items are independent
+    # Share of that prior in which items are independent; of effects beside attributes, mean square over rest_scale.
+    own_share: float
     rest_scale: float  # scale of the prior of items that were not compared
     covariates: Covariates | None
     B: Array  # (n, p): effects of the covariates
