@@ -1,9 +1,10 @@
 """Loops over users, each with a latent vector g ~ N(shift, P) of its own that few comparisons inform.
 
 The coordinates of g are rows e_i - e_j of the items, or e_i where j = -1: the pairs that the user compared, or the
-items in them, whichever are fewer. P = A S A^T is gathered from the covariance S of items. A comparison sees
-z = sign (g_a - g_b), or sign g_a where b = -1, plus its row of `extra` times the last coordinates of its user.
-With D the precision and d the linear term of the sites, W = (I + D P)^-1 D.
+items in them, whichever are fewer. A comparison sees z = sign (g_a - g_b), or sign g_a where b = -1, plus its row of
+`extra` times the last coordinates of its user. Coordinates that are the same item in several groups share what is the
+user's own: E maps r own parts to n coordinates. Their covariance P is gathered from the covariance S of items. With D
+the precision and d the linear term of the sites, W = (I + D E P E^T)^-1 D, and no loop takes n^3 steps unless r = n.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IntArray
 
-    Coordinates = tuple[IntArray, IntArray, IntArray, BoolArray]
+    Coordinates = tuple[IntArray, IntArray, IntArray, BoolArray, IntArray]
     Places = tuple[IntArray, IntArray, IntArray, Array, Array]
 
 _MOST_ENTRIES = 2**22  # entries of one matrix of all users that are in memory together, 32 MB
@@ -185,9 +186,33 @@ def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @njit()
+def _own_places(first, second, part, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the places of a user's own parts, each where it comes first among the coordinates."""
+    at_first, at_second, r = np.empty(high - low, np.int64), np.empty(high - low, np.int64), 0
+    for c in range(low, high):
+        if part[c] == r:
+            at_first[r], at_second[r] = first[c], second[c]
+            r += 1
+    return at_first[:r], at_second[:r]
+
+
+@njit()
+def _add_columns(M, part, low, r):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return M E: the columns of a user's coordinates, summed by own part."""
+    n = M.shape[1]
+    if r == n:
+        return M
+    out = np.zeros((M.shape[0], r))
+    for x in range(M.shape[0]):
+        for y in range(n):
+            out[x, part[low + y]] += M[x, y]
+    return out
+
+
+@njit()
 def _fill_blocks(users, ends, S, coordinates, places, tau, nu):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return P, W and D of users, one after the other, d and log |I + D P|."""
-    (starts, first, second, by_pairs), n_rows = coordinates, 0
+    (starts, first, second, by_pairs, part), n_rows = coordinates, 0
     for k in range(users.shape[0]):
         n_rows += starts[users[k] + 1] - starts[users[k]]
     P, W, D, d = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1]), np.empty(n_rows)
@@ -195,16 +220,25 @@ def _fill_blocks(users, ends, S, coordinates, places, tau, nu):  # type: ignore[
     for k in range(users.shape[0]):
         low, high = starts[users[k]], starts[users[k] + 1]
         at, n = ends[k], high - low
-        own_P = _gather(S, first, second, low, high)
+        at_first, at_second = _own_places(first, second, part, low, high)
+        r = at_first.shape[0]
+        own_P = _gather(S, at_first, at_second, 0, r)
         own_D, own_d = _user_sites(users[k], n, places, tau, nu)
+        F = _add_columns(own_D, part, low, r)
+        D_r = _add_columns(np.ascontiguousarray(F.T), part, low, r)
         diagonal = by_pairs[users[k]]
-        for x in range(n):  # of the pairs of a choice some may have a negative precision
-            diagonal = diagonal and own_D[x, x] >= 0.0
-        own_W, log_det[k] = _diagonal_weight(own_P, own_D) if diagonal else _dense_weight(own_P, own_D)
+        for x in range(r):  # of the pairs of a choice some may have a negative precision
+            diagonal = diagonal and D_r[x, x] >= 0.0
+        own_W, log_det[k] = _diagonal_weight(own_P, D_r) if diagonal else _dense_weight(own_P, D_r)
+        for x in range(r):
+            for y in range(r):
+                P[at + x * r + y] = own_P[x, y]
+        if r < n:
+            own_W = own_D - F @ ((own_P - own_P @ own_W @ own_P) @ F.T)
         for x in range(n):
             d[row + x] = own_d[x]
             for y in range(n):
-                P[at], W[at], D[at] = own_P[x, y], own_W[x, y], own_D[x, y]
+                W[at], D[at] = own_W[x, y], own_D[x, y]
                 at += 1
         row += n
     return P, W, D, d, log_det
@@ -216,7 +250,9 @@ def user_block(
     """Return P, W, D and d of one user."""
     users = np.array([u])
     P, W, D, d, _ = _fill_blocks(users, ends_of(users, coordinates[0]), S, coordinates, places, tau, nu)
-    return *(M.reshape(d.size, d.size) for M in (P, W, D)), d
+    own = coordinates[4][coordinates[0][u] : coordinates[0][u + 1]]
+    r = int(own.max(initial=-1)) + 1
+    return P[: r**2].reshape(r, r)[np.ix_(own, own)], *(M.reshape(d.size, d.size) for M in (W, D)), d
 
 
 class UserBlocks:
@@ -266,15 +302,30 @@ def _times(M, at, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
+def _times_own(P, at, part, low, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return E P E^T x, where the entries of P begin at a place."""
+    r, out = 0, np.empty(x.shape[0])
+    for c in range(x.shape[0]):
+        r = max(r, part[low + c] + 1)
+    sums = np.zeros(r)
+    for c in range(x.shape[0]):
+        sums[part[low + c]] += x[c]
+    sums = _times(P, at, sums)
+    for c in range(x.shape[0]):
+        out[c] = sums[part[low + c]]
+    return out
+
+
+@njit()
 def _add_users(low, ends, blocks, coordinates, shift, G, h):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add the terms of some users to the sums; return log |I + D P| of these users and the constant."""
-    (starts, first, second, _), (P, W, D, d_all, log_dets) = coordinates, blocks
+    (starts, first, second, _, part), (P, W, D, d_all, log_dets) = coordinates, blocks
     log_det, constant, row = 0.0, 0.0, 0
     for k in range(log_dets.shape[0]):
         start, at, n = starts[low + k], ends[k], starts[low + k + 1] - starts[low + k]
         mean, d = shift[start : start + n], d_all[row : row + n]
         residual = d - _times(D, at, mean)
-        through = _times(P, at, residual)
+        through = _times_own(P, at, part, start, residual)
         of_W = _times(W, at, through)
         log_det += log_dets[k]
         for x in range(n):
@@ -306,7 +357,7 @@ def integrate_out(
 @njit()
 def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the sum of A_u^T alpha_u x_u^T over the users, shape (n_items, p)."""
-    starts, first, second, _ = coordinates
+    starts, first, second = coordinates[:3]
     out = np.zeros((n_items, x.shape[1]))
     for u in range(starts.shape[0] - 1):
         for c in range(starts[u], starts[u + 1]):
@@ -339,46 +390,64 @@ def _row_product(A, B, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @njit()
+def _write_moments(low, high, n, parts, places, matrices, value, moments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write mean and variance of z of a user's comparisons, given the means of its coordinates."""
+    (_, a, _, sign, extra), (part, by_pairs), (mean, variance) = places, parts, moments
+    P, Q, PW, PB, PBQ, spread = matrices
+    if by_pairs:  # comparisons are single coordinates: the diagonal of the covariance is enough
+        for p in range(low, high):
+            x, e = a[p], part[a[p]]
+            mean[p] = sign[p] * value[x]
+            variance[p] = P[e, e] - _row_product(PW, P, e) + Q[x, x] - 2.0 * PBQ[e, x] + _row_product(PBQ, PB, e)
+        return
+    at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
+    covariance, rest = np.empty((n, n)), P - PW @ P + P @ spread @ P
+    for x in range(n):
+        for y in range(x + 1):
+            e, f = part[x], part[y]
+            covariance[x, y] = Q[x, y] + rest[e, f] - PBQ[e, y] - PBQ[f, x]
+            covariance[y, x] = covariance[x, y]
+    for p in range(low, high):
+        size = _coefficients(p, n, places, at, by)
+        mean[p], variance[p] = _comparison_moments(at[:size], by[:size], value, covariance)
+
+
+@njit()
 def _add_marginals(low, ends, blocks, m, V, coordinates, places, shift, moments, G, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write what `marginals` returns of some users; return their sum of tr (P W)^2."""
-    (starts, first, second, by_pairs), (rows, a, _, sign, extra) = coordinates, places
-    (P_all, W_all, D, d, log_dets), (mean, variance) = blocks, moments
-    at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
+    (starts, first, second, by_pairs, part), rows = coordinates, places[0]
+    P_all, W_all, D, d, log_dets = blocks
     information, row = 0.0, 0
     for k in range(log_dets.shape[0]):
         u = low + k
         start, n = starts[u], starts[u + 1] - starts[u]
-        P, W = P_all[ends[k] : ends[k + 1]].reshape((n, n)), W_all[ends[k] : ends[k + 1]].reshape((n, n))
+        at_first, at_second = _own_places(first, second, part, start, start + n)
+        r = at_first.shape[0]
+        P = P_all[ends[k] : ends[k] + r * r].reshape((r, r))
+        W = W_all[ends[k] : ends[k + 1]].reshape((n, n))
         common = np.empty(n)
         for x in range(n):
             common[x] = m[first[start + x]] + shift[start + x]
             if second[start + x] >= 0:
                 common[x] -= m[second[start + x]]
         residual = d[row : row + n] - _times(D, ends[k], common)
-        own = residual - _times(W_all, ends[k], _times(P_all, ends[k], residual))
-        value = common + _times(P_all, ends[k], own)
+        own = residual - _times(W_all, ends[k], _times_own(P_all, ends[k], part, start, residual))
+        value = common + _times_own(P_all, ends[k], part, start, own)
         row += n
-        Q, PW = _gather(V, first, second, start, start + n), P @ W
-        T = -PW
-        for x in range(n):
-            T[x, x] += 1.0
-        TQ, spread = T @ Q, W @ Q @ W
+        # E^T W and its products with P and with the covariance Q of what is common.
+        Q, B = _gather(V, first, second, start, start + n), np.ascontiguousarray(_add_columns(W, part, start, r).T)
+        PB, BQ, W_r, own_r = P @ B, B @ Q, _add_columns(B, part, start, r), np.zeros(r)
+        PW, PBQ, spread = _add_columns(PB, part, start, r), P @ BQ, BQ @ B.T
         for x in range(n):
             alpha[start + x] = own[x]
-            for y in range(n):
+            own_r[part[start + x]] += own[x]
+        for x in range(r):
+            for y in range(r):
                 information += PW[x, y] * PW[y, x]
-                moment = spread[x, y] - W[x, y] + own[x] * own[y]
-                _scatter(G, first[start + x], second[start + x], first[start + y], second[start + y], moment)
-        if by_pairs[u]:  # comparisons are single coordinates: the diagonal of the covariance is enough
-            for p in range(rows[u], rows[u + 1]):
-                x = a[p]
-                mean[p] = sign[p] * value[x]
-                variance[p] = P[x, x] - _row_product(PW, P, x) + _row_product(TQ, T, x)
-        else:
-            covariance = P - PW @ P + TQ @ T.T
-            for p in range(rows[u], rows[u + 1]):
-                size = _coefficients(p, n, places, at, by)
-                mean[p], variance[p] = _comparison_moments(at[:size], by[:size], value, covariance)
+                moment = spread[x, y] - W_r[x, y] + own_r[x] * own_r[y]
+                _scatter(G, at_first[x], at_second[x], at_first[y], at_second[y], moment)
+        parts = part[start : start + n], by_pairs[u]
+        _write_moments(rows[u], rows[u + 1], n, parts, places, (P, Q, PW, PB, PBQ, spread), value, moments)
     return information
 
 
@@ -400,7 +469,7 @@ def marginals(
 @njit()
 def _personal_moments(rows, users, ends, W, own, common, V, coordinates, alpha, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write what `personal_moments` returns of the rows of some users, which begin and end at `rows`."""
-    (starts, first, second, _), (mean, variance, explained) = coordinates, out
+    (starts, first, second, _, _), (mean, variance, explained) = coordinates, out
     for k in range(users.shape[0]):
         low, n = starts[users[k]], starts[users[k] + 1] - starts[users[k]]
         Q, q, c = _gather(V, first, second, low, low + n), np.empty(n), np.empty(n)

@@ -161,7 +161,7 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     if freeze is not None and person is not MachineUser:
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")
     check_is_fitted(last)
-    if hasattr(last, "moving_posterior_"):
+    if hasattr(last, "dynamics_"):
         raise DataError("questions have no times: they need a model that was fitted without time")
     asked = person.from_model(model, candidates, user, freeze, rng)
     if not len(asked):

@@ -100,7 +100,7 @@ class SkillCurvesDisplay(Display):
 
         Parameters
         ----------
-        estimator : GPPLClassifier
+        estimator : GPPLClassifier or CrowdGPPL
             Fitted with `time`, or a Pipeline or search of one.
         items : array-like of shape (n,), default=None
             Ids. None: the five best at the last comparison.
@@ -125,24 +125,21 @@ class SkillCurvesDisplay(Display):
             If the estimator was fitted without `time`, an id is unknown, or an item was first compared after `times`.
         """
         model = fitted_part(estimator, "curves")
-        moving = getattr(model, "moving_posterior_", None)
-        if moving is None:
-            raise DataError("the estimator has no curves to plot: fit it with time=, the column of X with the times")
+        first, end, is_dated = _span_of(model)
         if items is None:
             items = model.item_ids_[np.argsort(-model.utility(model.item_ids_), kind="stable")[:_N_ITEMS]]
-        start, end = float(moving.first.min()), moving.end
         if times is None:
+            start = min(first.values())
             later = end + _AHEAD * (end - start or 1.0)
             grid = np.append(np.linspace(start, end, _N_TIMES), np.linspace(end, later, _N_TIMES // 10))
         else:
-            grid = as_times(times, "times", is_dated=moving.is_dated)
+            grid = as_times(times, "times", is_dated=is_dated)
         grid = np.unique(grid)
-        to_axis = to_dates if moving.is_dated else np.asarray
+        to_axis = to_dates if is_dated else np.asarray
         curves = model.curves(items, times=to_axis(grid), credibility=credibility)
         if not len(curves):
             raise DataError(f"there is nothing to plot: got items={shorten(items)} and times={shorten(times)}")
         ids = np.asarray(curves.id).tolist()[:: grid.size]
-        first = dict(zip(model.item_ids_.tolist(), moving.first.tolist(), strict=True))
         hidden = grid < np.array([[first[name]] for name in ids])
         if hidden.all(axis=1).any():
             name = ids[int(np.argmax(hidden.all(axis=1)))]
@@ -155,7 +152,7 @@ class SkillCurvesDisplay(Display):
 
         bands = lines(curves.utility), lines(curves.utility_low), lines(curves.utility_high)
         axis = "Elo points" if scale == "elo" else "utility"
-        return cls(ids, to_axis(grid), *bands, to_axis(end), credibility, axis).plot(ax=ax)
+        return cls(ids, to_axis(grid), *bands, to_axis(np.asarray(end)), credibility, axis).plot(ax=ax)
 
     def _n_labels(self) -> tuple[int, int]:
         return 0, len(self.ids)
@@ -178,3 +175,17 @@ class SkillCurvesDisplay(Display):
         ends = np.array([line[np.isfinite(line)][-1] for line in lines])
         label_ends(ax, ends, [shortened(name) for name in self.ids], colours)
         ax.set(xlabel="time", ylabel=f"{self.unit} (mean and {100 * self.credibility:g} % interval)")
+
+
+def _span_of(model: Any) -> tuple[dict[Any, float], float, bool]:
+    """Return where the curves of items begin, by id, the time of the last comparison, and whether times are dates.
+
+    The consensus of a crowd moves in steps, and has a value of each item at all of them.
+    """
+    moving, ids = getattr(model, "moving_posterior_", None), model.item_ids_.tolist()
+    timeline = getattr(getattr(model.posterior_, "places", None), "timeline", None)
+    if moving is not None:
+        return dict(zip(ids, moving.first.tolist(), strict=True)), moving.end, moving.is_dated
+    if timeline is None:
+        raise DataError("the estimator has no curves to plot: fit it with time=, the column of X with the times")
+    return dict.fromkeys(ids, timeline.origin), timeline.end, timeline.is_dated

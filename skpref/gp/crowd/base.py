@@ -27,11 +27,13 @@ from skpref.gp.crowd.fit_hierarchy import (
     Regularisation,
     fit_crowd_hierarchy,
 )
-from skpref.gp.crowd.groups import variances
+from skpref.gp.crowd.groups import PARTS, variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.thresholds import TieThresholds, predict_answers
+from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
+    from skpref.gp.pairwise.over_time import SkillDynamics
     from skpref.settings import Settings
 
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
@@ -72,7 +75,10 @@ class CrowdBase(TaskClassifier):
     users: Any
     posterior_: CrowdPosterior | PersonalPosterior
     groups: Any
+    time: Any
     _groups: tuple[Entities, ...]  # of each kind
+    _is_dated: bool  # whether times are years since 1970
+    dynamics_: SkillDynamics
     _thresholds: Any  # TieThresholds; None where all users share one
     _state: Any  # what a warm start needs besides: a State, or the Regularisations of a hierarchy
     _alive: tuple[int, ...]
@@ -99,6 +105,7 @@ class CrowdBase(TaskClassifier):
             n_users=users.vocabulary.size,
             covariates=rows.covariates,
             group=self._numbers_of_groups(rows.groups) if rows.groups else None,
+            time=rows.time,
         )
 
     def _numbers_of_groups(self, columns: tuple[Any, ...], unknown: Literal["raise", "mark"] = "raise") -> IntArray:
@@ -114,7 +121,7 @@ class CrowdBase(TaskClassifier):
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
-        names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups))
+        names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups), self.time)
         crowd = self._crowd_config()
         kinds = hierarchical, self._has_tasks, crowd.part_worths, getattr(crowd.pair.likelihood, "n_levels", 2)
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, kinds, names
@@ -180,7 +187,7 @@ class CrowdBase(TaskClassifier):
 
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
-        if self._columns is not None and self._columns.groups:
+        if self.groups or self.time is not None:
             self._refuse_with_groups()
             return True
         if self.inference != "auto":
@@ -192,18 +199,20 @@ class CrowdBase(TaskClassifier):
         return self.optimizer in {"auto", None}
 
     def _refuse_with_groups(self) -> None:
-        """Refuse parameters that models with groups do not have."""
+        """Refuse parameters that models with groups, such as steps in time, do not have."""
+        name_of = "groups" if self.groups else "time"
         faults = {
             f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
             f"optimizer={self.optimizer!r}": not self._keeps_kernels(),
             "consensus=False": not self.consensus,
+            "warm_start=True": self.time is not None and self.warm_start,
         }
         for name, is_set in faults.items():
             if is_set:
                 raise DataError(
-                    f"groups={self.groups!r} cannot be combined with {name}: groups need inference='ep' or 'laplace', "
-                    "consensus=True and optimizer='auto'. Change the parameter, leave out groups, or "
-                    "fit one model to the rows of each group."
+                    f"{name_of}={getattr(self, name_of)!r} cannot be combined with {name}: it is for inference='ep' or "
+                    "'laplace', consensus=True, optimizer='auto' and without a warm start. Change the parameter, leave "
+                    f"out {name_of}, or fit one model to the rows of each group."
                 )
 
     def _learn(
@@ -222,9 +231,21 @@ class CrowdBase(TaskClassifier):
         # The site of a win, or of a loss, has a closed form; that of their mean takes quadrature.
         apart = as_likelihood(self.likelihood).ties_are_answers or self._is_hierarchical(compared.n_items)
         compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
-        self._infer_crowd(
-            users, items, comparisons, CrowdData(items.seen_features, users.seen_features, compared), start
-        )
+        data = CrowdData(items.seen_features, users.seen_features, compared)
+        if compared.time is not None:
+            data = replace(data, timeline=self._timeline(compared, items, start))
+        self._infer_crowd(users, items, comparisons, data, start)
+
+    def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:
+        """Return the steps of the times of comparisons, which continue the steps of an earlier fit."""
+        assert c.time is not None  # noqa: S101 - type narrowing
+        if start is not None and start.posterior.places.timeline is not None:
+            timeline: Timeline = start.posterior.places.timeline
+            return timeline.until(c.time)
+        features = items.seen_features
+        width = items.seen.size + (0 if features is None else self._max_inducing(features))
+        n_places = len(Places.from_comparisons(c, order=False).group)
+        return Timeline.cut(c.time, width, n_places, is_dated=self._is_dated)
 
     def _infer_crowd(
         self,
@@ -346,24 +367,26 @@ class CrowdBase(TaskClassifier):
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the comparisons and the posterior have the same groups."""
-        group, kinds = self._comparisons.group, self._groups
+        places, kinds = posterior.places, self._groups
+        group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
         sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
         require(sound, self, "_groups", "must be ids of groups")
-        sizes = posterior.places.n_levels.tolist()
+        sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
         fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
         require(fits, self, "_groups", f"must be of {len(sizes)} kinds")
-        require((group is None) == (posterior.groups is None), self, "_comparisons", "disagree on groups")
-        if group is None or posterior.groups is None:
-            return
-        require(group.shape[1] == len(kinds), self, "_comparisons", f"must have {len(kinds)} columns of groups")
-        for kind, ids, size, column in zip(kinds, self.group_ids_, sizes, group.T, strict=True):
+        require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
+        timed = places.timeline is None or (compared.time is not None and self.time is not None)
+        require(timed, self, "_comparisons", "must have times, as the posterior has")
+        columns = () if group is None else group.T
+        require(len(columns) == len(kinds), self, "_comparisons", f"must have {len(kinds)} columns of groups")
+        for kind, ids, size, column in zip(kinds, self.group_ids_, sizes, columns, strict=True):
             n = kind.vocabulary.size
             require(size <= n and int(column.max(initial=0)) < n, self, "_groups", "leaves out groups of comparisons")
             require(np.array_equal(ids, kind.vocabulary.ids), self, "group_ids_", "must be the ids of the groups")
-        compared = comparisons_of_seen(self._comparisons, self._users, self._items)
-        used, places = group[self._comparisons.weight > 0.0], posterior.places
-        complete = all(places.have(side, used) for side in (compared.left, compared.right))
-        require(complete, self, "posterior_", "lacks items of some groups")
+        cells = places.cells(compared)
+        if cells is not None:
+            complete = all(places.have(side, cells) for side in (compared.left, compared.right))
+            require(complete, self, "posterior_", "lacks items of some groups")
 
     def _check_comparisons(self) -> None:
         """Raise DataError unless the comparisons are of the users and items that are held."""
@@ -436,6 +459,16 @@ class CrowdBase(TaskClassifier):
             prior_w=_shape_and_rate(prior.user_scale or default.user_scale),
         )
 
+    def _set_dynamics(self) -> None:
+        """Set how the consensus moves, where it does."""
+        if hasattr(self, "dynamics_"):
+            del self.dynamics_
+        timeline = self.posterior_.places.timeline if isinstance(self.posterior_, PersonalPosterior) else None
+        if timeline is not None:
+            start = [1.0 / self.posterior_.scales[name].mean for name in PARTS if name in self.posterior_.scales]
+            moved = float(variances(self.posterior_.scales, len(self._groups) + 1)[-1])
+            self.dynamics_ = timeline.dynamics(sum(start), moved)
+
     def _set_crowd_attributes(self, fit: CrowdFit | HierarchicalFit) -> None:
         self.posterior_ = fit.posterior
         self.likelihood_ = fit.likelihood
@@ -444,6 +477,7 @@ class CrowdBase(TaskClassifier):
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
         self.group_ids_ = [kind.vocabulary.ids for kind in self._groups]
         self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
+        self._set_dynamics()
         if isinstance(fit, HierarchicalFit):
             self._state, self._segments, self._alive = fit.chosen, {}, ()
             self.kernel_, self.factor_kernel_, self.user_kernel_ = fit.kernels

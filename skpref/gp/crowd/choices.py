@@ -35,10 +35,11 @@ class CrowdChoices(CrowdLeaderboards):
         faults: dict[str, Any] = {} if self.consensus else {"consensus": False}
         faults |= {} if self.inference in {"auto", "ep"} else {"inference": self.inference}
         faults |= {} if self._keeps_kernels() else {"optimizer": self.optimizer}
-        if self.groups and self._has_part_worths():
+        name = "groups" if self.groups else "time"
+        if getattr(self, name) and self._has_part_worths():
             raise DataError(
-                f"groups={self.groups!r} are for utilities of items, and part-worths are the same in all groups: pass "
-                "a kernel, or leave out the features of the items or the groups"
+                f"{name}={getattr(self, name)!r} is for utilities of items, and part-worths are the same in all groups "
+                f"and at all times: pass a kernel, or leave out the features of the items or {name}"
             )
         self._refuse_with_tasks(**faults)
 
@@ -69,6 +70,7 @@ class CrowdChoices(CrowdLeaderboards):
         """Fit to tasks in memory."""
         self._refuse_parameters_of_comparisons()
         tasks = self._read_tasks(X, reset=True, weighted=True)
+        self._is_dated = tasks.is_dated
         items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
         self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in tasks.groups)
@@ -92,6 +94,7 @@ class CrowdChoices(CrowdLeaderboards):
         """Learn from more tasks, from the fitted posterior on."""
         self._refuse_parameters_of_comparisons()
         tasks = self._read_tasks(X, weighted=True)
+        self._refuse_other_times(tasks)
         users, items = self._users.with_new(new_users, tasks.user), self._items.with_new(new_items, *tasks.shown)
         self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, tasks.groups, strict=True))
         new, _ = self._encode_users(users, items, tasks, y, sample_weight)
@@ -107,7 +110,7 @@ class CrowdChoices(CrowdLeaderboards):
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
         users, number = self._users_of_rows(tasks.user)
         asked = (users, number[task]), *pairs
-        if self._groups:
-            levels = self._groups_of_rows(tasks.groups)[task]
+        if self.posterior_.groups is not None:
+            levels = self._levels_of_rows(tasks)[task]
             return self.posterior_.pairs_in_groups(*asked, levels, covariates=covariates)
         return self.posterior_.pairs(*asked, covariates=covariates)

@@ -95,6 +95,12 @@ class CrowdGPPL(ShardedCrowd):
         answers borrows strength from the consensus m, and c_j vanishes if groups do not differ.
         ``rank(groups={"category": "coding"})`` is the leaderboard of a group. If there are many groups with few answers
         each, or groups but no judges, pass the column of groups as `user` instead. Only with "ep" and "laplace".
+    time : str or int, default=None
+        Column of X with the time of each answer: dates, or numbers in any unit. The consensus then moves, tastes stay,
+        and predictions need the column, too. Time is cut into at most 40 steps, fewer with many items, such that items
+        times steps are about 1,000: what changes within a step is averaged. A random walk and three lengths of a form
+        that comes and goes are compared by evidence, and the size of the moves is learnt, see `dynamics_`.
+        `GPPLClassifier` has finer times for one view. Only with "ep" and "laplace", and not for part-worths.
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
@@ -175,6 +181,8 @@ class CrowdGPPL(ShardedCrowd):
         Ids of the groups in each column of `groups`.
     group_scales_ : ndarray of shape (n_group_columns,)
         Learnt variance of utilities between the groups of each column.
+    dynamics_ : SkillDynamics
+        How the consensus moves; only with `time`.
     components_ : ndarray of shape (n_seen_items,)
         Number of the connected component of each of these items in the graph of comparisons.
     user_factors_ : ndarray of shape (n_seen_users, n_factors)
@@ -253,6 +261,7 @@ class CrowdGPPL(ShardedCrowd):
         "order_effect": ["boolean"],
         "covariates": ["array-like", dict, None],
         "groups": ["array-like", dict, None],
+        "time": [str, Integral, None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
@@ -275,6 +284,7 @@ class CrowdGPPL(ShardedCrowd):
         order_effect: bool = False,
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
+        time: str | int | None = None,
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
@@ -303,6 +313,7 @@ class CrowdGPPL(ShardedCrowd):
         self.order_effect = order_effect
         self.covariates = covariates
         self.groups = groups
+        self.time = time
         self.user = user
         self.left = left
         self.right = right
@@ -374,6 +385,7 @@ class CrowdGPPL(ShardedCrowd):
                 self._fit_tasks(X, y, sample_weight)
                 return self
             rows = self._read(X, reset=True)
+            self._is_dated = rows.is_dated
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
             self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in rows.groups)
@@ -446,6 +458,7 @@ class CrowdGPPL(ShardedCrowd):
                 self._learn_more_tasks(X, y, sample_weight, items, users)
                 return self
             rows = self._with_covariates(self._read(X, reset=False))
+            self._refuse_other_times(rows)
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
             kinds = zip(self._groups, rows.groups, strict=True)
@@ -469,17 +482,10 @@ class CrowdGPPL(ShardedCrowd):
         pairs = self._items.pairs(rows.left, rows.right)
         users = self._users_of_rows(rows.user)
         covariates = rows.covariates if order else None
-        if self._groups and isinstance(self.posterior_, PersonalPosterior):
-            levels = self._groups_of_rows(rows.groups)
+        if isinstance(self.posterior_, PersonalPosterior) and self.posterior_.groups is not None:
+            levels = self._levels_of_rows(rows)
             return self.posterior_.pairs_in_groups(users, *pairs, levels, covariates=covariates, order=order)
         return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order)
-
-    def _groups_of_rows(self, columns: tuple[IdColumn, ...]) -> IntArray:
-        """Return the groups of rows, shape (n, n_kinds); -1 where one is unseen."""
-        levels = self._numbers_of_groups(columns, "mark")
-        for kind, ids in enumerate(columns):
-            self._refuse_unknown_groups(kind, ids, levels[:, kind])
-        return levels
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -517,10 +523,10 @@ class CrowdGPPL(ShardedCrowd):
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
         self._refuse_other_covariates()
         fitted = self.posterior_
-        if self._groups and isinstance(fitted, PersonalPosterior):
-            levels = self._groups_of_rows(rows.groups)
+        if isinstance(fitted, PersonalPosterior) and fitted.groups is not None:
+            levels = self._levels_of_rows(rows)
             if (levels != levels[0]).any():
-                raise DataError(f"X must be of one group in each column of groups={self.groups!r}; got several")
+                raise DataError(f"X must be of one group in each column of groups={self.groups!r}, and of one time")
             fitted = fitted.select_groups(levels[0].tolist())
         posterior, one_user = self._select_user(user[:1], fitted)
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), rows.covariates)
@@ -547,7 +553,7 @@ class CrowdGPPL(ShardedCrowd):
             sides = "left", "right"
             rows = read_id_columns(X, sides) if self._columns is None else self._columns.read_ids(X, sides)
             pairs = self._items.pairs(rows.left, rows.right)
-            return probability_positive(*self.posterior_.consensus.pairs(*pairs, order=False))
+            return probability_positive(*self._group_posterior(None).consensus.pairs(*pairs, order=False))
         return probability_positive(*self._moments(X, order=False))
 
     # ---------------------------------------- consensus and personal utilities
@@ -586,12 +592,12 @@ class CrowdGPPL(ShardedCrowd):
         """Return posterior, seen users and items, and comparisons; each item in each group is a separate item."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items)
         posterior, users = self.posterior_, self._seen(self._users)
-        if not isinstance(posterior, PersonalPosterior) or posterior.groups is None or seen.group is None:
+        if not isinstance(posterior, PersonalPosterior) or posterior.groups is None:
             return posterior, (users, self._seen(self._items)), seen
         places = posterior.places
-        left, right = (places.find(side, seen.group) for side in (seen.left, seen.right))
+        left, right = (places.find(side, places.cells(seen)) for side in (seen.left, seen.right))
         n = places.compared.size
-        seen = replace(seen, left=left, right=right, n_items=n, group=None)
+        seen = replace(seen, left=left, right=right, n_items=n, group=None, time=None)
         return posterior.flattened(), (users, Items(None, np.arange(n))), seen
 
     def similar_users(self, user: Hashable, n: int = 10) -> tuple[IdColumn, Array]:

@@ -9,10 +9,10 @@ shape, the rest by the likelihood of comparisons that were held out.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import clone
 
@@ -22,6 +22,7 @@ from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
+from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 MAX_ITEMS = 500  # items up to which "auto" learns a full covariance: each pass factors several
-_MOST_ITEMS = 2_000  # items that "ep" and "laplace" accept: 32 MB a matrix, seconds a pass
 MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answers
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
@@ -82,6 +82,7 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
+_MAX_TIMES = 3_000  # comparisons by which it is chosen how the consensus moves
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
@@ -158,7 +159,8 @@ def fit_crowd_hierarchy(
     assert c.user is not None  # noqa: S101 - type narrowing
     _check_data(data, config)
     c = c.take(order_by_user(c))
-    places = Places.from_comparisons(c, order=config.pair.order) if data.shards is None else data.shards.places
+    with_order = partial(Places.from_comparisons, order=config.pair.order, timeline=data.timeline)
+    places = with_order(c) if data.shards is None else data.shards.places
     if config.part_worths and data.items is not None:
         data, kernels, start = _with_attributes(replace(data, comparisons=c), kernels, config, rng, start)
         places = _places_of_attributes(data, order=config.pair.order)
@@ -168,8 +170,7 @@ def fit_crowd_hierarchy(
     model = _hierarchy(c, places, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name in _EFFECTS}
-    if c.group is not None:
-        scales |= prior_scales([name for name in scales if name not in _EFFECTS], c.group.shape[1])
+    scales |= prior_scales([name for name in scales if name not in _EFFECTS], places.n_levels.size)
     if basis is not None and places.n_attributes:
         shape: Shape | None = Shape.from_attributes(basis, order=config.pair.order)
     elif start is not None:
@@ -180,6 +181,7 @@ def fit_crowd_hierarchy(
     update = start is not None and start.changed is not None and is_update(model, start.posterior, start.changed)
     if start is None or (model.stage is not None and not update):
         few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_AVERAGE, rng)
+        few, model = _choose_steps(few, model, _columns_of_items(pair, basis, config), scales, config)
         shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
         few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
         chosen, learnt, first = _cold_start(few, model, scales, config, rng)
@@ -233,10 +235,10 @@ def _check_data(data: CrowdData, config: CrowdConfig) -> None:
     c, n, what = data.comparisons, data.comparisons.n_items, "compared items"
     if config.part_worths and data.items is not None:
         n, what = data.items.shape[1], "features of items"
-    if n > _MOST_ITEMS:
+    if n > MOST_ITEMS:
         advice = "Use inference='vb'" if c.stage is None else "Use fewer"
         raise DataError(
-            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {_MOST_ITEMS} "
+            f"inference={config.pair.inference!r} learns a covariance of all {what} and takes at most {MOST_ITEMS} "
             f"{what}; got {n}. {advice}."
         )
     if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
@@ -264,6 +266,18 @@ def _cold_start(
     state = start_state(model, scales, likelihood, scale)
     S = _learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng)
     return chosen, learnt, replace(state, S=S)
+
+
+def _choose_steps(
+    few: Hierarchy, model: Hierarchy, of_items: dict[str, Array], scales: dict[str, Scale], config: CrowdConfig
+) -> tuple[Hierarchy, Hierarchy]:
+    """Choose how the consensus moves, if it does; the model of few users gets fewer steps for all other choices."""
+    if model.places.timeline is None:
+        return few, model
+    fewer = _some_users(few, _MAX_TIMES, np.random.default_rng(0))
+    places = choose_timeline(fewer, of_items, scales, config.pair.likelihood)
+    consensus, _ = design_of(places, of_items, model.users.extra.shape[1])
+    return take_fewer_steps(replace(few, places=places), of_items), replace(model, places=places, consensus=consensus)
 
 
 def _places_of_attributes(data: CrowdData, *, order: bool) -> Places:
@@ -345,42 +359,23 @@ def _hierarchy(
 ) -> Hierarchy:
     """Return the hierarchy without a shape of the personal covariance."""
     assert c.user is not None  # noqa: S101 - type narrowing
-    columns: list[Array] = []
-    names: list[str] = []
     attributes = None if basis is None or not places.n_attributes else basis.rows(pair.data.X)
-    if config.consensus and attributes is None:
-        if basis is not None:
-            columns.append(basis.rows(pair.data.X))
-            names.append("f")
-        if config.pair.offsets:
-            columns.append(np.eye(c.n_items))
-            names.append("offset")
-    n_places, n_kinds = places.compared.size, places.n_levels.size
-    if n_kinds:
-        names = [*prior_scales(names, n_kinds), *names]
-        columns = [*places.columns(columns), *(rows[places.compared] for rows in columns)]
-        _check_size(n_places, sum(rows.shape[1] for rows in columns))
-    left, right = (places.find(side, c.group) for side in (c.left, c.right))
+    left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, pair.covariate_scale, order=places.order)
     if attributes is not None:
         extra, left = np.hstack([attributes[left] - attributes[right], extra]), np.zeros_like(left)
         right = left
-    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, n_places))
-    parts = [(name, rows.shape[1]) for name, rows in zip(names, columns, strict=True)]
-    rows = np.zeros((places.item.size, sum(size for _, size in parts) + extra.shape[1]))
-    if parts:
-        rows[:n_places, : rows.shape[1] - extra.shape[1]] = np.hstack(columns)
-    if extra.shape[1]:
-        rows[n_places:, -extra.shape[1] :] = np.eye(extra.shape[1])
-        n_covariates = extra.shape[1] - places.n_attributes - places.order
-        sizes = ("f", places.n_attributes), ("covariate", n_covariates), ("order", int(places.order))
-        parts += [(name, size) for name, size in sizes if size]
+    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)
+    rows, parts = design_of(places, _columns_of_items(pair, basis, config), extra.shape[1])
+    n_covariates = extra.shape[1] - places.n_attributes - places.order
+    sizes = ("f", places.n_attributes), ("covariate", n_covariates), ("order", int(places.order))
+    parts += [(name, size) for name, size in sizes if size]
     return Hierarchy(
         users,
         c.y,
         c.weight,
         config.pair.inference == "laplace",
-        sparse.csr_array(rows) if n_kinds else rows,
+        rows,
         tuple(parts),
         places,
         np.eye((places.n_attributes or c.n_items) + places.order),
@@ -394,14 +389,12 @@ def _hierarchy(
     )
 
 
-def _check_size(n_places: int, n_variables: int) -> None:
-    """Refuse groups of items that would take matrices too large."""
-    if max(n_places, n_variables) > _MOST_ITEMS:
-        raise DataError(
-            f"groups: {n_places} items by group were compared, and utilities have {n_variables} variables, one at "
-            f"least for each item in each group; at most {_MOST_ITEMS} of either are learnt. Use columns with fewer "
-            "groups, or leave out items; a column of many groups with few answers each can be `user`."
-        )
+def _columns_of_items(pair: PairModel, basis: InducingBasis | None, config: CrowdConfig) -> dict[str, Array]:
+    """Return the columns of each part of the consensus, shape (n_items, size); attributes are effects of places."""
+    if not config.consensus or config.part_worths:
+        return {}
+    columns = {} if basis is None else {"f": basis.rows(pair.data.X)}
+    return columns | ({"offset": np.eye(pair.data.comparisons.n_items)} if config.pair.offsets else {})
 
 
 def _weigh_prior(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, IntArray
+    from skpref.gp.crowd.places import Places
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.scale import Scale
 
-LEFT_OUT, UNSEEN = -2, -1  # levels: no group of this kind, which is the consensus of all; and one without answers
-_PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
+PARTS = "f", "offset"  # parts of a utility: a function of features, and an offset of each item
 # Gamma prior of the inverse variance of the parts of groups. It is weak: without support they stay small, and groups
 # that differ by much are not held back.
 _SHAPE, _RATE = 1.0, 0.03
@@ -54,7 +54,7 @@ class GroupPosterior:
         kinds = range(n_levels.size)
         check_scales(self, "scales", self.scales, {f"{part}{k}" for part in sizes if sizes[part] for k in kinds})
 
-    def consensus_of(self, consensus: PairPosterior, levels: Sequence[int], n_levels: Sequence[int]) -> PairPosterior:
+    def consensus_of(self, consensus: PairPosterior, levels: Sequence[float], places: Places) -> PairPosterior:
         """Return the posterior of the consensus plus the parts of one group of each kind, unseen or left out ones too.
 
         Rows of its `half` are those of this posterior, after new ones for unseen groups.
@@ -64,20 +64,20 @@ class GroupPosterior:
         mean, offset_mean, scales = consensus.mean.copy(), consensus.offset_mean.copy(), dict(consensus.scales)
         n_points = consensus.n_basis
         widths = {"f": n_points, "offset": size - n_points}
-        for kind, (level, n) in enumerate(zip(levels, n_levels, strict=True)):
-            new, column = [], 0
-            for name in (part for part in _PARTS if widths[part]):
+        for kind, level in enumerate(levels):
+            new, column, (weights, rest, variance) = [], 0, places.reach(kind, level)
+            for name in (part for part in PARTS if widths[part]):
                 width, scale = widths[name], self.scales[f"{name}{kind}"].mean
-                to, at = slice(column, column + width), start + level * width
-                if level >= 0:
-                    mean[to] += self.mean[at : at + width]
-                    half[:, to] += self.half[:, at : at + width]
-                if level != LEFT_OUT:
-                    scales[name] = FixedScale(1.0 / (1.0 / scales[name].mean + 1.0 / scale))
-                new.append(np.full(width, 1.0 / np.sqrt(scale)))
-                column += width
-                start += width * n
-            if level == UNSEEN:
+                to, end = slice(column, column + width), start + width * weights.size
+                for k in np.flatnonzero(weights):
+                    at = slice(start + k * width, start + (k + 1) * width)
+                    mean[to] += weights[k] * self.mean[at]
+                    half[-len(self.half) :, to] += weights[k] * self.half[:, at]
+                if variance > 0.0:
+                    scales[name] = FixedScale(1.0 / (1.0 / scales[name].mean + variance / scale))
+                new.append(np.full(width, np.sqrt(rest / scale)))
+                column, start = column + width, end
+            if rest > 0.0:
                 rows = np.zeros((size, half.shape[1]))
                 rows[:, :size] = np.diag(np.concatenate(new))
                 half = np.vstack([rows, half])
@@ -101,5 +101,5 @@ def prior_scales(names: list[str], n_kinds: int) -> dict[str, Scale]:
 
 def variances(scales: dict[str, Scale], n_kinds: int) -> Array:
     """Return the variances of utilities between the groups of each kind, shape (n_kinds,)."""
-    names = [[f"{part}{kind}" for part in _PARTS if f"{part}{kind}" in scales] for kind in range(n_kinds)]
+    names = [[f"{part}{kind}" for part in PARTS if f"{part}{kind}" in scales] for kind in range(n_kinds)]
     return np.array([sum(1.0 / scales[name].mean for name in of_kind) for of_kind in names], dtype=np.float64)

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten, single_id
+from skpref.data.records import frame_or_record
+from skpref.data.times import as_times, to_dates
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
-from skpref.gp.crowd.groups import LEFT_OUT
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.places import LEFT_OUT
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import holds_features
+from skpref.gp.pairwise.over_time import N_TIMES, UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 from skpref.likelihoods.ties import left_of_sides
@@ -27,11 +32,15 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, BoolArray, IntArray, MatrixLike, RandomState
     from skpref.data import Comparisons, Table
+    from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import CrowdPosterior
+    from skpref.gp.crowd.timeline import Timeline
     from skpref.gp.entities import Items
+    from skpref.gp.pairwise.columns import PairRows
 
 _MAX_PERSONAL = 2**27  # entries of a table of personal utilities: 1 GB
 _MAX_MATRIX = 2_000  # items of a win matrix, which has a prediction for each pair
+_PARTS = 4  # parts of a step of time that predictions of rows tell apart
 _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 
 
@@ -45,6 +54,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         return_std: Literal[False] = False,
     ) -> Array: ...
     @overload
@@ -54,6 +64,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         return_std: Literal[True],
     ) -> tuple[Array, Array]: ...
     @overload
@@ -63,6 +74,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         return_std: bool,
     ) -> Array | tuple[Array, Array]: ...
     def utility(
@@ -71,6 +83,7 @@ class CrowdLeaderboards(CrowdBase):
         users: Table | MatrixLike | None = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         return_std: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items, for the consensus or for users.
@@ -85,6 +98,8 @@ class CrowdLeaderboards(CrowdBase):
             One group for each column of the parameter `groups`, by the name of the column, such as ``{"category":
             "coding"}``. A column that is not in the dict adds nothing; None: the consensus of all groups. For unseen
             groups see `unknown_user`.
+        at : datetime, str or number, default=None
+            Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -103,7 +118,7 @@ class CrowdLeaderboards(CrowdBase):
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items)
-        posterior = self._group_posterior(groups)
+        posterior = self._group_posterior(groups, at)
         if users is None:
             mean, variance = posterior.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
@@ -128,6 +143,7 @@ class CrowdLeaderboards(CrowdBase):
         user: Hashable = None,
         *,
         groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
         random_state: RandomState = 0,
@@ -143,6 +159,8 @@ class CrowdLeaderboards(CrowdBase):
             Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
         groups : dict, default=None
             Groups to rank the items in, as in `utility`: ``rank(groups={"category": "coding"})``.
+        at : datetime, str or number, default=None
+            Time of the ranking, as in `utility`.
         credibility : float, default=0.9
             Posterior probability of each interval.
         n_samples : int, default=2000
@@ -165,11 +183,11 @@ class CrowdLeaderboards(CrowdBase):
         counts = np.append(self._answers_of(user, groups).counts(), 0.0)[chosen.position]
         arguments = credibility, n_samples
         if user is None:
-            consensus = self._group_posterior(groups).consensus
+            consensus = self._group_posterior(groups, at).consensus
             return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).to_scale(
                 scale, self.likelihood_
             )
-        posterior, one_user = self._select_user(single_id(user, "user"), self._group_posterior(groups))
+        posterior, one_user = self._select_user(single_id(user, "user"), self._group_posterior(groups, at))
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:
@@ -181,8 +199,67 @@ class CrowdLeaderboards(CrowdBase):
         ranking = rank_draws(ids, (mean[0], variance[0]), *arguments, draws, whole_numbers(counts))
         return ranking.to_scale(scale, self.likelihood_)
 
+    def curves(
+        self,
+        items: ArrayLike | None = None,
+        user: Hashable = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        times: ArrayLike | None = None,
+        credibility: float = 0.9,
+    ) -> Any:
+        """Return the utilities of items over time, with credible intervals that grow after the last comparison.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), default=None
+            Ids. None: all compared items.
+        user : hashable, default=None
+            Id of the user whose utilities they are. None: the consensus.
+        groups : dict, default=None
+            Groups of the utilities, as in `utility`.
+        times : array-like of shape (n_times,), default=None
+            Times, as dates where those of `fit` are dates; those after the last comparison are forecasts. None: 100
+            times from the first to the last comparison.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame or UtilityCurves
+            One row for each item and time, with the columns of `UtilityCurves`. A data frame if pandas is installed.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without `time`, or an id is unknown.
+        """
+        check_is_fitted(self)
+        check_credibility(credibility)
+        timeline = self._timeline_or_none
+        if timeline is None:
+            raise DataError("curves needs utilities that move: fit with time=, a column of X")
+        grid = np.linspace(timeline.origin, timeline.end, N_TIMES)
+        if times is not None:
+            grid = np.atleast_1d(as_times(times, "times", is_dated=timeline.is_dated))
+            if grid.ndim > 1:
+                raise DataError(f"times must be one list of times; got {shorten(times)}")
+        dates = to_dates(grid) if timeline.is_dated else grid
+        ids, _ = self._items.select(self.item_ids_ if items is None else items)
+        of_user = None if user is None else single_id(user, "user")
+        moments = [self.utility(ids, of_user, groups=groups, at=at, return_std=True) for at in dates]
+        mean, std = (np.array([np.ravel(each[k]) for each in moments]).T.ravel() for k in (0, 1))
+        half_width = ndtri(0.5 + 0.5 * credibility) * std
+        columns = np.repeat(ids, grid.size), np.tile(dates, len(ids)), mean, std, mean - half_width, mean + half_width
+        return frame_or_record(UtilityCurves(*columns))
+
     def win_matrix(
-        self, items: ArrayLike | None = None, user: Hashable = None, *, groups: Mapping[Any, Hashable] | None = None
+        self,
+        items: ArrayLike | None = None,
+        user: Hashable = None,
+        *,
+        groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
     ) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
 
@@ -195,6 +272,8 @@ class CrowdLeaderboards(CrowdBase):
             an unseen user.
         groups : dict, default=None
             Groups in which the items are compared, as in `utility`.
+        at : datetime, str or number, default=None
+            Time of the predictions, as in `utility`.
 
         Returns
         -------
@@ -204,7 +283,7 @@ class CrowdLeaderboards(CrowdBase):
         check_is_fitted(self)
         if items is None:
             users_or_none = None if user is None else single_id(user, "user")
-            mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups))
+            mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups, at=at))
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._items.select(items)
         users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else single_id(user, "user"))
@@ -212,7 +291,7 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"win_matrix of {chosen.size} items: it takes at most {_MAX_MATRIX}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.any() else -1)
-        moments = self._group_posterior(groups).pairs((users, number), chosen, left, right, order=False)
+        moments = self._group_posterior(groups, at).pairs((users, number), chosen, left, right, order=False)
         if getattr(self, "_thresholds", None) is None:
             left_wins = self.likelihood_.predict(*moments)
         else:
@@ -220,23 +299,60 @@ class CrowdLeaderboards(CrowdBase):
         predicted = left_wins.reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
-    def _levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
-        """Return the number of the group of each kind that a caller named."""
+    def _levels(self, groups: Mapping[Any, Hashable] | None, at: Any = None) -> list[float]:
+        """Return the number of the group of each kind that a caller named, and the step of a time."""
         columns = list(self.groups) if self._groups else []
+        timeline = self._timeline_or_none
+        if at is not None or timeline is not None:
+            time = self._time_of(at)
         if groups is not None and not isinstance(groups, Mapping):
             raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
         for column in groups or ():
             if column not in columns:
                 wanted = f"the columns of groups are {columns}" if columns else "the model was fitted without groups"
                 raise DataError(f"groups names the column {shorten(column)}, but {wanted}")
-        levels = [LEFT_OUT] * len(columns)
+        levels: list[float] = [LEFT_OUT] * len(columns)
         for kind, column in enumerate(columns):
             if groups is not None and column in groups:
                 ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
                 level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
                 self._refuse_unknown_groups(kind, ids, level)
                 levels[kind] = int(level[0])
-        return levels
+        return levels if timeline is None else [*levels, float(timeline.levels_of(time))]
+
+    @property
+    def _timeline_or_none(self) -> Timeline | None:
+        """Steps in which the consensus moves; None where it does not."""
+        return self.posterior_.places.timeline if isinstance(self.posterior_, PersonalPosterior) else None
+
+    def _time_of(self, at: Any) -> Array:
+        """Return one time as a number; None is the last comparison."""
+        timeline = self._timeline_or_none
+        if timeline is None:
+            raise DataError(f"at={shorten(at)} needs utilities that move: fit with time=, a column of X")
+        time = np.asarray(timeline.end) if at is None else as_times(at, "at", is_dated=timeline.is_dated)
+        if time.ndim:
+            raise DataError(f"at must be one time; got {shorten(at)}. For utilities at several times, see curves")
+        return time
+
+    def _levels_of_rows(self, rows: PairRows | Tasks) -> Array:
+        """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen."""
+        self._refuse_other_times(rows)
+        columns: list[Any] = list(self._numbers_of_groups(rows.groups, "mark").T) if rows.groups else []
+        for kind, ids in enumerate(rows.groups):
+            self._refuse_unknown_groups(kind, ids, columns[kind])
+        if (timeline := self._timeline_or_none) is not None and rows.time is not None:
+            columns.append(timeline.levels_of(rows.time, _PARTS))
+        return np.column_stack(columns)
+
+    def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
+        """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
+        if (rows.time is None) != (self._comparisons.time is None):
+            raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
+        if rows.time is not None and rows.is_dated != self._is_dated:
+            kinds = "numbers", "dates"
+            now, then = kinds[rows.is_dated], kinds[self._is_dated]
+            raise DataError(f"the times of X, column {self.time!r}, are {now}, and those of fit were {then}")
 
     def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray) -> None:
         """Raise if a group is unknown and the parameter `unknown_user` does not let it be."""
@@ -245,9 +361,11 @@ class CrowdLeaderboards(CrowdBase):
             msg = f"unknown group {group} of groups={list(self.groups)[kind]!r}: fit has seen {seen}"
             raise UnknownIdError(f"{msg}; use unknown_user='consensus' to predict the consensus for unseen groups")
 
-    def _group_posterior(self, groups: Mapping[Any, Hashable] | None) -> CrowdPosterior | PersonalPosterior:
-        """Return the posterior of utilities in the groups that a caller named."""
-        levels = self._levels(groups)
+    def _group_posterior(
+        self, groups: Mapping[Any, Hashable] | None, at: Any = None
+    ) -> CrowdPosterior | PersonalPosterior:
+        """Return the posterior of utilities in the groups that a caller named, and at a time."""
+        levels = self._levels(groups, at)
         return (
             self.posterior_.select_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
         )
@@ -255,7 +373,7 @@ class CrowdLeaderboards(CrowdBase):
     def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
         """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items).decided()
-        for kind, level in enumerate(self._levels(groups)):
+        for kind, level in enumerate(self._levels(groups)[: len(self._groups)]):
             if level != LEFT_OUT and seen.group is not None:
                 seen = seen.take(seen.group[:, kind] == level)
         if user is None:

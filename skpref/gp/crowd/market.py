@@ -45,6 +45,8 @@ class CrowdMarket(CrowdChoices):
         by: Mapping[Any, Hashable] | None = None,
         weights: Mapping[Any, float] | None = None,
         new_people: bool = False,
+        groups: Mapping[Any, Hashable] | None = None,
+        at: Any = None,
         rule: Literal["logit", "first choice"] = "logit",
         credibility: float = 0.9,
         n_samples: int = 500,
@@ -68,6 +70,8 @@ class CrowdMarket(CrowdChoices):
             Weight of each user, by id, such as how many people a user stands for. None: all weights are 1.
         new_people : bool, default=False
             Whether to predict other people of the same population in place of the people who answered.
+        groups, at : default=None
+            Groups and time of the choices, as in `utility`.
         rule : {"logit", "first choice"}, default="logit"
             "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
         credibility : float, default=0.9
@@ -86,13 +90,12 @@ class CrowdMarket(CrowdChoices):
         Raises
         ------
         ValueError
-            If a product lacks an attribute or has an unknown one, or a level that fit has not seen; if a user is
-            unknown, or there is nobody to predict; or if the model is of comparisons.
+            If a product lacks an attribute, or has an unknown one or a level that fit has not seen; if a user is
+            unknown; or if the model is of comparisons.
 
         Notes
         -----
-        Given one person's utilities, the odds of two products do not depend on the others. Over people they do: a copy
-        of a product takes most from that product where tastes differ.
+        A copy of a product takes most from that product, where tastes differ.
 
         Examples
         --------
@@ -114,15 +117,15 @@ class CrowdMarket(CrowdChoices):
             raise DataError("new_people=True is about people who did not answer; leave users, by and weights out")
         scenarios = _scenarios(products)
         named = [self._products(scenario, k, none=none) for k, scenario in enumerate(scenarios)]
-        segments = self._segments_of(users, by, new_people=new_people)
         columns: dict[str, list[Any]] = {"scenario": [], "segment": [], "product": []}
         values: list[Array] = []
-        for segment, people in segments.items():
+        for segment, people in self._segments_of(users, by, new_people=new_people).items():
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything = _stacked([items for _, items in named])
             weight = self._weights_of(people, weights)
-            for of_user, draws in zip(weight, self._draws(people, everything, n_samples, random_state), strict=True):
+            drawn = self._draws(people, everything, n_samples, random_state, groups, at)
+            for of_user, draws in zip(weight, drawn, strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
                     totals[k] += of_user * _chosen_shares(utility, rule)
             for k, ((names, _), total) in enumerate(zip(named, totals, strict=True)):
@@ -510,10 +513,12 @@ class CrowdMarket(CrowdChoices):
                 features[k] = _dense(item.features)[0, : len(titles)]
         return names, self._items.described(features if titles else None, position)
 
-    def _draws(self, users: Items, items: Items, n_samples: int, random_state: RandomState) -> Iterator[Array]:
+    def _draws(
+        self, users: Items, items: Items, n_samples: int, random_state: RandomState, groups: Any = None, at: Any = None
+    ) -> Iterator[Array]:
         """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
         check_n_samples(n_samples)
-        posterior = self._group_posterior(None)
+        posterior = self._group_posterior(groups, at)
         assert isinstance(posterior, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
         return posterior.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.data import Comparisons
     from skpref.gp.crowd.shards import ShardedAnswers
+    from skpref.gp.crowd.timeline import Timeline
     from skpref.gp.pairwise.fit import PairConfig, PairModel
     from skpref.inference.blocks import Block
     from skpref.inference.terms.base import LinearTerm, Segment
@@ -81,6 +82,7 @@ class CrowdData:
     users: Features  # (U, d'); None without features
     comparisons: Comparisons  # with `user`; none of them where they are in shards
     shards: ShardedAnswers | None = None  # the comparisons, where they are in shards
+    timeline: Timeline | None = None  # where comparisons have times
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from skpref import kernels
 from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._compiled.users import personal_moments, user_block
 from skpref._math.linalg import cholesky
-from skpref.gp.crowd.groups import UNSEEN, GroupPosterior
+from skpref.gp.crowd.groups import GroupPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.spread import WEIGHTS, mixed_variance
@@ -197,8 +197,8 @@ class PersonalPosterior:
     @cached_property
     def users(self) -> UserRows:
         """The comparisons in each user's coordinates."""
-        sizes = self.n_users, len(self.places.group)
-        return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, sizes)
+        sizes = (self.n_users, len(self.places.group)), self.places.items_or_none
+        return UserRows.from_comparisons(self.user, self.left, self.right, self.extra, *sizes)
 
     @property
     def S_people(self) -> Array:
@@ -226,13 +226,11 @@ class PersonalPosterior:
         """A root of S_new, shape (n, n)."""
         return cholesky(self.S_new)
 
-    def select_groups(self, levels: Sequence[int]) -> PersonalPosterior:
+    def select_groups(self, levels: Sequence[float]) -> PersonalPosterior:
         """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
         if self.groups is None:
             return self
-        n_levels = self.places.n_levels.tolist()
-        answered = [level if level < n else UNSEEN for level, n in zip(levels, n_levels, strict=True)]
-        consensus = self.groups.consensus_of(self.consensus, answered, n_levels)
+        consensus = self.groups.consensus_of(self.consensus, levels, self.places)
         new = np.zeros((self.m.size, consensus.half.shape[0] - self.half_rows.shape[1]))
         view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
         vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, root_new=self.root_new)
@@ -453,7 +451,7 @@ class PersonalPosterior:
         items: Items,
         left: IntArray,
         right: IntArray,
-        levels: IntArray,
+        levels: Array,
         *,
         covariates: Array | None = None,
         order: bool = True,

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from skpref._checks import check_indices, is_count, require
+from skpref._checks import check_indices, check_types, is_count, require
+from skpref.gp.crowd.timeline import Reach, Timeline
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons
 
 _SHARED = -1  # item of the place of a covariate
+LEFT_OUT = -2  # level: no group of this kind, which is the consensus of all; other levels without answers are unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,15 @@ class Places:
     group: IntArray  # (n_compared, q): the group of each kind in which it was compared
     n_levels: IntArray  # (q,): numbers of groups
     n_attributes: int = 0  # coordinates that stand in place of items, before the covariates
+    timeline: Timeline | None = None  # whose steps are the last kind of groups
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
+        check_types(self, timeline=Timeline | None)
         check_indices(self, "n_levels", self.n_levels, 1, np.iinfo(np.int64).max)
+        if self.timeline is not None:
+            sound = self.n_levels.size > 0 and int(self.n_levels[-1]) == self.timeline.n_steps
+            require(sound, self, "n_levels", "must end with the steps of the timeline")
         require(is_count(self.n_attributes), self, "n_attributes", "must be a number of features")
         q = self.n_levels.size
         check_indices(self, "item", self.item, _SHARED, np.iinfo(np.int64).max)
@@ -53,17 +60,33 @@ class Places:
         require(sound, self, "item", "must be the compared items, the covariates and the left side, in this order")
 
     @classmethod
-    def from_comparisons(cls, c: Comparisons, *, order: bool) -> Places:
+    def from_comparisons(cls, c: Comparisons, *, order: bool, timeline: Timeline | None = None) -> Places:
         """Return the places of comparisons, the left side among them with an order effect."""
         alone = cls.from_items(c.n_items, 0 if c.covariates is None else c.covariates.shape[1], order=order)
-        if c.group is None:
+        cells = replace(alone, timeline=timeline).cells(c)
+        if cells is None:
             return alone
-        n_levels = c.group.max(axis=0, initial=0) + 1
-        sizes = (*n_levels.tolist(), c.n_items)
-        codes = [np.ravel_multi_index((*c.group.T, side), sizes) for side in (c.left, c.right)]
-        *group, item = np.unravel_index(np.unique(np.concatenate(codes)), sizes)
-        items = np.concatenate([item, alone.item[c.n_items :]])
-        return cls(items.astype(np.int64), np.column_stack(group).astype(np.int64), n_levels)
+        sides = np.concatenate([c.left, c.right])
+        return cls._from_cells(sides, np.vstack([cells, cells]), alone.item[c.n_items :], timeline)
+
+    @classmethod
+    def _from_cells(cls, item: IntArray, cells: IntArray, effects: IntArray, timeline: Timeline | None) -> Places:
+        """Return the places of items in cells, one for each combination, and of effects."""
+        n_levels = cells.max(axis=0, initial=0) + 1
+        if timeline is not None:
+            n_levels[-1] = timeline.n_steps
+        sizes = (*n_levels.tolist(), int(item.max(initial=0)) + 1)
+        *group, items = np.unravel_index(np.unique(np.ravel_multi_index((*cells.T, item), sizes)), sizes)
+        items = np.concatenate([items, effects]).astype(np.int64)
+        return cls(items, np.column_stack(group).astype(np.int64), n_levels, timeline=timeline)
+
+    def coarser(self, width: int) -> tuple[Places, IntArray]:
+        """Return places in fewer, longer steps of time, and which of these each place of an item is in."""
+        assert self.timeline is not None  # noqa: S101 - type narrowing
+        timeline, cells = self.timeline.coarser(width), self.group.copy()
+        cells[:, -1] = timeline.steps_of(self.timeline.time_of(cells[:, -1]))
+        places = Places._from_cells(self.compared, cells, self.item[len(self.group) :], timeline)
+        return places, places.find(self.compared, cells)
 
     @classmethod
     def from_items(cls, n_items: int, n_covariates: int, *, order: bool) -> Places:
@@ -95,6 +118,21 @@ class Places:
         """Items of the places, without the left side."""
         return self.item[: len(self.group)]
 
+    def cells(self, c: Comparisons) -> IntArray | None:
+        """Return the group of each kind of comparisons, with their steps in time; None where there are neither."""
+        if self.timeline is None or c.time is None:
+            return c.group
+        return np.column_stack([*(() if c.group is None else c.group.T), self.timeline.steps_of(c.time)])
+
+    def reach(self, kind: int, level: float) -> Reach:
+        """Return how the part of a group, an unseen one too, follows from the variables of its kind."""
+        n = int(self.n_levels[kind])
+        if self.timeline is not None and kind == self.n_levels.size - 1 and level >= 0:
+            return self.timeline.reach(level)
+        if level == LEFT_OUT:
+            return Reach(np.zeros(n), 0.0, 0.0)
+        return Reach((np.arange(n) == level).astype(np.float64), float(not 0 <= level < n), 1.0)
+
     def find(self, item: IntArray, group: IntArray | None) -> IntArray:
         """Return the places of items that were compared in these groups, shape (P,)."""
         if group is None:
@@ -114,17 +152,21 @@ class Places:
     def columns(self, of_items: list[Array]) -> list[Array]:
         """Return the columns that map parts of groups to values at the places, given the columns of the items."""
         n, columns = len(self.group), []
-        for level, n_levels in zip(self.group.T, self.n_levels.tolist(), strict=True):
-            for rows in of_items:
-                block = np.zeros((n, n_levels, rows.shape[1]))
-                block[np.arange(n), level] = rows[self.compared]
-                columns.append(block.reshape(n, -1))
+        for kind, n_levels in enumerate(self.n_levels.tolist()):
+            weights = np.array([self.reach(kind, level).weights for level in range(n_levels)])
+            of_places = weights[self.group[:, kind]]
+            columns += [(of_places[:, :, None] * rows[self.compared][:, None]).reshape(n, -1) for rows in of_items]
         return columns
 
     @cached_property
     def are_items(self) -> bool:
         """Whether each place is one item."""
         return np.array_equal(self.item, np.arange(self.item.size))
+
+    @property
+    def items_or_none(self) -> IntArray | None:
+        """Item of each place, where some items have several; otherwise None."""
+        return self.item if self.n_levels.size else None
 
     def spread(self, rows: Array) -> Array:
         """Return rows of numbers of the items at the places, zero at covariates, shape (L, ...)."""

@@ -111,7 +111,8 @@ def _log_likelihoods(
     c = comparisons.take(order_by_user(comparisons))
     n, order = posterior.n_seen, posterior.consensus.has_order
     extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
-    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, (posterior.n_users, n))
+    sizes = (posterior.n_users, n), posterior.users.item
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
     n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0

@@ -21,7 +21,7 @@ from skpref.gp.crowd.users import order_by_user
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.fit import root_mean_square
-from skpref.gp.pairwise.sharded import ReadsSources, numbered
+from skpref.gp.pairwise.sharded import ReadsSources, is_dated, numbered
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from skpref.gp.crowd.hierarchy import Hierarchy
     from skpref.inference.shards import Shards
 
-# Left, right, y, weight, user, covariates and groups; these two are None where there are none.
-_Columns = tuple["IntArray", "IntArray", "Array", "Array", "IntArray", Any, Any]
+# Left, right, y, weight, user, covariates, groups and times; these three are None where there are none.
+_Columns = tuple["IntArray", "IntArray", "Array", "Array", "IntArray", Any, Any, Any]
 
 
 class ShardedCrowd(ReadsSources, CrowdMarket):
@@ -66,6 +66,7 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         n_shards = sum(summary.n_pairs > 0 for summary in summaries)
         n_read = sum(summary.n_pairs for summary in summaries)
+        self._is_dated = is_dated(self.time, summaries)
         summaries.clear()  # they take 32 bytes for each id and shard
         if not n_read:
             connected_components(ShardedAnswers(shards, [], counts, 1, weight, component))  # refuses
@@ -89,7 +90,8 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
             self._learn(users, items, self._merge(comparisons), start)
             return
         _check_weights(comparisons)
-        places = Places.from_comparisons(answers, order=self.order_effect)
+        timeline = None if answers.time is None else self._timeline(answers, items, start)
+        places = Places.from_comparisons(answers, order=self.order_effect, timeline=timeline)
         scale = np.ones(0)
         if answers.covariates is not None:
             scale = root_mean_square(answers.covariates, answers.weight)
@@ -139,7 +141,7 @@ def _parts_of_shards(
 
 def _concatenated(parts: list[Comparisons], bounds: IntArray) -> Comparisons:
     """Return the answers of all shards, whose users follow one another."""
-    names = ("left", "right", "y", "weight", "user", "covariates", "group")
+    names = ("left", "right", "y", "weight", "user", "covariates", "group", "time")
     columns: dict[str, Any] = {
         name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
         for name in names
@@ -215,8 +217,8 @@ def _split(
             if c.group is None
             else np.column_stack([level[of_rows] for level, of_rows in zip(levels, c.group[rows].T, strict=True)])
         )
-        covariates = None if c.covariates is None else c.covariates[rows]
-        parts.append((left, right, c.y[rows], c.weight[rows], user[rows] - bounds[number], covariates, group))
+        covariates, time = (None if column is None else column[rows] for column in (c.covariates, c.time))
+        parts.append((left, right, c.y[rows], c.weight[rows], user[rows] - bounds[number], covariates, group, time))
     return parts
 
 
@@ -226,8 +228,8 @@ def _joined(n_users: int, n_items: int, *parts: _Columns | None, order: bool) ->
         None if column[0] is None else np.concatenate(column)
         for column in zip(*(part for part in parts if part is not None), strict=True)
     ]
-    left, right, y, weight, user, covariates, group = columns
-    read = Comparisons(left, right, y, weight, n_items, user, n_users, covariates, group)
+    left, right, y, weight, user, covariates, group, time = columns
+    read = Comparisons(left, right, y, weight, n_items, user, n_users, covariates, group, time)
     merged = read.merged(keep_order=order, keep_ties=True)
     answers = merged.take(order_by_user(merged))
     return answers, answers

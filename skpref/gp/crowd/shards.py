@@ -57,9 +57,9 @@ def shard_of(comparisons: Comparisons, places: Places, scale: Array, *, laplace:
     """Return the users of a shard, numbered from 0, with their comparisons, in the places of all shards."""
     c = comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
-    left, right = (places.find(side, c.group) for side in (c.left, c.right))
+    left, right = (places.find(side, places.cells(c)) for side in (c.left, c.right))
     extra = effect_columns(c, scale, order=places.order)
-    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)))
+    users = UserRows.from_comparisons(c.user, left, right, extra, (c.n_users, len(places.group)), places.items_or_none)
     empty = np.empty((0, 0))
     return Hierarchy(users, c.y, c.weight, laplace, empty, (), places, empty, None, 1.0, 1.0, None, 0)
 

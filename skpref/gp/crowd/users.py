@@ -32,10 +32,18 @@ class UserRows:
     b: IntArray  # (P,): -1 where the coordinate is a pair
     sign: Array  # (P,)
     extra: Array  # (P, E): covariates, and ones where there is an order effect: its advantage is that of the left side
+    item: IntArray | None  # (n_items,): where columns are items in groups, the item of each; -1 for covariates
+    part: IntArray  # (C,): number of a coordinate among the user's own parts, which all groups of an item share
 
     @classmethod
     def from_comparisons(
-        cls, user: IntArray, left: IntArray, right: IntArray, extra: Array, sizes: tuple[int, int]
+        cls,
+        user: IntArray,
+        left: IntArray,
+        right: IntArray,
+        extra: Array,
+        sizes: tuple[int, int],
+        item: IntArray | None = None,
     ) -> UserRows:
         """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
         (n_users, n_items), n_extra = sizes, extra.shape[1]
@@ -44,7 +52,8 @@ class UserRows:
             at, none = np.zeros(user.size, dtype=np.int64), np.full(n_users * n_extra, -1)
             starts, first = n_extra * users, np.tile(np.arange(n_extra), n_users)
             by_pairs, rows, sign = np.zeros(n_users, dtype=bool), np.searchsorted(user, users), np.zeros(user.size)
-            return cls(user, left, right, n_extra, starts, first, none, by_pairs, rows, at, at - 1, sign, extra)
+            coordinates = starts, first, none, by_pairs, rows, at, at - 1, sign, extra
+            return cls(user, left, right, n_extra, *coordinates, None, first)
         low, high = np.minimum(left, right), np.maximum(left, right)
         pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
         items, item_of = np.unique(
@@ -54,6 +63,11 @@ class UserRows:
         first_item = np.searchsorted(items, users * n_items)
         n_pairs, n_own_items = np.diff(first_pair), np.diff(first_item)
         by_pairs = (n_pairs <= n_own_items) & (not n_extra)
+        if item is not None and not n_extra:  # what is the user's own counts, too
+            sides = item[pairs // n_items % n_items], item[pairs % n_items]
+            own_pairs = _count_distinct(pairs // n_items**2, sides, n_users)
+            own_items = _count_distinct(items // n_items, (item[items % n_items],), n_users)
+            by_pairs = n_pairs**2 * own_pairs <= n_own_items**2 * own_items
         starts = np.concatenate([[0], np.cumsum(np.where(by_pairs, n_pairs, n_own_items + n_extra))])
         first, second = np.empty(starts[-1], dtype=np.int64), np.full(starts[-1], -1)
         for k in range(n_extra):
@@ -73,7 +87,9 @@ class UserRows:
         b = np.where(pairwise, -1, at_right)
         sign = np.where(pairwise & (left > right), -1.0, 1.0)
         rows = np.searchsorted(user, users)
-        return cls(user, left, right, n_items + n_extra, starts, first, second, by_pairs, rows, a, b, sign, extra)
+        coordinates = starts, first, second, by_pairs, rows, a, b, sign, extra
+        parts = _own_parts(starts, first, second, item)
+        return cls(user, left, right, n_items + n_extra, *coordinates, item, parts)
 
     def take(self, rows: BoolArray, users: BoolArray | None = None) -> UserRows:
         """Return some comparisons, of all users or of the chosen ones (U,), who are numbered anew."""
@@ -81,12 +97,12 @@ class UserRows:
         if users is not None:
             user, n_users = (np.cumsum(users) - 1)[user], int(users.sum())
         sizes = n_users, self.n_items - self.extra.shape[1]
-        return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes)
+        return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes, self.item)
 
     @property
-    def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
+    def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray, IntArray]:
         """The coordinates, as compiled loops take them."""
-        return self.starts, self.first, self.second, self.by_pairs
+        return self.starts, self.first, self.second, self.by_pairs, self.part
 
     @property
     def places(self) -> tuple[IntArray, IntArray, IntArray, Array, Array]:
@@ -136,11 +152,34 @@ class UserRows:
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
 
+def _count_distinct(user: IntArray, columns: tuple[IntArray, ...], n_users: int) -> IntArray:
+    """Return the number of different rows of each user, shape (n_users,)."""
+    rows = np.unique(np.column_stack([user, *columns]), axis=0)
+    return np.bincount(rows[:, 0], minlength=n_users)
+
+
+def _own_parts(starts: IntArray, first: IntArray, second: IntArray, item: IntArray | None) -> IntArray:
+    """Return the number of each coordinate among its user's own parts, in the order of the coordinates."""
+    local = np.arange(first.size) - np.repeat(starts[:-1], np.diff(starts))
+    if item is None:
+        return local
+    user = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    sides = [np.where(item[side] < 0, item.size + side, item[side]) for side in (first, np.maximum(second, 0))]
+    sides[1][second < 0] = -1
+    _, index, number = np.unique(np.column_stack([user, *sides]), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(index, kind="stable")  # by the first coordinate of each part
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    before = np.searchsorted(user[index[order]], np.arange(starts.size - 1))
+    return np.asarray(rank[number.ravel()] - before[user])
+
+
 def order_by_user(c: Comparisons) -> IntArray:
     """Return the order of comparisons by user, and then by group and pair."""
     if c.stage is not None:  # pairs of a choice stand together, in their order
         return np.lexsort((c.stage, np.asarray(c.user)))
-    return np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), np.asarray(c.user)))
+    time = () if c.time is None else (c.time,)
+    return np.lexsort((*time, c.right, c.left, *(() if c.group is None else c.group.T[::-1]), np.asarray(c.user)))
 
 
 def effect_columns(c: Comparisons, scale: Array, *, order: bool) -> Array:

@@ -19,7 +19,7 @@ from skpref.data.times import as_duration, as_times, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood
-from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
+from skpref.gp.pairwise.over_time import N_TIMES, MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.likelihoods import PairwiseTies
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
 
-_N_TIMES = 100  # number of times of curves
 _MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
 
 
@@ -241,7 +240,7 @@ class MovingClassifier(ShardedClassifier):
         moving = self._moving("curves")
         check_credibility(credibility)
         if times is None:
-            grid = np.linspace(float(moving.first.min()), moving.end, _N_TIMES)
+            grid = np.linspace(float(moving.first.min()), moving.end, N_TIMES)
         else:
             grid = np.atleast_1d(as_times(times, "times", is_dated=moving.is_dated))
             if grid.ndim > 1:

@@ -224,6 +224,14 @@ class ReadsSources:
         set_features(self, names)
 
 
+def is_dated(column: Any, summaries: list[ShardSummary]) -> bool:
+    """Tell whether the times of shards are dates; refuse dates in one and numbers in another."""
+    dated = {summary.is_dated for summary in summaries if summary.is_dated is not None}
+    if len(dated) > 1:
+        raise DataError(f"the times of column {column!r} are dates in one shard and numbers in another")
+    return any(dated)
+
+
 class ShardedClassifier(ReadsSources, TaskClassifier):
     """Fits of `GPPLClassifier` to comparisons in shards."""
 
@@ -258,13 +266,11 @@ class ShardedClassifier(ReadsSources, TaskClassifier):
         if self._needs_all:
             items, number, _, _ = numbered(self, summaries)
             self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
-            dated = {s.is_dated for s in summaries if s.is_dated is not None}
-            if len(dated) > 1:
-                raise DataError(f"the times of column {self.time!r} are dates in one shard and numbers in another")
+            dated = is_dated(self.time, summaries)
             comparisons = bring_all(shards, rows, number, items)
             if self._columns is not None and comparisons.covariates is not None:
                 self._columns.check_sizes(comparisons.covariates)
-            self._fit_comparisons(items, comparisons, is_dated=any(dated))
+            self._fit_comparisons(items, comparisons, is_dated=dated)
             return
         items, joined = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids

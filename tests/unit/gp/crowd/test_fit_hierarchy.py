@@ -297,9 +297,10 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
             consensus=consensus,
             n_factors=3,
             own_thresholds=order,
+            part_worths=False,
             pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
         )
-        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X), covariate_scale=np.ones(0))
+        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X, comparisons=c), covariate_scale=np.ones(0))
         model = fit_hierarchy._hierarchy(c, Places.from_items(5, 0, order=order), pair, basis, None, config)
         columns = [phi, np.eye(5)] if offsets else [phi]
         items = np.hstack(columns) if consensus else np.zeros((5, 0))

@@ -379,7 +379,7 @@ def test_names_of_groups_are_checked(model: CrowdGPPL, data: Any) -> None:
 
 
 def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.gp.crowd.fit_hierarchy._MOST_ITEMS", 20)
+    monkeypatch.setattr("skpref.gp.crowd.consensus.MOST_ITEMS", 20)
     with pytest.raises(DataError, match="18 items by group were compared, and utilities have 24 variables"):
         crowd().fit(*data[:2])
 
