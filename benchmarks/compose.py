@@ -2,14 +2,14 @@
 
 ::
 
-    python benchmarks/compose.py                       # 12 capabilities alone and 66 pairs
+    python benchmarks/compose.py                       # 13 capabilities alone and 78 pairs
     python benchmarks/compose.py --triples             # and the 35 triples of those that an arena needs
     python benchmarks/compose.py --only groups --seeds 5
     python benchmarks/compose.py --only "covariates + order,ties + users"
 
 One simulator draws crowds with any subset of capabilities from the model that they stand for: a consensus and tastes
 (smooth in the features of items, if there are any), differences of groups, effects of users' features, reliabilities,
-covariates, position biases and thresholds of ties of each judge. A case is
+covariates, position biases and thresholds of ties of each judge, and a consensus that walks over a year. A case is
 
 - *fitted* if nothing refuses it,
 - *active* if each capability shows in the fitted model: effects that are not 0, columns of `annotators()`, all answers
@@ -17,7 +17,7 @@ covariates, position biases and thresholds of ties of each judge. A case is
 - *right* if 90 % intervals hold the truth, pooled over the seeds, and effects are within 2 standard errors of it in
   95 %. Shares may differ from .90 and .95 by two binomial standard errors plus 4 points.
 
-Coverage is of: the consensus (in each group), relative to its mean; z, the difference of utilities with all effects, of
+Coverage is of: the consensus (in each group, at the end), relative to its mean; z, the difference of utilities with all effects, of
 rows that were held out; and where there are any, of items that nobody compared ("new items"), z of users without
 answers ("new users"), and each judge's bias, threshold of ties and reliability. "!" marks what is not right.
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = (
     *("features", "covariates", "order", "ties", "groups", "reliability", "users"),
-    *("many items", "files", "dask", "partial_fit", "resume"),
+    *("many items", "files", "dask", "partial_fit", "resume", "time"),
 )
 OF_TRIPLES = "covariates", "order", "ties", "groups", "reliability", "users", "files"
 PASS = 3  # in which fits are interrupted
@@ -61,6 +61,7 @@ BIAS, BIAS_SPREAD = 0.4, 0.4
 THRESHOLD, THRESHOLD_SPREAD = 0.5, 0.3  # median, and standard deviation of the logarithm
 RELIABILITY_SPREAD = 0.5  # standard deviation of the logarithm
 TASTE, GROUP, USER_FEATURE = 0.5, 0.7, 0.5  # factors on functions of variance 1
+N_DAYS, WALK = 365, 0.7  # and standard deviation of the walk over these days
 GROUPS = np.array(["chat", "code", "maths"])
 IDS: dict[str, Any] = {"user": "user", "left": "left", "right": "right"}
 
@@ -103,16 +104,21 @@ def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
     bias = ("order" in parts) * BIAS + BIAS_SPREAD * noise[1]
     threshold = ("ties" in parts) * THRESHOLD * np.exp(THRESHOLD_SPREAD * noise[2])
     f = rho[:, None, None] * consensus + own[:, None]  # (n_users, n_groups, n_items)
+    steps = chol @ rng.standard_normal((n_items, N_DAYS)) if "time" in parts else np.zeros((n_items, N_DAYS))
+    walk = np.cumsum(WALK / np.sqrt(N_DAYS) * steps, axis=1)
 
     def ask(user: NDArray[np.int64]) -> pd.DataFrame:
         left, group = rng.integers(0, n_seen, user.size), rng.integers(0, n_groups, user.size)
         right = (left + rng.integers(1, n_seen, user.size)) % n_seen
         C = np.column_stack([rng.standard_normal(user.size), rng.choice([-1.0, 0.0, 1.0], user.size)])
         z = f[user, group, left] - f[user, group, right] + bias[user] + ("covariates" in parts) * C @ EFFECTS
+        day = rng.integers(0, N_DAYS, user.size) if "time" in parts else np.zeros(user.size, dtype=np.int64)
+        z += rho[user] * (walk[left, day] - walk[right, day])
         noisy = z + rng.standard_normal(user.size)
         y = np.where(np.abs(noisy) < threshold[user], 0.5, noisy > 0.0)
         ids = {"user": user_ids[user], "left": item_ids[left], "right": item_ids[right]}
-        return pd.DataFrame(ids | {"category": GROUPS[group], "length": C[:, 0], "home": C[:, 1], "y": y, "z": z})
+        more = {"category": GROUPS[group], "length": C[:, 0], "home": C[:, 1], "day": day}
+        return pd.DataFrame(ids | more | {"y": y, "z": z})
 
     user_ids = np.array([f"judge {u:03d}" for u in range(n_users)])
     item_ids = np.array([f"item {i:03d}" for i in range(n_items)])
@@ -126,7 +132,7 @@ def simulate(parts: frozenset[str], rng: np.random.Generator) -> Crowd:
         ask(np.repeat(np.arange(n_known, n_users), N_HELD_OUT)),
         Table(of_items, ids=item_ids) if "features" in parts else None,
         Table(of_users, ids=user_ids) if "users" in parts else None,
-        consensus,
+        consensus + walk[:, -1],
         judges,
     )
 
@@ -155,6 +161,7 @@ def fitted(parts: frozenset[str], crowd: Crowd, folder: Path, *, interrupted: bo
         order_effect="order" in parts,
         covariates=["length", "home"] if "covariates" in parts else None,
         groups=["category"] if "groups" in parts else None,
+        time="day" if "time" in parts else None,
         likelihood="probit-ties" if "ties" in parts else "probit",
         checkpoint=Checkpoint(folder / "checkpoint", 0.0) if interrupted else None,
         random_state=0,
@@ -265,6 +272,7 @@ def check(parts: frozenset[str], crowd: Crowd, model: CrowdGPPL, result: Result)
         "ties": lambda: model.tie_thresholds_ is not None and np.ptp(model.tie_thresholds_) > 0.0,
         "groups": lambda: len(model.group_ids_[0]) == GROUPS.size and model.group_scales_[0] > 0.01,
         "reliability": lambda: "reliability" in report and np.ptp(report["reliability"]) > 0.0,
+        "time": lambda: model.dynamics_.drift_sd + model.dynamics_.form_sd > 0.01,
         "users": lambda: np.ptp(model.utility(items, users=user_rows), axis=0).max() > 0.0,
         "many items": lambda: items.size > 500,
         "partial_fit": lambda: all_read and crowd.answers["user"].nunique() == model.user_ids_.size,

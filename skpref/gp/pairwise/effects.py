@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._checks import require
 from skpref._estimator import check_credibility
+from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
@@ -177,11 +178,13 @@ class LearnsEffects:
         kept = (0 if held is None else held.shape[1]) == n or isinstance(comparisons, ComparisonCounts)
         require(kept, self, "_comparisons", f"must have {n} covariates")
 
-    def covariate_table(self, *, credibility: float = 0.9) -> Any:
+    def covariate_table(self, *, at: Any = None, credibility: float = 0.9) -> Any:
         """Return the effects of covariates with their uncertainty.
 
         Parameters
         ----------
+        at : datetime, str or number, default=None
+            Time of the effects of a `GPPLClassifier` with `time`, which drift. None: that of the last comparison.
         credibility : float, default=0.9
             Posterior probability of each interval.
 
@@ -193,4 +196,9 @@ class LearnsEffects:
         """
         check_is_fitted(self)
         names = self.covariate_names_.tolist()
-        return frame_or_record(describe_effects(self._shared, names, self.likelihood_, credibility))
+        posterior = self._shared if at is None else self._posterior_at(at)
+        return frame_or_record(describe_effects(posterior, names, self.likelihood_, credibility))
+
+    def _posterior_at(self, at: Any) -> PairPosterior:
+        """Return the posterior at a time, where effects move."""
+        raise DataError(f"at={shorten(at)} is for effects that drift, in a GPPLClassifier that was fitted with time=")

@@ -14,7 +14,7 @@ from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
-from skpref.data.records import frame_or_record
+from skpref.data.records import frame_or_record, make_frame
 from skpref.data.times import as_duration, as_times, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
@@ -155,6 +155,26 @@ class MovingClassifier(ShardedClassifier):
     ) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the projections of pairs at their times."""
         return self._moving("a column of times").pairs(*pairs, time, covariates, order=order)
+
+    def dynamics_table(self) -> Any:
+        """Return how utilities may move, as far as it was tried, the best first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns name; log_posterior, the bound on the log evidence plus the log prior of the hyperparameters, in
+            nats; difference, to the best; and chosen.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without `time`.
+        """
+        self._moving("dynamics_table")
+        tried = sorted(self.dynamics_.log_posteriors.items(), key=lambda pair: -pair[1])
+        names, values = np.array([name for name, _ in tried]), np.array([value for _, value in tried])
+        columns = {"name": names, "log_posterior": values, "difference": values - values.max(initial=-np.inf)}
+        return make_frame(columns | {"chosen": names == self.dynamics_.name})
 
     def _moving(self, name: str) -> MovingPosterior:
         """Return the posterior over time, for something that needs it."""

@@ -160,6 +160,24 @@ def test_predictions_take_the_effects_at_their_times():
     means, _ = fitted._moments(without, order=False)
     assert_allclose(fitted.decision_function(without) - means, side, atol=1e-9)
     assert fitted.covariate_table().name.tolist() == ["home", "left side"]
+    last = frame["week"].max()
+    assert_allclose(fitted.covariate_table(at=last)["effect"], fitted.covariate_table()["effect"], atol=1e-9)
+    later = fitted.covariate_table(at=last + 50.0)
+    grown = later["std"] - fitted.covariate_table()["std"]
+    assert (grown > -1e-12).all()
+    assert (grown > 1e-3).any()
+    with pytest.raises(DataError, match="fit with time="):
+        GPPLClassifier(left="left", right="right").fit(frame[:50], y[:50]).covariate_table(at=1.0)
+
+
+def test_a_table_says_what_was_tried():
+    frame, y, _ = league(n=200)
+    fitted = model().fit(frame, y)
+    table = fitted.dynamics_table()
+    assert set(table["name"]) == {"constant", "drift+form", "drift+form+career"}
+    assert table["name"][table["chosen"]].tolist() == [fitted.dynamics_.name]
+    assert table["difference"].tolist() == sorted(table["difference"], reverse=True)
+    assert table["difference"][0] == 0.0
 
 
 def test_predictions_of_a_row_do_not_depend_on_the_others(moved):
