@@ -188,23 +188,40 @@ def _scatter(out, i, j, k, l, value):  # type: ignore[no-untyped-def]  # noqa: A
 @njit()
 def _own_places(first, second, part, low, high):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the places of a user's own parts, each where it comes first among the coordinates."""
-    at_first, at_second, r = np.empty(high - low, np.int64), np.empty(high - low, np.int64), 0
+    r = 0
+    for c in range(low, high):
+        r = max(r, part[c] + 1)
+    if r == high - low:
+        return first[low:high], second[low:high]
+    at_first, at_second, r = np.empty(r, np.int64), np.empty(r, np.int64), 0
     for c in range(low, high):
         if part[c] == r:
             at_first[r], at_second[r] = first[c], second[c]
             r += 1
-    return at_first[:r], at_second[:r]
+    return at_first, at_second
+
+
+@njit()
+def _add_rows(M, part, low, r):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return E^T M: the rows of a user's coordinates, summed by own part."""
+    if r == M.shape[0]:
+        return M
+    out = np.zeros((r, M.shape[1]))
+    for x in range(M.shape[0]):
+        e = part[low + x]
+        for y in range(M.shape[1]):
+            out[e, y] += M[x, y]
+    return out
 
 
 @njit()
 def _add_columns(M, part, low, r):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return M E: the columns of a user's coordinates, summed by own part."""
-    n = M.shape[1]
-    if r == n:
+    if r == M.shape[1]:
         return M
     out = np.zeros((M.shape[0], r))
     for x in range(M.shape[0]):
-        for y in range(n):
+        for y in range(M.shape[1]):
             out[x, part[low + y]] += M[x, y]
     return out
 
@@ -224,8 +241,8 @@ def _fill_blocks(users, ends, S, coordinates, places, tau, nu):  # type: ignore[
         r = at_first.shape[0]
         own_P = _gather(S, at_first, at_second, 0, r)
         own_D, own_d = _user_sites(users[k], n, places, tau, nu)
-        F = _add_columns(own_D, part, low, r)
-        D_r = _add_columns(np.ascontiguousarray(F.T), part, low, r)
+        F = _add_rows(own_D, part, low, r)
+        D_r = _add_columns(F, part, low, r)
         diagonal = by_pairs[users[k]]
         for x in range(r):  # of the pairs of a choice some may have a negative precision
             diagonal = diagonal and D_r[x, x] >= 0.0
@@ -234,7 +251,7 @@ def _fill_blocks(users, ends, S, coordinates, places, tau, nu):  # type: ignore[
             for y in range(r):
                 P[at + x * r + y] = own_P[x, y]
         if r < n:
-            own_W = own_D - F @ ((own_P - own_P @ own_W @ own_P) @ F.T)
+            own_W = own_D - F.T @ ((own_P - own_P @ own_W @ own_P) @ F)
         for x in range(n):
             d[row + x] = own_d[x]
             for y in range(n):
@@ -302,12 +319,11 @@ def _times(M, at, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit()
-def _times_own(P, at, part, low, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _times_own(P, at, part, low, r, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return E P E^T x, where the entries of P begin at a place."""
-    r, out = 0, np.empty(x.shape[0])
-    for c in range(x.shape[0]):
-        r = max(r, part[low + c] + 1)
-    sums = np.zeros(r)
+    if r == x.shape[0]:
+        return _times(P, at, x)
+    sums, out = np.zeros(r), np.empty(x.shape[0])
     for c in range(x.shape[0]):
         sums[part[low + c]] += x[c]
     sums = _times(P, at, sums)
@@ -325,7 +341,8 @@ def _add_users(low, ends, blocks, coordinates, shift, G, h):  # type: ignore[no-
         start, at, n = starts[low + k], ends[k], starts[low + k + 1] - starts[low + k]
         mean, d = shift[start : start + n], d_all[row : row + n]
         residual = d - _times(D, at, mean)
-        through = _times_own(P, at, part, start, residual)
+        r = _own_places(first, second, part, start, start + n)[0].shape[0]
+        through = _times_own(P, at, part, start, r, residual)
         of_W = _times(W, at, through)
         log_det += log_dets[k]
         for x in range(n):
@@ -369,18 +386,6 @@ def with_covariates(x, n_items, coordinates, alpha):  # type: ignore[no-untyped-
 
 
 @njit()
-def _comparison_moments(at, by, value, covariance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return mean and variance of a comparison's z, from the moments of its user's coordinates."""
-    mean, variance = 0.0, 0.0
-    for x in range(at.shape[0]):
-        mean += by[x] * value[at[x]]
-        variance += by[x] * by[x] * covariance[at[x], at[x]]
-        for y in range(x):
-            variance += 2.0 * by[x] * by[y] * covariance[at[x], at[y]]
-    return mean, variance
-
-
-@njit()
 def _row_product(A, B, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return the inner product of row x of two matrices."""
     total = 0.0
@@ -401,15 +406,17 @@ def _write_moments(low, high, n, parts, places, matrices, value, moments):  # ty
             variance[p] = P[e, e] - _row_product(PW, P, e) + Q[x, x] - 2.0 * PBQ[e, x] + _row_product(PBQ, PB, e)
         return
     at, by = np.empty(2 + extra.shape[1], np.int64), np.empty(2 + extra.shape[1])
-    covariance, rest = np.empty((n, n)), P - PW @ P + P @ spread @ P
-    for x in range(n):
-        for y in range(x + 1):
-            e, f = part[x], part[y]
-            covariance[x, y] = Q[x, y] + rest[e, f] - PBQ[e, y] - PBQ[f, x]
-            covariance[y, x] = covariance[x, y]
+    rest = P - PW @ P + P @ spread @ P
     for p in range(low, high):
         size = _coefficients(p, n, places, at, by)
-        mean[p], variance[p] = _comparison_moments(at[:size], by[:size], value, covariance)
+        mean[p], variance[p] = 0.0, 0.0
+        for k in range(size):
+            x, e = at[k], part[at[k]]
+            mean[p] += by[k] * value[x]
+            for m in range(k + 1):
+                y, f = at[m], part[at[m]]
+                covariance = Q[x, y] + rest[e, f] - PBQ[e, y] - PBQ[f, x]
+                variance[p] += (1.0 if m == k else 2.0) * by[k] * by[m] * covariance
 
 
 @njit()
@@ -431,11 +438,11 @@ def _add_marginals(low, ends, blocks, m, V, coordinates, places, shift, moments,
             if second[start + x] >= 0:
                 common[x] -= m[second[start + x]]
         residual = d[row : row + n] - _times(D, ends[k], common)
-        own = residual - _times(W_all, ends[k], _times_own(P_all, ends[k], part, start, residual))
-        value = common + _times_own(P_all, ends[k], part, start, own)
+        own = residual - _times(W_all, ends[k], _times_own(P_all, ends[k], part, start, r, residual))
+        value = common + _times_own(P_all, ends[k], part, start, r, own)
         row += n
         # E^T W and its products with P and with the covariance Q of what is common.
-        Q, B = _gather(V, first, second, start, start + n), np.ascontiguousarray(_add_columns(W, part, start, r).T)
+        Q, B = _gather(V, first, second, start, start + n), _add_rows(W, part, start, r)
         PB, BQ, W_r, own_r = P @ B, B @ Q, _add_columns(B, part, start, r), np.zeros(r)
         PW, PBQ, spread = _add_columns(PB, part, start, r), P @ BQ, BQ @ B.T
         for x in range(n):
