@@ -19,10 +19,9 @@ from skpref.cli.predicted_tasks import predict_tasks
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
-from skpref.cli.tasks.times import as_cells
 from skpref.data import OneHotDesign
 from skpref.data.labels import left_column
-from skpref.data.times import read_times
+from skpref.data.times import read_times, to_cells
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -160,7 +159,7 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
         name = options.time or sheet.usual("time", "date")
         sheet.require((name,), "The model was learnt with --time; name the column of times by --time")
         times, is_dated = read_times(sheet, name)
-        columns.append(as_cells(times, is_dated=is_dated))
+        columns.append(to_cells(times, is_dated=is_dated))
     return np.column_stack(columns)
 
 

@@ -19,13 +19,12 @@ from skpref.cli.tasks.layouts import (
     side_names,
     with_plain_items,
 )
-from skpref.cli.tasks.times import as_cells
 from skpref.data.choices import OPTION, TASK, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
 from skpref.data.roles import Roles
 from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
-from skpref.data.times import read_times
+from skpref.data.times import read_times, to_cells
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
 
@@ -140,7 +139,7 @@ def _shares(model: Any, sheet: Columns, roles: Roles, tasks: list[Shown]) -> Arr
     more += [read_ids(sheet, name, model.group_ids_[k], "group")[rows] for k, name in enumerate(roles.groups)]
     for name in roles.once:
         times, is_dated = read_times(sheet, name)
-        more.append(as_cells(times[rows], is_dated=is_dated))
+        more.append(to_cells(times[rows], is_dated=is_dated))
     return np.asarray(model.predict_proba(np.column_stack(more)))
 
 

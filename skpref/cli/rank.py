@@ -17,6 +17,7 @@ from skpref.cli.output import check_file, write_columns
 from skpref.cli.predict import MACHINES, load_model, predictions, read_features
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import print_json, say, titled_table
+from skpref.cli.tasks.base import require_asked
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import RECOMMENDED, recommendations_text, recommended
 from skpref.data.choices import NONE
@@ -200,7 +201,7 @@ def _rows_of_file(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]
     def read(sheet: Columns) -> tuple[NDArray[Any], Array]:
         numbers.update({} if numbers else {line: number for number, line in enumerate(sheet.lines, 1)})
         X = read_features(model, sheet, options)
-        sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
+        require_asked(sheet, options, "id")
         name = options.id or sheet.usual("id")
         return sheet.ids(name) if name in sheet.names else np.array([numbers[line] for line in sheet.lines]), X
 

@@ -203,7 +203,7 @@ def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
     answers = _pairs(columns, roles)
-    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
+    weight = weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")
     groups = tuple(columns.ids(name, "group") for name in roles.groups)
     with np.errstate(over="ignore"):  # of differences, which the caller refuses
@@ -243,7 +243,9 @@ def reading_of_all(reading: Reading, columns: Columns, kept: Columns) -> Reading
 
 
 def weights_of(columns: Columns, name: Any) -> Array:
-    """Return a column of weights, shape (n,)."""
+    """Return a column of weights, or 1 where there is none, shape (n,)."""
+    if name is None:
+        return np.ones(columns.size)
     weight = columns.numbers(name, low=0.0, meaning="a weight")
     if columns.is_text and not (weight > 0.0).any():
         raise columns.fault("all weights are zero", column=name)

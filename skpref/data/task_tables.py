@@ -66,7 +66,7 @@ def _read(columns: Columns, roles: Roles) -> ReadTasks:
     is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
     found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
     rows = [task.row for task in found.tasks]
-    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
+    weight = weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
     reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
     X = padded(user, [task.items for task in found.tasks])

@@ -11,7 +11,7 @@ import numpy as np
 from skpref.cli.files import complete_rows, counted
 from skpref.cli.output import write_csv
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups, read_weights
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_splits, read_weights
 from skpref.cli.tasks.figures import ChanceReport, Files, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels
 from skpref.data.levels import ordered_levels
@@ -113,7 +113,7 @@ def read(options: Data) -> Task:
 def _read_part(sheet: Columns, options: Data) -> Task:
     label, seed = options.label or sheet.usual("label"), options.seed
     sheet.require([label], "A file of rows has a column label, or another named by --label")
-    groups, names = read_groups(sheet, options.group), _features(sheet, options, label)
+    (groups, _), names = read_splits(sheet, options), _features(sheet, options, label)
     X = sheet.matrix(names, "features are numeric; choose by --features")
     labels, more, least = np.array([]), {}, options.max_inducing or np.inf
     y: NDArray[Any]

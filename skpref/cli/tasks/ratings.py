@@ -15,7 +15,7 @@ from skpref.cli.ids import refuse_repeated
 from skpref.cli.output import write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights, require_asked
 from skpref.cli.tasks.doubts import notes_on_columns
 from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
 from skpref.cli.tasks.grids import item_columns
@@ -82,7 +82,7 @@ def read_rated(options: Data, read: Read, make: Callable[[Rated], Task]) -> Task
         for option in ("item", "rating"):
             if getattr(options, option) is not None:
                 raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
-        sheet.require([options.user] if options.user else [], "It was asked for by --user")
+        require_asked(sheet, options, "user")
         found = sheet.usual(*USERS, "id")
         user = options.user or (found if found in sheet.values else None)
         items = item_columns(sheet, options, (user, options.weight))
