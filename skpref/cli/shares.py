@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skpref.cli.files import Format, complete_rows, read_sheet, say_note
+from skpref.cli.files import complete_rows, read_sheet, say_note
 from skpref.cli.ids import read_ids, refuse_repeated
 from skpref.cli.output import check_file, write_columns
 from skpref.cli.predict import load_model
@@ -33,7 +33,7 @@ def shares(options: Shares) -> int:
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
-    sheet = read_sheet(options.products, Format(options.separator, options.encoding, decimal=options.decimal))
+    sheet = read_sheet(options.products, options)
     if model.groups:
         say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
     if model.covariate_names_.size:

@@ -19,9 +19,7 @@ from skpref.exceptions import DataError, DataWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
 
 Column = str | int
@@ -148,6 +146,46 @@ class Reading:
         return text
 
 
+class ComparisonRows(NamedTuple):
+    """Arguments of `fit`: pairs of ids or tasks, answers, weights and covariates; and what was read.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, 2) or (n, 3), or of tasks (n, K) or (n, 1 + K)
+        Ids of the left and the right item for `GPPLClassifier`; of the user, the left and the right item for
+        `CrowdGPPL`, where a column of users was named. Of choices and rankings: of up to K items shown together.
+    y : ndarray of shape (n,), or of tasks (n,), (n, 2) or (n, K)
+        1 = left preferred, 0 = right preferred, 0.5 = a tie. Of tasks: what was chosen, or ranks.
+    sample_weight : ndarray of shape (n,)
+        Weights of the rows.
+    covariates : ndarray of shape (n, n_covariates), or of tasks (n, n_covariates * K), or None
+        Columns that were asked for; of tasks, those of the K positions of each covariate together.
+    read_ : Reading
+        Which column was taken for what, which columns were not used, and how many rows were left out, and why. Printed,
+        it is one line.
+    origin : ndarray of shape (n,), dtype int64
+        Row of the table that each row is of, from 0; the first one where several rows are one task. So
+        ``frame["date"].to_numpy()[rows.origin]`` are the dates.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.data import from_winners
+    >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
+    >>> rows = from_winners(battles)
+    >>> print(rows.read_)
+    left = left, right = right, answer = winner, weights = none
+    >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
+    """
+
+    X: AnyArray
+    y: Array
+    sample_weight: Array
+    covariates: Array | None
+    read_: Reading
+    origin: IntArray
+
+
 class ReadRows(NamedTuple):
     """Comparisons of a table."""
 
@@ -160,11 +198,11 @@ class ReadRows(NamedTuple):
     groups: tuple[IdColumn, ...]  # (n,) each
     origin: IntArray  # (n,): row of the table
     unit: IntArray  # (n,): comparisons with the same number share their noise: of one game
-    reading: Reading
+    read_: Reading
     time: Array | None = None  # (n,)
     is_dated: bool = False  # whether times are years since 1970
 
-    def take(self, kept: NDArray[np.bool_]) -> ReadRows:
+    def take(self, kept: BoolArray) -> ReadRows:
         """Return some of the comparisons."""
         names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit", "time")
         values = {name: getattr(self, name) for name in names}
@@ -183,7 +221,7 @@ class _Answers(NamedTuple):
     share: Array | None = None  # (n,): weight within the row, if it is not 1
     left_out: Mapping[str, int] = {}
 
-    def take(self, kept: NDArray[np.bool_], left_out: dict[str, int]) -> _Answers:
+    def take(self, kept: BoolArray, left_out: dict[str, int]) -> _Answers:
         """Return some of the comparisons, and why the others were left out."""
         cut: Any = (None if column is None else column[kept] for column in self[:-1])
         return _Answers(*cut)._replace(left_out={**self.left_out, **left_out})
@@ -198,7 +236,7 @@ def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing
     """Return what is read of rows with all needed cells; `origin` and `reading` are of the table."""
     rows, kept = complete(columns, read_part, missing)
     origin = rows.origin if kept is columns else np.searchsorted(columns.lines, kept.lines)[rows.origin]
-    return rows._replace(origin=origin, reading=reading_of_all(rows.reading, columns, kept))
+    return rows._replace(origin=origin, read_=reading_of_all(rows.read_, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:

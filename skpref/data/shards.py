@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
     from skpref.data.columns import Column
     from skpref.data.comparisons import OnSelf
     from skpref.data.ids import IdColumn
@@ -87,7 +87,7 @@ class ShardSummary(NamedTuple):
     weight: Array  # total weight of the comparisons of each of them
     n_pairs: int  # merged comparisons
     labels: tuple[float, float] | None  # least and greatest label of positive weight; None without any
-    classes: NDArray[Any] | None  # the two sides as the labels write them; None without rows
+    classes: AnyArray | None  # the two sides as the labels write them; None without rows
     users: IdColumn | None = None  # distinct ids of the users
     pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
     groups: Sequence[IdColumn] = ()  # distinct ids of the groups of each kind
@@ -166,7 +166,7 @@ def read_shard(
     return summary, merged
 
 
-def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
+def check_classes(classes: list[AnyArray]) -> AnyArray:
     """Return the two sides as the labels of all shards write them."""
     first = classes[0]
     other = next((c for c in classes if c.tolist() != first.tolist() or c.dtype.kind != first.dtype.kind), None)
@@ -195,7 +195,7 @@ class RatingSummary(NamedTuple):
     items: IdColumn
     user_counts: NDArray[np.int32]  # number of the rows of each
     item_counts: NDArray[np.int32]
-    levels: NDArray[Any]  # distinct ratings, or the levels that the shard or the caller declares
+    levels: AnyArray  # distinct ratings, or the levels that the shard or the caller declares
     is_declared: bool
 
     @property
@@ -264,7 +264,7 @@ def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
     return np.bincount(rows, minlength=ids.size).astype(np.int32)
 
 
-def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:
+def levels_of_all(summaries: Sequence[RatingSummary]) -> AnyArray:
     """Return the levels of the ratings of all shards, low to high."""
     with_rows = [summary for summary in summaries if summary.n_rows]
     if not with_rows:
@@ -304,18 +304,18 @@ class RowSummary(NamedTuple):
 
     n_rows: int
     ids: list[IdColumn | None]  # distinct ids of each column, sorted; None: numbers
-    labels: NDArray[Any] | None  # distinct targets, of a classifier
+    labels: AnyArray | None  # distinct targets, of a classifier
     weight: float  # total
     squares: float  # weighted sum of the squares of all features
     largest: float  # size of a target
     label_weights: Array | None = None  # total of each distinct target, of a classifier
-    orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
+    orders: Sequence[AnyArray] = ()  # all categories of targets that are ordered categories, in one order or more
 
 
 class RowShard(NamedTuple):
     """Rows of a shard, by the numbers of its summary."""
 
-    columns: list[NDArray[Any]]  # places of ids, int32, or numbers
+    columns: list[AnyArray]  # places of ids, int32, or numbers
     y: Array  # targets, or places of labels
     weight: Array
 
@@ -372,7 +372,7 @@ def read_rows(
         assert_all_finite(target, input_name="y")
         target = target[used]
     ids: list[IdColumn | None] = []
-    places: list[NDArray[Any]] = []
+    places: list[AnyArray] = []
     total, squares = float(weight.sum()), 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:

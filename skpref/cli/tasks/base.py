@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 
 from skpref._estimator import digest, last_step
-from skpref.cli.files import Format, counted, read_sheet
+from skpref.cli.files import counted, read_sheet
 from skpref.cli.options import Tune, flag_of
 from skpref.cli.tasks.figures import SHOWN
 from skpref.data.roles import weights_of
@@ -32,9 +32,7 @@ from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.figures import Figures, Report
     from skpref.data.columns import Columns
@@ -53,10 +51,10 @@ Split = tuple["IntArray", "IntArray"]
 class Rows:
     """Rows, targets and weights."""
 
-    X: NDArray[Any]  # (n, d): rows as the estimator takes them
-    y: NDArray[Any]  # (n,): targets; of tasks, also the best and the worst, or ranks
+    X: AnyArray  # (n, d): rows as the estimator takes them
+    y: AnyArray  # (n,): targets; of tasks, also the best and the worst, or ranks
     weight: Array  # (n,)
-    groups: NDArray[Any] | None = None  # (n,): rows of one group are never split between training and test
+    groups: AnyArray | None = None  # (n,): rows of one group are never split between training and test
     time: Array | None = None  # (n,): tests are of later rows than those learnt from
 
     @property
@@ -296,7 +294,7 @@ def read_data(options: Data) -> Columns:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
-    return read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
+    return read_sheet(options.data, options)
 
 
 def require_asked(sheet: Columns, options: Any, *names: str) -> None:
@@ -313,7 +311,7 @@ def read_weights(sheet: Columns, options: Data) -> Array:
     return weights_of(sheet, options.weight)
 
 
-def read_splits(sheet: Columns, options: Data) -> tuple[NDArray[Any] | None, Array | None]:
+def read_splits(sheet: Columns, options: Data) -> tuple[AnyArray | None, Array | None]:
     """Return the column whose values stay together in splits, and the times by which rows are split, (n,) each."""
     require_asked(sheet, options, "group", "time_split")
     groups = times = None

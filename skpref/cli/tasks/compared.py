@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from skpref.cli import rankings
-from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_note
+from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
 from skpref.cli.ids import read_table, unknown_id
+from skpref.cli.options import Text
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
 from skpref.cli.tasks.base import Rows, Task, limit, limit_factors
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data import Table
@@ -202,7 +201,7 @@ def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -
 def read_own_table(options: Data, noun: str, column: str) -> tuple[Table, set[Any]]:
     """Return the features of items or users, and the ids of the rows that were left out."""
     path = options.items if noun == "item" else options.users
-    sheet = read_sheet(cast("Path", path), Format(encoding=options.encoding, decimal=options.decimal))
+    sheet = read_sheet(cast("Path", path), Text(encoding=options.encoding, decimal=options.decimal))
     purpose, names = "", ["id"]
     if noun == "user":
         purpose, names = _USERS_FILE.format(name=column), [column, "id", *USERS]
@@ -216,7 +215,7 @@ def read_own_table(options: Data, noun: str, column: str) -> tuple[Table, set[An
 
 
 def refuse_unknown(
-    options: Data, noun: str, table: Table, sheet: Columns, ids: NDArray[Any], rows: IntArray, column: str | None = None
+    options: Data, noun: str, table: Table, sheet: Columns, ids: AnyArray, rows: IntArray, column: str | None = None
 ) -> None:
     """Refuse ids in some rows of a sheet that the file of items or users does not have."""
     path = options.items if noun == "item" else options.users
@@ -338,10 +337,10 @@ class ChoiceReport(ComparedReport):
             guesses["shares when shown"] = self._shares_when_shown(train, test)
         return {name: _score(test, place, guess) for name, guess in guesses.items()}
 
-    def _shown(self, rows: Rows) -> NDArray[Any]:
+    def _shown(self, rows: Rows) -> AnyArray:
         return rows.X[:, self.data.first : self.data.first + self.data.n_shown]
 
-    def _answers(self, rows: Rows) -> tuple[Any, NDArray[np.bool_]]:
+    def _answers(self, rows: Rows) -> tuple[Any, BoolArray]:
         """Return the positions of what was chosen, and where there were items."""
         shown, y = self._shown(rows), rows.y
         if y.ndim == 2 and y.dtype.kind == "f":

@@ -19,8 +19,7 @@ from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from skpref._typing import AnyArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Task
     from skpref.cli.tasks.ratings import Rated
@@ -39,7 +38,7 @@ class WeightedPipeline(Pipeline):
 def read(options: Data) -> Task:
     """Read a file of pairs of user and item with a number, with 0 and 1, or with a level."""
 
-    def read_values(sheet: Columns, name: str) -> NDArray[Any]:
+    def read_values(sheet: Columns, name: str) -> AnyArray:
         if options.model == "fm-ordinal":
             return read_levels(sheet, name, options.levels)
         return sheet.numbers(name) if options.model == "fm" else _zeros_and_ones(sheet, name)
@@ -74,7 +73,7 @@ def _machine_task(rated: Rated, options: Data) -> Task:
     return make_task(rows, ("user", "item"), labels, rated.reading, options, template, report, **more)
 
 
-def _zeros_and_ones(sheet: Columns, name: str) -> NDArray[Any]:
+def _zeros_and_ones(sheet: Columns, name: str) -> AnyArray:
     y = sheet.numbers(name, 0.0, 1.0, "0 or 1")
     for row in np.flatnonzero((y != 0.0) & (y != 1.0))[:1].tolist():
         raise sheet.fault(f"expected 0 or 1, got {y[row]:g}; --model fm takes any number", row, name)

@@ -12,7 +12,7 @@ from skpref.cli.advice import as_of_command
 from skpref.cli.files import USERS, counted
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
-from skpref.cli.tasks.grids import item_columns
+from skpref.cli.tasks.grids import item_columns, names_like
 from skpref.data.choices import TASK, long_table
 from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
@@ -221,8 +221,7 @@ def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
     if pattern in sheet.values or "*" not in pattern:
         sheet.require((pattern,))
         return (pattern,)
-    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    found = tuple(column for column in sheet.names if form.fullmatch(column))
+    found = tuple(names_like(sheet, pattern))
     if len(found) < 2:
         raise sheet.fault(f"{counted(len(found), 'columns')} with a name such as {pattern}; two at least are needed")
     return found

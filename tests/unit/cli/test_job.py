@@ -265,9 +265,7 @@ def test_a_storage_that_fails_costs_no_search(
 def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Builds) -> None:
     def name(rows: Rows = ROWS, **options: Any) -> str:
         tune = Tune(None, storage=str(tmp_path / "a"), **options)
-        return Job(
-            make_task(Compared(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)
-        ).search.study_name()
+        return Job(make_task(Compared(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)).search.study_name()
 
     names = [
         name(),

@@ -28,9 +28,8 @@ from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
 from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.choices import read_travellers
 from skpref.cli.tasks.compared import Compared, make_task
-from skpref.cli.tasks.comparisons import read
+from skpref.cli.tasks.comparisons import read, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[3]
