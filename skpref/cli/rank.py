@@ -101,23 +101,17 @@ def _refuse_user(options: Rank) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- comparisons
-def _rank_items(model: GPPLClassifier, options: Rank) -> Ranked:
-    """Rank by utility."""
-    _refuse_user(options)
-    at: Any = options.at
-    if is_number(at) and not model.moving_posterior_.is_dated:
-        at = number(at)
-    return _ranked(model, model.rank(_items_to_rank(model, options), at=at), options)
-
-
-def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
-    """Rank by the consensus, or by the utility of one user."""
-    more = " Without --user, the consensus ranks"
-    user = None if options.user is None else _user_of(options, known_ids(model, "user"), more)
-    return _ranked(model, model.rank(_items_to_rank(model, options), user, groups=_groups(model, options)), options)
-
-
-def _ranked(model: GPPLClassifier | CrowdGPPL, ranking: Any, options: Rank) -> Ranked:
+def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
+    """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
+    items, at = _items_to_rank(model, options), cast("Any", options.at)
+    if isinstance(model, CrowdGPPL):
+        ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
+        user = None if options.user is None else _user_of(options, ids, more)
+        ranking = model.rank(items, user, groups=_groups(model, options))
+    else:
+        _refuse_user(options)
+        is_number_of_time = is_number(at) and not model.moving_posterior_.is_dated
+        ranking = model.rank(items, at=number(at) if is_number_of_time else at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {options.at[:80]}"
@@ -241,8 +235,7 @@ def _expected(p: Array, levels: AnyArray) -> Predicted:
 
 # A family of models is a line here.
 _RANKERS: dict[Any, Callable[[Any, Rank], Ranked]] = {
-    GPPLClassifier: _rank_items,
-    CrowdGPPL: _rank_by_user,
+    (GPPLClassifier, CrowdGPPL): _rank_compared,
     MaxMarginFactorization: _recommend,
     (*MACHINES, GPOrdinalRegressor, SVGPRegressor, SVGPClassifier): _rank_rows,
 }
