@@ -62,14 +62,10 @@ class ColumnDesign:
 
     def same_as(self, other: ColumnDesign | None) -> bool:
         """Tell whether another design has the same features."""
-        return (
-            other is not None
-            and self.names == other.names
-            and all(
-                a is b or (a is not None and b is not None and np.array_equal(a.ids, b.ids))
-                for a, b in zip(self.ids, other.ids, strict=True)
-            )
-        )
+        if other is None or self.names != other.names:
+            return False
+        ids = zip(self.ids, other.ids, strict=True)
+        return all(a is b or (a is not None and b is not None and np.array_equal(a.ids, b.ids)) for a, b in ids)
 
     def matrix(self, columns: Sequence[AnyArray | None]) -> sparse.csr_array:
         """Return the features of rows of numbers and of places of ids; columns that are None have no entries."""

@@ -510,11 +510,9 @@ class Vocabulary(Frozen):
         place = f"{noun} {row}" + (f" (and {count - 1} more)" if count > 1 else "")
         if not self.positional or not isinstance(item, int | np.integer):
             what = f"unknown {kind} {shorten(item)} in {place}"
-            advice = f"known ids are {_sample(self.ids)}; " + (
-                f"pass `ids` to the Table if {kind}s have names"
-                if self.positional
-                else "ids must equal those of the table"
-            )
+            named = f"pass `ids` to the Table if {kind}s have names"
+            advice = f"known ids are {_sample(self.ids)}; "
+            advice += named if self.positional else "ids must equal those of the table"
         elif item < 0:
             what = f"negative {kind} index {item} in {place}"
             advice = "rows are counted from 0"

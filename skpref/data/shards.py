@@ -123,15 +123,9 @@ def read_shard(
     y = None if y is None else column_values(y)
     columns = Columns.of(table, "X", leave_out="")
     left, right = columns.ids(roles.left), columns.ids(roles.right)
-    users = user_rows = None
-    if roles.user is not None:
-        user = columns.ids(roles.user, "user")
-        users = Vocabulary.from_columns(user)
-        user_rows = users.encode(user, kind="user")
+    users, user = (None, None) if roles.user is None else numbered(columns.ids(roles.user, "user"))
     covariates = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
-    groups = [columns.ids(name, "group") for name in roles.groups]
-    kinds = [Vocabulary.from_columns(ids) for ids in groups]
-    levels = [kind.encode(ids, kind="group") for kind, ids in zip(kinds, groups, strict=True)]
+    groups = [numbered(columns.ids(name, "group")) for name in roles.groups]
     time, is_dated = (None, None) if roles.time is None else read_times(columns, roles.time)
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
@@ -142,10 +136,10 @@ def read_shard(
         sample_weight=weight,
         on_self=options.on_self,
         names=vocabulary.ids,
-        user=user_rows,
+        user=user,
         n_users=0 if users is None else users.size,
         covariates=np.column_stack(covariates) if covariates else None,
-        group=np.column_stack(levels) if levels else None,
+        group=np.column_stack([number for _, number in groups]).astype(np.int64) if groups else None,
         time=time,
     )
     labels = rows.y[rows.weight > 0.0]
@@ -158,9 +152,9 @@ def read_shard(
         merged.n_pairs,
         (float(labels.min()), float(labels.max())) if labels.size else None,
         classes_of(y) if left.size else None,
-        None if users is None else users.ids,
+        users,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
-        [kind.ids for kind in kinds],
+        [ids for ids, _ in groups],
         is_dated if left.size else None,
     )
     return summary, merged

@@ -37,7 +37,8 @@ def read(options: Data) -> Task:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    data = replace(data, columns=saved_columns(asked, roles))
+    names, dynamics = options.covariates or (), options.dynamics or "auto"
+    data = replace(data, covariates=names, dynamics=dynamics, columns=saved_columns(asked, roles))
     return make_task(data, options.seed, options.max_inducing or MAX_INDUCING)
 
 
@@ -66,13 +67,7 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
         say_note(f"{sheet.source}: {note}")
     check_size(sheet, rows.size, "comparisons", options)
     won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
-    return Compared(
-        *(rows, items, source_of(options), roles, users, options.group),
-        has_sides=not won,
-        covariates=options.covariates or (),
-        dynamics=options.dynamics or "auto",
-        reading=str(reading),
-    )
+    return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
 
 
 def _read_table(
@@ -164,14 +159,8 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
-    return Compared(
-        *(rows, items, source_of(options), roles, users, group),
-        has_sides=False,
-        covariates=options.covariates or (),
-        n_shown=shown.shape[1],
-        dynamics=options.dynamics or "auto",
-        reading=str(reading),
-    )
+    named = {"has_sides": False, "n_shown": shown.shape[1], "reading": str(reading)}
+    return Compared(rows, items, source_of(options), roles, users, group, **named)
 
 
 def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: AnyArray) -> None:
