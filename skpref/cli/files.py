@@ -51,7 +51,7 @@ def complete_rows(sheet: Columns, read: Callable[[Columns], Result], missing: st
     """Return what is read from a sheet; where `missing` is "drop", from the rows without a cell that it lacks."""
     from skpref.data.columns import complete as complete_columns  # only now: --help need not wait for scikit-learn
 
-    result, kept = complete_columns(sheet, read, missing)
+    result, kept = complete_columns(sheet, read, "drop" if missing == "drop" else "raise")
     for note in kept.notes:
         say_note(note)
     say_left_out(sheet.size - kept.size, "row", f"of {sheet.source} ", "incomplete")

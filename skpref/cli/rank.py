@@ -13,10 +13,10 @@ from skpref._estimator import last_step
 from skpref._text import is_number, number
 from skpref.cli.files import complete_rows, read_sheet
 from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, refuse_repeated
-from skpref.cli.output import check_file, write_columns
+from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES, load_model, predictions, read_features
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import print_json, say, titled_table
+from skpref.cli.report import deliver, titled_table
 from skpref.cli.tasks.base import require_asked
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import recommendations_text, recommended
@@ -58,15 +58,7 @@ def rank(options: Rank) -> int:
         kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
         raise DataError(f"{options.model}: holds no fitted {kinds}, as `skpref tune` writes them")
     columns, text = rankers[0](model, options)
-    if options.json:
-        rows = zip(*(column[: options.top] for column in columns.values()), strict=True)
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print(text)
-    if options.out is not None:
-        write_columns(columns, options.out)
-        say(options, f"\nWritten to {options.out}")
-    return 0
+    return deliver(options, columns, text, options.top)
 
 
 def _read(options: Rank, read: Callable[[Columns], Any]) -> Any:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from skpref._text import lacks_number
-from skpref._warn import warn
 from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, refuse_ties
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +26,6 @@ Missing = Literal["raise", "drop"]  # what to do with rows that lack a cell
 Mirrored = Literal["raise", "drop", "keep"]  # what to do with comparisons that are all listed for both sides
 Rest = Literal["unknown", "lost"]  # what is known about items that a ranking does not name
 
-_COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
 _SETTINGS = "margins", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
@@ -301,7 +299,7 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         refuse_ties(columns, roles.columns())
     y, margin, every = None, None, np.arange(columns.size)
     if roles.scores:
-        margin = _margins(columns, roles.scores)
+        margin = read_margins(columns, roles.scores)
         y = 0.5 + 0.5 * np.sign(margin) if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
     elif not roles.counts and roles.winner is not None and roles.loser is None:
         y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))
@@ -322,18 +320,6 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
             int(answers.origin[row]),
         )
     return answers
-
-
-def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
-    """Return the left score minus the right one, shape (n,); warn of counts of wins."""
-    counted = len(scores) > 1 and any(word in str(scores[0]).lower() for word in _COUNTS)
-    if counted and np.max(columns.numbers(scores[0]), initial=0.0) > 1.0:  # not flags
-        warn(
-            f"{listed(scores)} are read as the scores of one game: the higher one wins, however much higher. If they "
-            "count wins or votes, from_counts reads them.",
-            DataWarning,
-        )
-    return read_margins(columns, scores)
 
 
 def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) -> _Answers:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.cli.advice import as_of_command
-from skpref.cli.files import complete_rows, say_left_out, say_note
+from skpref.cli.files import complete_rows, say_left_out
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
 from skpref.cli.tasks.compared import MAX_INDUCING, Compared, make_task, read_own_table, refuse_unknown, source_of
-from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides
+from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
 from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
 from skpref.data.choices import OPTION, with_profiles
@@ -63,8 +63,7 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
     rows = _rows(read_rows, groups, time, options.seed)
     ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
     ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
-    for note in [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)]:
-        say_note(f"{sheet.source}: {note}")
+    say_doubts(sheet, [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)])
     check_size(sheet, rows.size, "comparisons", options)
     won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
@@ -91,8 +90,7 @@ def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple
     for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
         if values.size and (values == values[0]).all():
             raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
-        for note in [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values):
-            say_note(f"{sheet.source}: {note}")
+        say_doubts(sheet, [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values))
 
 
 def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int) -> Rows:
@@ -113,7 +111,7 @@ def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int
 
 
 def _have_several(user: AnyArray, origin: IntArray) -> bool:
-    """Tell whether users have two games on average, so that one can be held out and one learnt from."""
+    """Tell whether users have two games or tasks on average, so that one can be held out and one learnt from."""
     return len(set(origin.tolist())) >= 2 * len(set(user.tolist()))
 
 
@@ -150,12 +148,11 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
     more += [kept.ids(name, "group")[origin] for name in roles.groups]
     more += [] if time is None else [to_cells(time[0][origin], is_dated=time[1])]
     groups = None if groups is None else groups[origin]
-    if groups is None and splits is None and user is not None and _has_one_task(user):
+    if groups is None and splits is None and user is not None and not _have_several(user, origin):
         groups, group = user, roles.user
     answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
     rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
-    for note in notes_on_columns({"item": shown[present], "user": user}):
-        say_note(f"{sheet.source}: {note}")
+    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
@@ -176,11 +173,6 @@ def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Arra
     for name, varies in zip(options.covariates or (), spread.any(axis=0).tolist(), strict=True):
         if not varies:
             raise sheet.fault(f"covariate {name!r} is the same for all items of each row: it has no effect to learn")
-
-
-def _has_one_task(user: AnyArray) -> bool:
-    """Tell whether users have fewer than two tasks on average, so that none can be held out of what is learnt."""
-    return 2 * len(set(user.tolist())) > user.size
 
 
 def read_travellers() -> Compared:

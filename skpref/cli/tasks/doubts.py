@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref._text import other_side
+from skpref.cli.files import say_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 _SHOWN = 3  # examples in a note
 _FEWEST = 10  # rows from which a pattern is hardly chance
 _C1 = re.compile(r"[\x80-\x9f]")  # control characters, which are letters and quotes in encodings of Windows
+
+
+def say_doubts(sheet: Columns, notes: list[str]) -> None:
+    """Tell the user what looks like a mistake in a file."""
+    for note in notes:
+        say_note(f"{sheet.source}: {note}")
 
 
 def notes_on_columns(ids: dict[str, AnyArray | None]) -> list[str]:

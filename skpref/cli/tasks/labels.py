@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.tasks.base import Rows, check_size
-from skpref.cli.tasks.doubts import notes_on_columns
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.features import check_levels, make_task
 from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels, read_rated
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skpref._typing import AnyArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Task
-    from skpref.cli.tasks.ratings import Rated
     from skpref.data.columns import Columns
 
 
@@ -43,10 +42,7 @@ def read(options: Data) -> Task:
             return read_levels(sheet, name, options.levels)
         return sheet.numbers(name) if options.model == "fm" else _zeros_and_ones(sheet, name)
 
-    return read_rated(options, read_values, lambda rated: _machine_task(rated, options))
-
-
-def _machine_task(rated: Rated, options: Data) -> Task:
+    rated = read_rated(options, read_values)
     sheet, y, labels = rated.sheet, rated.values, np.array([])
     more: dict[str, Any] = {}
     report: Report = Report()
@@ -62,7 +58,7 @@ def _machine_task(rated: Rated, options: Data) -> Task:
         machine = VariationalFMOrdinal(class_order=np.arange(labels.size))
     rows = Rows(np.column_stack([rated.user, rated.item]), y, rated.weight)
     check_size(sheet, rows.size, "rows", options)
-    sheet.notes.extend(notes_on_columns({"user": rated.user, "item": rated.item}))
+    say_doubts(sheet, notes_on_columns({"user": rated.user, "item": rated.item}))
     step = options.model.replace("fm", "variationalfm").replace("-", "")
     template = WeightedPipeline(
         [("onehotdesign", OneHotDesign()), (step, machine.set_params(random_state=options.seed))]

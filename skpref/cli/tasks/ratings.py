@@ -17,7 +17,7 @@ from skpref.cli.output import write_columns
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights, require_asked
-from skpref.cli.tasks.doubts import notes_on_columns
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
 from skpref.cli.tasks.grids import item_columns
 from skpref.data import Ratings, Vocabulary
@@ -72,25 +72,21 @@ class Rated(NamedTuple):
     reading: str  # what was read
 
 
-def read_rated(options: Data, read: Read, make: Callable[[Rated], Task]) -> Task:
-    """Return a task of the ratings in a file, whose rows have one each, or those of one person."""
+def read_rated(options: Data, read: Read) -> Rated:
+    """Return the ratings in a file, whose rows have one each, or those of one person."""
     sheet = read_data(options)
     if options.item_ratings is None:
         names = read_columns(sheet, options)
-        rated = complete_rows(sheet, lambda part: make(_long(part, options, names, read)), options.missing)
-    else:
-        for option in ("item", "rating"):
-            if getattr(options, option) is not None:
-                raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
-        require_asked(sheet, options, "user")
-        found = sheet.usual(*USERS, "id")
-        user = options.user or (found if found in sheet.values else None)
-        items = item_columns(sheet, options, (user, options.weight))
-        numbers = dict(zip(sheet.lines, map(str, range(1, sheet.size + 1)), strict=True))
-        rated = complete_rows(
-            sheet, lambda part: make(_grid(part, options, user, items, numbers, read)), options.missing
-        )
-    return rated
+        return complete_rows(sheet, lambda part: _long(part, options, names, read), options.missing)
+    for option in ("item", "rating"):
+        if getattr(options, option) is not None:
+            raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
+    require_asked(sheet, options, "user")
+    found = sheet.usual(*USERS, "id")
+    user = options.user or (found if found in sheet.values else None)
+    items = item_columns(sheet, options, (user, options.weight))
+    numbers = dict(zip(sheet.lines, map(str, range(1, sheet.size + 1)), strict=True))
+    return complete_rows(sheet, lambda part: _grid(part, options, user, items, numbers, read), options.missing)
 
 
 def _long(sheet: Columns, options: Data, names: dict[str, str], read: Read) -> Rated:
@@ -186,11 +182,8 @@ def read(options: Data) -> Task:
     """Read the file of a job."""
     n_sweeps = options.sweeps or _SWEEPS
     template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
-    return read_rated(
-        options,
-        lambda sheet, name: read_levels(sheet, name, options.levels),
-        lambda rated: _make_task(rated, template, options),
-    )
+    rated = read_rated(options, lambda sheet, name: read_levels(sheet, name, options.levels))
+    return _make_task(rated, template, options)
 
 
 def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -> Task:
@@ -204,7 +197,7 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
             cast("Any", options.duplicates or "error"), (users, items, levels)
         )
     check_size(rated.sheet, merged.size, "ratings of positive weight", options)
-    rated.sheet.notes.extend(notes_on_columns({"user": users, "item": items}))
+    say_doubts(rated.sheet, notes_on_columns({"user": users, "item": items}))
     rows = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     ids, most_factors = np.column_stack([users[merged.user], items[merged.item]]), options.factors or _FACTORS
     estimator.set_params(levels=list(range(levels.size)))
