@@ -11,7 +11,7 @@ from skpref._text import number
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from skpref._typing import AnyArray, Array
@@ -151,8 +151,7 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
     if isinstance(as_array(y, "y").ravel().tolist()[0], str):
         warn(
             f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions. Pass these "
-            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet",
-            DataWarning,
+            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet"
         )
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from skpref._validation import are_missing, as_array, as_frame, as_series, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,7 +136,7 @@ def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     if categorical or classes.size > _MOST_GUESSED:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
     msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
-    warn(msg, DataWarning)
+    warn(msg)
 
 
 def encode_levels(

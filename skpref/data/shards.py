@@ -25,7 +25,7 @@ from skpref.data.ratings import encoded_ratings, enough_levels
 from skpref.data.stored import check_names, column_values
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -423,6 +423,5 @@ def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | No
             warn(
                 f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
                 "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
-                "columns of ids in categorical_features.",
-                DataWarning,
+                "columns of ids in categorical_features."
             )

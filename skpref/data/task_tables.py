@@ -13,7 +13,7 @@ from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
 from skpref.data.roles import ComparisonRows, listed, read_complete, reading_of, weights_of
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,8 +189,7 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         warn(
             f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
-            f"such as {offered[0]!r} for 1",
-            DataWarning,
+            f"such as {offered[0]!r} for 1"
         )
     return found
 
@@ -372,8 +371,7 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
     if len(set(rows)) > 1 and all({str(cell).removesuffix(".0") for cell in row} == wanted for row in rows):
         warn(
             f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row. If each column is an item "
-            "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
-            DataWarning,
+            "and its cells are ranks, pass item_ranks=[...] in the place of columns."
         )
 
 

@@ -13,7 +13,7 @@ from skpref._warn import warn
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import Vocabulary, shorten
 from skpref.data.labels import verdict
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,8 +199,7 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
         if are_counts:  # and not flags
             warn(
                 f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, however much "
-                "higher. If they count wins or votes, from_counts reads them.",
-                DataWarning,
+                "higher. If they count wins or votes, from_counts reads them."
             )
         return left - right
     name = scores[0]
