@@ -13,6 +13,7 @@ from scipy.sparse import sparray, spmatrix
 Array: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+AnyArray: TypeAlias = npt.NDArray[Any]
 # A dense float64 array or a scipy CSR matrix; scipy's sparse types carry no useful static shape.
 Features: TypeAlias = Any
 # What estimators take as a table of features, and as a seed.

@@ -28,8 +28,7 @@ from skpref.persistence import load, save
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from skpref._typing import AnyArray
     from skpref.cli.options import Elicit
     from skpref.elicitation import Estimates
 
@@ -88,14 +87,14 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
-def _id_of(text: str, users: NDArray[Any]) -> Any:
+def _id_of(text: str, users: AnyArray) -> Any:
     """Return the id of this text, or a new id of the same type."""
     texts = by_text(users)
     whole = texts and all(isinstance(user, int) for user in users.tolist()) and _WHOLE_NUMBER.fullmatch(text.strip())
     return texts.get(text, int(text) if whole else text)
 
 
-def _read(path: Path, items: NDArray[Any], *, pairs: bool) -> list[Any]:
+def _read(path: Path, items: AnyArray, *, pairs: bool) -> list[Any]:
     """Items, or pairs of them, in a file."""
     sheet = read_sheet(path)
     names = [sheet.usual(name) for name in (("left", "right") if pairs else ("item",))]

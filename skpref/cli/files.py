@@ -13,9 +13,10 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from skpref._text import is_number, lacks_number, printable, with_point
+from skpref.cli.options import Text
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -40,25 +41,17 @@ _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an e
 _PEOPLE = "user", "rater", "person", "respondent", "participant", "judge", "annotator"
 USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "response_id")
 LEAVE_OUT = "--missing drop leaves such rows out"
+AS_SEEN = Text()  # how text is written, as far as a file shows it
 
 Result = TypeVar("Result")
 _Row = tuple[int, list[str]]  # line and cells
-
-
-class Format(NamedTuple):
-    """What cannot be seen in a file of text."""
-
-    separator: str | None = None  # None: the one of the usual separators that the first line has most of
-    encoding: str | None = None  # None: UTF-8
-    columns: tuple[str, ...] | None = None  # names, where no line of the file has them
-    decimal: str | None = None  # what is before the decimals of a number in text; None: a point
 
 
 def complete_rows(sheet: Columns, read: Callable[[Columns], Result], missing: str | None) -> Result:
     """Return what is read from a sheet; where `missing` is "drop", from the rows without a cell that it lacks."""
     from skpref.data.columns import complete as complete_columns  # only now: --help need not wait for scikit-learn
 
-    result, kept = complete_columns(sheet, read, missing)
+    result, kept = complete_columns(sheet, read, "drop" if missing == "drop" else "raise")
     for note in kept.notes:
         say_note(note)
     say_left_out(sheet.size - kept.size, "row", f"of {sheet.source} ", "incomplete")
@@ -90,9 +83,8 @@ def say_left_out(count: int, noun: str, of: str, reason: str) -> None:
         say_note(f"{rows} {reason} and left out")
 
 
-def read_sheet(path: Path, form: Format | None = None) -> Columns:
+def read_sheet(path: Path, form: Text = AS_SEEN) -> Columns:
     """Read a file, a folder of Parquet files, or standard input for the path "-"."""
-    form = form or Format()
     is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
     if path.is_dir() and not is_dataset:
         raise DataError(
@@ -105,7 +97,7 @@ def read_sheet(path: Path, form: Format | None = None) -> Columns:
     return replace(sheet, decimal=form.decimal)
 
 
-def _read_file(path: Path, form: Format) -> Columns:
+def _read_file(path: Path, form: Text) -> Columns:
     with naming(path):
         data = _bytes(path)
     is_parquet = data[:4] == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
@@ -148,7 +140,7 @@ def _bytes(path: Path) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _read_text(path: Path, lines: Iterable[str], form: Format) -> Columns:
+def _read_text(path: Path, lines: Iterable[str], form: Text) -> Columns:
     """Read cells with separators, or rankings of PrefLib."""
     lines = iter(lines)
     head: list[str] = []  # above the table: sep= as Excel writes it, blank lines and comments
@@ -166,7 +158,7 @@ def _read_text(path: Path, lines: Iterable[str], form: Format) -> Columns:
     return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
 
 
-def _separator(line: str, form: Format) -> str:
+def _separator(line: str, form: Text) -> str:
     """Return the separator that gives as many cells as there are names, or else that a line has most of."""
     text = re.sub(r'"[^"]*"', "", line)
     n_separators = len(form.columns or ()) - 1
@@ -176,7 +168,7 @@ def _separator(line: str, form: Format) -> str:
     )
 
 
-def _is_comment(line: str, form: Format) -> bool:
+def _is_comment(line: str, form: Text) -> bool:
     """Tell whether a line begins with # and has not the cells of a row."""
     return bool(_COMMENT.match(line)) and len(line.split(_separator(line, form))) != len(form.columns or ())
 
@@ -194,7 +186,7 @@ def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> It
                 yield n_before + reader.line_num, row
 
 
-def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Format) -> Columns:
+def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Text) -> Columns:
     """Return the columns of rows."""
     line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
     where, advice = (f"{path}, line {line}", _NO_NAMES) if line else ("--columns", "")

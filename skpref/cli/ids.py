@@ -14,17 +14,16 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from skpref._typing import AnyArray
     from skpref.data.columns import Columns
 
 
-def by_text(ids: NDArray[Any]) -> dict[str, Any]:
+def by_text(ids: AnyArray) -> dict[str, Any]:
     """Return ids of a model by their text: as Python writes them, and as files have them, where bytes are text."""
     return {text(own): own for text in (str, as_text) for own in ids.tolist()}
 
 
-def known_id(text: str, ids: NDArray[Any], what: str, more: str = "") -> Any:
+def known_id(text: str, ids: AnyArray, what: str, more: str = "") -> Any:
     """Return the id with this text; refuse a text that no id has, with `what` in front and `more` behind."""
     texts = by_text(ids)
     if text not in texts:
@@ -34,7 +33,7 @@ def known_id(text: str, ids: NDArray[Any], what: str, more: str = "") -> Any:
 
 def unknown_id(
     sheet: Columns,
-    cells: NDArray[Any],
+    cells: AnyArray,
     known: Iterable[str],
     noun: str,
     column: str | None = None,
@@ -54,7 +53,7 @@ def unknown_id(
     return sheet.fault(what, row, column)
 
 
-def read_ids(sheet: Columns, name: str, ids: NDArray[Any], noun: str = "item", *, strict: bool = False) -> NDArray[Any]:
+def read_ids(sheet: Columns, name: str, ids: AnyArray, noun: str = "item", *, strict: bool = False) -> AnyArray:
     """Return a column of ids as the model has them, shape (n,); unseen ones are refused, or predicted with a note."""
     cells, texts = sheet.ids(name, noun), by_text(ids)
     problem = unknown_id(sheet, cells, texts, noun, name)
@@ -67,7 +66,14 @@ def read_ids(sheet: Columns, name: str, ids: NDArray[Any], noun: str = "item", *
     return own
 
 
-def refuse_repeated(sheet: Columns, ids: NDArray[Any], column: str | None, noun: str = "item") -> None:
+def known_ids(model: Any, noun: str) -> AnyArray:
+    """Return the ids of items or users in the table of a model, or else in the data of its fit."""
+    table = getattr(model, f"{noun}s", None)
+    ids: AnyArray = getattr(model, f"{noun}_ids_") if table is None else table.ids
+    return ids
+
+
+def refuse_repeated(sheet: Columns, ids: AnyArray, column: str | None, noun: str = "item") -> None:
     """Refuse an id that occurs twice."""
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):

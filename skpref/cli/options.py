@@ -117,6 +117,7 @@ class Text:
     decimal: str | None = _choice("decimal separator of all text files", _FILE, ".", ",")
     encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=read_encoding)
     missing: str | None = _choice("rows with an empty cell, or text such as NA for a number", _FILE, "error", "drop")
+    columns: Names = field(default=None, kw_only=True)  # names, where no line of the file has them
 
 
 @dataclass(frozen=True)

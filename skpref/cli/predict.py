@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import zipfile
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +13,29 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import USERS, Format, complete_rows, counted, read_sheet, say_note
-from skpref.cli.ids import read_ids
+from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
+from skpref.cli.ids import by_text, known_ids, read_ids, unknown_id
 from skpref.cli.output import check_file, write_columns
-from skpref.cli.predicted_tasks import predict_tasks
 from skpref.cli.report import cut, print_json, table
-from skpref.cli.tasks.layouts import read_covariates, side_names
+from skpref.cli.tasks.layouts import (
+    columns_of_features,
+    covariate,
+    feature_name,
+    long_rows,
+    matching,
+    read_covariates,
+    side_names,
+    with_plain_items,
+)
 from skpref.cli.tasks.ratings import read_columns
-from skpref.cli.tasks.times import as_cells
 from skpref.data import OneHotDesign
+from skpref.data.choices import OPTION, TASK, with_profiles
+from skpref.data.columns import as_text
+from skpref.data.ids import objects
 from skpref.data.labels import left_column
-from skpref.data.times import read_times
+from skpref.data.roles import Roles
+from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
+from skpref.data.times import read_times, to_cells
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -35,26 +48,30 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from skpref._typing import AnyArray, Array, BoolArray
     from skpref.cli.options import Predict, Rank
     from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _LISTS = "offered", "contest", "features"  # options that name several
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
+_WANTED = (
+    "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
+    "and --contest A[,B] those of the task, where a row is one item; --user names that of the people"
+)
 MACHINES = VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
-Predicted = dict[str, "NDArray[Any]"]
+Predicted = dict[str, "AnyArray"]
 
 
 def predict(options: Predict) -> int:
     """Predict the rows of a file."""
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
-    sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
+    sheet = read_sheet(options.data, options)
     options, last = _with_trained_columns(options, sheet), last_step(model)
     has_tasks = getattr(last, "_has_tasks", False)
     readers = [read for cls, read in _READERS.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
@@ -65,7 +82,7 @@ def predict(options: Predict) -> int:
     def read_and_predict(rows: Columns) -> tuple[Columns, Predicted]:
         """Return the rows that are complete, and their predictions."""
         if has_tasks:
-            return rows, predict_tasks(model, rows, options)
+            return rows, _predict_tasks(model, rows, options)
         return rows, predictions(model, readers[0](model, rows, options))
 
     with warnings.catch_warnings():
@@ -121,7 +138,7 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
-def predictions(model: Any, X: NDArray[Any]) -> Predicted:
+def predictions(model: Any, X: AnyArray) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
@@ -141,30 +158,50 @@ def predictions(model: Any, X: NDArray[Any]) -> Predicted:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options: Predict) -> NDArray[Any]:
-    """Return ids of users and items, covariates and groups; a table of items has all items that can be predicted."""
-    names, users, groups = side_names(sheet, options), [], []
-    if isinstance(model, CrowdGPPL):
-        users, groups = [options.user or sheet.usual(*USERS)], list(model.groups) if model.group_ids_ else []
-    more = f"{users[0]} (or another one, named by --user), " if users else ""
-    wanted = f"The file to predict has the columns {more}left and right, or others named by --left and --right"
-    sheet.require((*users, *names), wanted)
-    sheet.require(groups, "The model was learnt with --groups")
-    table = getattr(model.items, "ids", None)
-    ids = model.item_ids_ if table is None else table
-    columns = [read_ids(sheet, user, getattr(model.users, "ids", model.user_ids_), "user") for user in users]
-    columns += [read_ids(sheet, name, ids, strict=table is not None) for name in names]
-    columns += _covariates(model, sheet)
-    columns += [read_ids(sheet, name, model.group_ids_[k], "group") for k, name in enumerate(groups)]
-    if getattr(model, "time", None) is not None:
-        name = options.time or sheet.usual("time", "date")
-        sheet.require((name,), "The model was learnt with --time; name the column of times by --time")
+def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
+    """Return which column is what; refuse those that the file does not have."""
+    is_crowd, time, shown = isinstance(model, CrowdGPPL), getattr(model, "time", None), options.features or ()
+    columns: dict[str, Any] = {
+        "user": options.user or sheet.usual(*USERS) if is_crowd else None,
+        "groups": tuple(model.groups or ()) if is_crowd else (),
+        "once": () if time is None else (options.time or sheet.usual("time", "date"),),
+    }
+    purpose = _WANTED
+    if not model._has_tasks:  # noqa: SLF001 - of this package
+        columns["offered"] = side_names(sheet, options)
+        more = f"{columns['user']} (or another one, named by --user), " if is_crowd else ""
+        purpose = f"The file to predict has the columns {more}left and right, or others named by --left and --right"
+    elif options.contest is not None:
+        features, item = tuple(map(feature_name, shown)), () if shown else (options.item or sheet.usual("item"),)
+        columns |= {"task": options.contest, "item": item, "features": features}
+    elif options.offered is not None or not shown:
+        columns["offered"] = options.offered or side_names(sheet, options)
+    sheet.require(Roles(**{**columns, "groups": (), "once": ()}).columns(), purpose)
+    sheet.require(columns["groups"], "The model was learnt with --groups")
+    sheet.require(columns["once"], "The model was learnt with --time; name the column of times by --time")
+    return Roles(**columns)
+
+
+def _context(model: Any, sheet: Columns, roles: Roles, rows: Sequence[int]) -> tuple[list[AnyArray], list[AnyArray]]:
+    """Return the columns that stand before the items, of users, and behind, of groups and times, in some rows."""
+    users = [] if roles.user is None else [read_ids(sheet, roles.user, known_ids(model, "user"), "user")[rows]]
+    more = [read_ids(sheet, name, model.group_ids_[k], "group")[rows] for k, name in enumerate(roles.groups)]
+    for name in roles.once:
         times, is_dated = read_times(sheet, name)
-        columns.append(as_cells(times, is_dated=is_dated))
-    return np.column_stack(columns)
+        more.append(to_cells(times[rows], is_dated=is_dated))
+    return users, more
 
 
-def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArray[Any]]:
+def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options: Predict) -> AnyArray:
+    """Return ids of users and items, covariates and groups; a table of items has all items that can be predicted."""
+    roles = _roles(model, sheet, options)
+    users, more = _context(model, sheet, roles, range(sheet.size))
+    ids, strict = known_ids(model, "item"), model.items is not None
+    items = [read_ids(sheet, name, ids, strict=strict) for name in roles.offered]
+    return np.column_stack([*users, *items, *_covariates(model, sheet), *more])
+
+
+def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[AnyArray]:
     """Return the columns of the covariates of the model."""
     names = tuple(model.covariate_names_.tolist())
     if names and not any(column in name for name in names for column in sheet.values):
@@ -173,7 +210,7 @@ def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[NDArr
     return list(read_covariates(sheet, names).T.astype(object)) if names else []
 
 
-def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
+def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> AnyArray:
     """Return ids of users and items; `trained` has those of the training."""
     names = read_columns(sheet, options, ("user", "item"))
     return np.column_stack(
@@ -181,7 +218,7 @@ def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> NDArray[Any
     )
 
 
-def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
+def _read_machine(model: Any, sheet: Columns, options: Predict) -> AnyArray:
     design = last_step(model).design_
     if design is None and isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign):
         return _read_ratings(model.steps[0][1], sheet, options)
@@ -196,20 +233,126 @@ def _read_machine(model: Any, sheet: Columns, options: Predict) -> NDArray[Any]:
     return np.column_stack([column.astype(object) for column in columns])
 
 
-def _numbers_or_booleans(sheet: Columns, name: str) -> NDArray[Any]:
+def _numbers_or_booleans(sheet: Columns, name: str) -> AnyArray:
     texts = [text.lower() for text in sheet.texts(name)]
     if all(text in _BOOLEANS for text in texts):
         return np.array([text == _BOOLEANS[1] for text in texts])
     return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
-def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> NDArray[Any]:
+def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> AnyArray:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError(f"{options.model}: has no names of its features; predict with it in Python")
     sheet.require(names.tolist(), "The model was fitted with it")
     return sheet.matrix(names.tolist(), "features are numeric")
+
+
+# ------------------------------------------------------------------------------------------------- choices and rankings
+def _predict_tasks(model: Any, sheet: Columns, options: Predict) -> dict[str, Any]:
+    """Return what is most probably chosen and the shares of all that a row shows; or the share of its one item."""
+    if model._columns is not None and any(isinstance(name, str) for name in model._columns.roles.columns()):  # noqa: SLF001
+        raise DataError(f"{options.model}: was fitted to a data frame with named columns; predict with it in Python")
+    roles = _roles(model, sheet, options)
+    if options.contest is not None:
+        return {"probability": _probabilities(model, sheet, options, roles)}
+    if not roles.offered:
+        return _wide_profiles(model, sheet, options, roles)
+    sheet = with_plain_items(sheet, roles.offered)
+    (tasks,) = menus_of(sheet, roles)
+    if len(roles.offered) > model.classes_.size:  # columns of places, of which no row had all
+        places = [[k for k in task.places if task.items[k] is not None] for task in tasks]
+        tasks = [Shown(task.row, [task.items[k] for k in own], own) for task, own in zip(tasks, places, strict=True)]
+    shares = np.zeros((sheet.size, len(roles.offered)))
+    for task, own in zip(tasks, _shares(model, sheet, roles, tasks), strict=True):
+        shares[task.row, task.places] = own[: len(task.places)]
+    cells = np.column_stack([objects(sheet.cells(name)) for name in roles.offered])
+    return _chosen(cells, roles.offered, shares)
+
+
+def _chosen(cells: AnyArray, names: Sequence[str], shares: Array) -> dict[str, Any]:
+    """Return the cell with the largest share, and the shares by name."""
+    best = cells[np.arange(len(shares)), np.argmax(shares, axis=1)]
+    return {"choice": best, **{f"p_{name}": column for name, column in zip(names, shares.T, strict=True)}}
+
+
+def _wide_profiles(model: Any, sheet: Columns, options: Predict, roles: Roles) -> dict[str, Any]:
+    """Return the position that is most probably chosen, or none, and the shares of all."""
+    features, none = columns_of_features(sheet, options), [] if options.none is None else [options.none]
+    long = long_rows(sheet, roles.columns(), features, (), options.none)
+    p = _probabilities(model, long, options, replace(roles, task=(TASK,), features=tuple(features)))
+    cells = [list(zip(*map(sheet.cells, own), strict=True)) for own in features.values()]
+    here: BoolArray = (np.array(cells, dtype=object) != None).any(axis=0)  # noqa: E711 - for each cell
+    here = np.column_stack([here, np.ones((sheet.size, len(none)), dtype=bool)])
+    shares = np.zeros(here.shape)
+    shares[here] = p
+    names = [*(str(k + 1) for k in range(here.shape[1] - len(none))), *none]
+    return _chosen(np.tile(objects(names), (sheet.size, 1)), names, shares)
+
+
+def _probabilities(model: Any, sheet: Columns, options: Predict, roles: Roles) -> Array:
+    """Return the probability that the item of each row is chosen in its task, shape (n,)."""
+    if roles.features:
+        option = OPTION if OPTION in sheet.values else None
+        has_none = option is not None or any(options.none in sheet.cells(name) for name in roles.features)
+        sheet, roles, _ = with_profiles(sheet, roles, roles.features, options.none if has_none else None, option)
+    items = item_of_rows(sheet, roles.item)
+    tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members_of(sheet, roles).values()]
+    p = np.zeros(sheet.size)
+    for task, own in zip(tasks, _shares(model, sheet, roles, tasks), strict=True):
+        p[task.places] = own[: len(task.places)]
+    return p
+
+
+def _shares(model: Any, sheet: Columns, roles: Roles, tasks: list[Shown]) -> Array:
+    """Return the probability that each position of tasks is chosen, shape (n, K)."""
+    K, rows = model.classes_.size, [task.row for task in tasks]
+    for task in tasks:
+        check_distinct(sheet, task.items, task.row)
+        if len(task.items) > K:
+            raise sheet.fault(f"{len(task.items)} items are shown; the model was learnt from at most {K}", task.row)
+    empty = [task.row for task in tasks if not any(item is not None for item in task.items)]
+    if empty:
+        raise sheet.missing("no item is shown", empty, None)
+    shown = padded(None, [[*task.items, *[None] * (K - len(task.items))] for task in tasks])
+    row, place = np.nonzero(shown != None)  # noqa: E711 - for each cell
+    lines = [tasks[i].places[k] if roles.task else tasks[i].row for i, k in zip(row, place, strict=True)]
+    shown[row, place] = _known(model, sheet, roles, objects(list(map(as_text, shown[row, place]))), lines)
+    users, more = _context(model, sheet, roles, rows)
+    C = [_covariate(sheet, name, roles, tasks, shown) for name in model.covariates or {}]
+    return np.asarray(model.predict_proba(np.column_stack([*users, shown, *C, *more])))
+
+
+def _known(model: Any, sheet: Columns, roles: Roles, cells: AnyArray, rows: list[int]) -> list[Any]:
+    """Return items as the model has them; refuse unknown ones where items have features, else note them."""
+    texts, noun = by_text(known_ids(model, "item")), "profile" if roles.features else "item"
+    problem = unknown_id(sheet, cells, texts, noun, rows=rows)
+    if problem is not None and roles.features:
+        how = "shares` predicts the shares of" if isinstance(model, CrowdGPPL) else "rank` ranks"
+        raise DataError(f"{problem} (`skpref {how} new products)")
+    if problem is not None and model.items is not None:
+        raise problem
+    if problem is not None:
+        sheet.notes.append(f"{problem}; the prediction is that for an unseen item")
+    return [texts.get(cell, cell) for cell in cells.tolist()]
+
+
+def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], shown: AnyArray) -> AnyArray:
+    """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
+    own = feature_name(name) if roles.task and "*" in name and name not in sheet.values else name
+    columns = [covariate(sheet, own)] if roles.task else matching(sheet, own)
+    if len(columns) != max(len(roles.offered), 1):
+        raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
+    read = partial(sheet.numbers if roles.task else sheet.numbers_or_nan, meaning="a covariate")
+    matrix, values = np.column_stack(list(map(read, columns))), np.zeros(shown.shape)
+    for row, task in enumerate(tasks):
+        values[row, : len(task.places)] = matrix[task.places, 0] if roles.task else matrix[task.row, task.places]
+    values[shown == None] = 0.0  # noqa: E711 - for each cell
+    empty = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
+    if empty:
+        raise sheet.missing(f"a covariate is missing ({name})", [tasks[row].row for row in empty], None)
+    return values.astype(object)
 
 
 # A family of models is a line here.

@@ -11,14 +11,15 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import is_number, number
-from skpref.cli.files import Format, complete_rows, read_sheet
-from skpref.cli.ids import by_text, known_id, read_ids, read_table, refuse_repeated
-from skpref.cli.output import check_file, write_columns
+from skpref.cli.files import complete_rows, read_sheet
+from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, refuse_repeated
+from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES, load_model, predictions, read_features
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import print_json, say, titled_table
+from skpref.cli.report import deliver, titled_table
+from skpref.cli.tasks.base import require_asked
 from skpref.cli.tasks.layouts import with_coded_words
-from skpref.cli.tasks.ratings import RECOMMENDED, recommendations_text, recommended
+from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.data.choices import NONE
 from skpref.data.levels import numbers_of_levels
 from skpref.exceptions import DataError
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array
+    from skpref._typing import AnyArray, Array
     from skpref.cli.options import Rank
     from skpref.cli.predict import Predicted
     from skpref.data.columns import Columns
@@ -59,27 +58,18 @@ def rank(options: Rank) -> int:
         kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
         raise DataError(f"{options.model}: holds no fitted {kinds}, as `skpref tune` writes them")
     columns, text = rankers[0](model, options)
-    if options.json:
-        rows = zip(*(column[: options.top] for column in columns.values()), strict=True)
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print(text)
-    if options.out is not None:
-        write_columns(columns, options.out)
-        say(options, f"\nWritten to {options.out}")
-    return 0
+    return deliver(options, columns, text, options.top)
 
 
 def _read(options: Rank, read: Callable[[Columns], Any]) -> Any:
     """Return what is read from the file of items."""
-    form = Format(options.separator, options.encoding, decimal=options.decimal)
-    return complete_rows(read_sheet(cast("Path", options.items), form), read, options.missing)
+    return complete_rows(read_sheet(cast("Path", options.items), options), read, options.missing)
 
 
-def _items_of(ids: NDArray[Any], options: Rank, *, strict: bool) -> NDArray[Any]:
+def _items_of(ids: AnyArray, options: Rank, *, strict: bool) -> AnyArray:
     """Return the ids of a file of items, as the model has them; all ids of the model without a file."""
 
-    def read(sheet: Columns) -> NDArray[Any]:
+    def read(sheet: Columns) -> AnyArray:
         name = options.id or sheet.usual("id")
         sheet.require((name,), f"A file of items has the column {name}")
         own = read_ids(sheet, name, ids, strict=strict)
@@ -89,7 +79,7 @@ def _items_of(ids: NDArray[Any], options: Rank, *, strict: bool) -> NDArray[Any]
     return ids if options.items is None else _read(options, read)
 
 
-def _user_of(options: Rank, ids: NDArray[Any], more: str = "") -> Any:
+def _user_of(options: Rank, ids: AnyArray, more: str = "") -> Any:
     """Return the id of the user who is named."""
     if options.user is None:
         raise DataError(f"{options.model}: a model of users and items ranks for one user; name it by --user")
@@ -103,23 +93,17 @@ def _refuse_user(options: Rank) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- comparisons
-def _rank_items(model: GPPLClassifier, options: Rank) -> Ranked:
-    """Rank by utility."""
-    _refuse_user(options)
-    at: Any = options.at
-    if is_number(at) and not model.moving_posterior_.is_dated:
-        at = number(at)
-    return _ranked(model, model.rank(_items_to_rank(model, options), at=at), options)
-
-
-def _rank_by_user(model: CrowdGPPL, options: Rank) -> Ranked:
-    """Rank by the consensus, or by the utility of one user."""
-    ids = model.user_ids_ if model.users is None else model.users.ids
-    user = None if options.user is None else _user_of(options, ids, " Without --user, the consensus ranks")
-    return _ranked(model, model.rank(_items_to_rank(model, options), user, groups=_groups(model, options)), options)
-
-
-def _ranked(model: GPPLClassifier | CrowdGPPL, ranking: Any, options: Rank) -> Ranked:
+def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
+    """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
+    items, at = _items_to_rank(model, options), cast("Any", options.at)
+    if isinstance(model, CrowdGPPL):
+        ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
+        user = None if options.user is None else _user_of(options, ids, more)
+        ranking = model.rank(items, user, groups=_groups(model, options))
+    else:
+        _refuse_user(options)
+        is_number_of_time = is_number(at) and not model.moving_posterior_.is_dated
+        ranking = model.rank(items, at=number(at) if is_number_of_time else at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {options.at[:80]}"
@@ -168,9 +152,8 @@ def _recommend(model: MaxMarginFactorization, options: Rank) -> Ranked:
     """Recommend items to a user."""
     user = _user_of(options, model.user_ids_)
     items = None if options.items is None else _items_of(model.item_ids_, options, strict=False)
-    rows = recommended(model, user, model.item_ids_.size if items is None else items.size, items)
-    columns = {name: [row[name] for row in rows] for name in RECOMMENDED}
-    return columns, recommendations_text(options.user, rows[: options.top])
+    columns = recommended(model, user, model.item_ids_.size if items is None else items.size, items)
+    return columns, recommendations_text(options.user, columns, options.top)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
@@ -190,25 +173,25 @@ def _rank_rows(model: Any, options: Rank) -> Ranked:
     return columns, titled_table(title, forms, columns, range(shown))
 
 
-def _rows_of_file(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows_of_file(model: Any, options: Rank) -> tuple[AnyArray, AnyArray]:
     """Return names of the rows of the file, which are their numbers where it has none, and their features."""
     _refuse_user(options)
     if options.items is None:
         raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
     numbers: dict[Any, int] = {}  # of the rows by line
 
-    def read(sheet: Columns) -> tuple[NDArray[Any], Array]:
+    def read(sheet: Columns) -> tuple[AnyArray, Array]:
         numbers.update({} if numbers else {line: number for number, line in enumerate(sheet.lines, 1)})
         X = read_features(model, sheet, options)
-        sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
+        require_asked(sheet, options, "id")
         name = options.id or sheet.usual("id")
         return sheet.ids(name) if name in sheet.names else np.array([numbers[line] for line in sheet.lines]), X
 
-    rows: tuple[NDArray[Any], Array] = _read(options, read)
+    rows: tuple[AnyArray, Array] = _read(options, read)
     return rows
 
 
-def _rows_of_user(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows_of_user(model: Any, options: Rank) -> tuple[AnyArray, AnyArray]:
     """Return items, and the pairs of the user with them."""
     design: Any = model.steps[0][1] if isinstance(model, Pipeline) else None
     if not hasattr(design, "item_ids_"):
@@ -219,7 +202,7 @@ def _rows_of_user(model: Any, options: Rank) -> tuple[NDArray[Any], NDArray[Any]
     return pairs[:, 1], pairs
 
 
-def _scores(model: Any, X: NDArray[Any], options: Rank) -> Predicted:
+def _scores(model: Any, X: AnyArray, options: Rank) -> Predicted:
     """Return what rows are ranked by, and how uncertain it is."""
     last = last_step(model)
     if isinstance(last, GPOrdinalRegressor | VariationalFMOrdinal):
@@ -233,7 +216,7 @@ def _scores(model: Any, X: NDArray[Any], options: Rank) -> Predicted:
     return {f"p_{model.classes_[1]}": p[:, 1]}
 
 
-def _expected(p: Array, levels: NDArray[Any]) -> Predicted:
+def _expected(p: Array, levels: AnyArray) -> Predicted:
     """Return mean and standard deviation of a level; unless levels are numbers, of its place, where 1 is the lowest."""
     numeric = numbers_of_levels(levels.tolist())
     place = np.arange(1.0, p.shape[1] + 1.0) if numeric is None else numeric
@@ -244,8 +227,7 @@ def _expected(p: Array, levels: NDArray[Any]) -> Predicted:
 
 # A family of models is a line here.
 _RANKERS: dict[Any, Callable[[Any, Rank], Ranked]] = {
-    GPPLClassifier: _rank_items,
-    CrowdGPPL: _rank_by_user,
+    (GPPLClassifier, CrowdGPPL): _rank_compared,
     MaxMarginFactorization: _recommend,
     (*MACHINES, GPOrdinalRegressor, SVGPRegressor, SVGPClassifier): _rank_rows,
 }

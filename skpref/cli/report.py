@@ -12,7 +12,7 @@ import numpy as np
 
 from skpref._text import printable
 from skpref.cli.files import counted, naming, say_note
-from skpref.cli.output import check_no_source, write_csv
+from skpref.cli.output import check_no_source, write_columns, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save_with_columns
 from skpref.search.evaluation import error_line
@@ -194,6 +194,19 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
 def say(options: Any, text: str) -> None:
     """Print for people; to the standard error where the output is for programs."""
     print(text, file=sys.stderr if options.json else sys.stdout, flush=True)
+
+
+def deliver(options: Any, columns: Mapping[str, Any], text: str, top: int | None = None) -> int:
+    """Print a table of columns as text, or as JSON up to some rows, and write it to a file if there is one."""
+    if options.json:
+        rows = zip(*(column[:top] for column in columns.values()), strict=True)
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print(text)
+    if options.out is not None:
+        write_columns(columns, options.out)
+        say(options, f"\nWritten to {options.out}")
+    return 0
 
 
 def print_json(value: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skpref.cli.files import Format, complete_rows, read_sheet, say_note
+from skpref.cli.files import complete_rows, read_sheet, say_note
 from skpref.cli.ids import read_ids, refuse_repeated
-from skpref.cli.output import check_file, write_columns
+from skpref.cli.output import check_file
 from skpref.cli.predict import load_model
-from skpref.cli.report import print_json, say, titled_table
+from skpref.cli.report import deliver, titled_table
 from skpref.data.choices import NONE
 from skpref.data.ids import objects
 from skpref.exceptions import DataError
@@ -33,7 +33,7 @@ def shares(options: Shares) -> int:
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
-    sheet = read_sheet(options.products, Format(options.separator, options.encoding, decimal=options.decimal))
+    sheet = read_sheet(options.products, options)
     if model.groups:
         say_note("shares are for the consensus of all groups; `skpref predict` knows groups")
     if model.covariate_names_.size:
@@ -48,18 +48,11 @@ def shares(options: Shares) -> int:
     if set(scenarios) != {""}:
         own = [name for name, products in scenarios.items() for _ in range(len(products) + options.none)]
         columns = {"scenario": own} | columns
-    if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
-    else:
-        title = f"Shares of products, the average over {model.user_ids_.size} people"
-        forms = {name: f"{{{name}}}" for name in columns if name in {"scenario", "product"}}
-        interval = {f"{100 * options.credibility:g} % interval": "{share_low:.4f} - {share_high:.4f}"}
-        forms |= {"share ± std": "{share:.4f} ± {std:.4f}"} | interval
-        print(titled_table(title, forms, columns))
-    if options.out is not None:
-        write_columns(columns, options.out)
-        say(options, f"\nWritten to {options.out}")
-    return 0
+    title = f"Shares of products, the average over {model.user_ids_.size} people"
+    forms = {name: f"{{{name}}}" for name in columns if name in {"scenario", "product"}}
+    interval = {f"{100 * options.credibility:g} % interval": "{share_low:.4f} - {share_high:.4f}"}
+    forms |= {"share ± std": "{share:.4f} ± {std:.4f}"} | interval
+    return deliver(options, columns, titled_table(title, forms, columns))
 
 
 def _scenarios(sheet: Columns, model: CrowdGPPL, names: list[str]) -> Scenarios:

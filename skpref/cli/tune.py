@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import pkgutil
 import sys
@@ -17,7 +16,7 @@ from skpref.cli.advice import OPTIONS, advising_by_options
 from skpref.cli.files import naming
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
-from skpref.cli.output import check_file, check_folder
+from skpref.cli.output import check_file, check_folder, write_columns
 from skpref.cli.progress import Bar
 from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
 from skpref.cli.space import narrowed, values_of
@@ -73,8 +72,7 @@ def demo(options: Demo) -> int:
     _check_extras(mlflow=options.mlflow)
     check_folder(options.out)
     file = options.out / "battles.csv"
-    with naming(file):
-        _write_battles(file)
+    write_columns(make_arena(n_battles=_BATTLES, random_state=0).battles, file)
     say(
         options,
         f"Simulated battles of language models whose judges like long answers: {file}\nThe same by hand: "
@@ -87,14 +85,6 @@ def read_task(options: Tune | Fit) -> Task:
     """Return the task of the model, with its data."""
     task: Task = pkgutil.resolve_name(f"skpref.cli.tasks.{MODELS[options.model][0]}")(options)
     return task
-
-
-def _write_battles(file: Path) -> None:
-    battles = make_arena(n_battles=_BATTLES, random_state=0).battles
-    with file.open("w", encoding="utf-8", newline="") as sheet:
-        writer = csv.writer(sheet)
-        writer.writerow(battles)
-        writer.writerows(zip(*battles.values(), strict=True))
 
 
 def _report(options: Tune, outcome: Outcome) -> list[Path]:

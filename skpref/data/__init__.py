@@ -4,7 +4,6 @@ from skpref.data.choices import TaskRows, from_tasks
 from skpref.data.comparisons import Comparisons
 from skpref.data.design import OneHotDesign, feature_groups
 from skpref.data.frames import (
-    ComparisonRows,
     from_choices,
     from_counts,
     from_pair_columns,
@@ -16,7 +15,7 @@ from skpref.data.frames import (
 )
 from skpref.data.ids import IdColumn, Vocabulary, as_ids
 from skpref.data.ratings import Ratings, from_matrix
-from skpref.data.roles import Reading
+from skpref.data.roles import ComparisonRows, Reading
 from skpref.data.tables import Table, unique_rows
 
 __all__ = [

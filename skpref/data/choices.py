@@ -32,11 +32,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array
-
-__all__ = ["TaskRows", "encode_profile", "from_tasks"]
+    from skpref._typing import AnyArray, Array, BoolArray
 
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
@@ -66,8 +62,8 @@ class TaskRows(NamedTuple):
     [['ann', 'x', 'y'], ['ann', 'y', 'z']]
     """
 
-    X: NDArray[Any]
-    y: NDArray[Any]
+    X: AnyArray
+    y: AnyArray
     items: Table | None
 
 
@@ -299,7 +295,7 @@ def _profiles(
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
-def _encoded(columns: Columns, name: Any, is_none: NDArray[np.bool_]) -> tuple[Array, list[str], list[str]]:
+def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, list[str], list[str]]:
     """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
     cells, given = columns.cells(name), np.flatnonzero(~is_none).tolist()
     texts = [as_text(cell) for cell in cells]

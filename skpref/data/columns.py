@@ -127,10 +127,12 @@ class Columns:
 
     def column(self, name: Any) -> Any:
         """Return a column as the table has it."""
-        if not _is_hashable(name):
+        try:
+            self.require((name,))
+        except TypeError as error:  # it has no hash
             kind = type(name).__name__
-            raise DataError(f"a column is given by its name; got a {kind}: put it into the table, and give its name")
-        self.require((name,))
+            text = f"a column is given by its name; got a {kind}: put it into the table, and give its name"
+            raise DataError(text) from error
         return self.values[name]
 
     def take(self, rows: Sequence[int]) -> Columns:
@@ -340,14 +342,6 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
 
 def _in_brackets(meaning: str) -> str:
     return f" ({meaning})" if meaning else ""
-
-
-def _is_hashable(name: Any) -> bool:
-    try:
-        hash(name)
-    except TypeError:
-        return False
-    return True
 
 
 def _as_list(column: Any) -> Sequence[Any]:

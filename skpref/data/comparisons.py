@@ -22,12 +22,10 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
-
-__all__ = ["Comparisons", "from_labels", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
 _COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage"
@@ -147,7 +145,7 @@ class Comparisons:
         left, right = (np.bincount(side, pairs.weight, self.n_items) for side in (pairs.left, pairs.right))
         return np.asarray(left + right)
 
-    def take(self, rows: NDArray[Any]) -> Comparisons:
+    def take(self, rows: AnyArray) -> Comparisons:
         """Select comparisons.
 
         Parameters
@@ -216,9 +214,9 @@ class Comparisons:
         if not keep_ties:
             return _grouped(pairs)
         # The mean of a win and a loss would be read as a tie, so only equal labels are merged, and soft ones never.
-        parts = [_grouped(pairs.take(rows)) for rows in _by_label(pairs.y)]
-        soft = (pairs.y != 0.0) & (pairs.y != 0.5) & (pairs.y != 1.0)
-        return _concatenated([*parts, pairs.take(soft)])
+        hard = [pairs.y == label for label in (0.0, 0.5, 1.0)]
+        parts = [_grouped(pairs.take(rows)) for rows in hard if rows.any()]
+        return _concatenated([*parts, pairs.take(~np.any(hard, axis=0))])
 
     def decided(self) -> Comparisons:
         """Leave out the pairs of choices of which neither item was chosen.
@@ -316,12 +314,6 @@ def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
     return _concatenated([old, new])
 
 
-def _by_label(y: Array) -> list[NDArray[np.bool_]]:
-    """Return masks of the losses, ties and wins, without empty ones."""
-    hard = [y == label for label in (0.0, 0.5, 1.0)]
-    return [rows for rows in hard if rows.any()]
-
-
 def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
     # bincount returns integers when there is nothing to count.
     return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
@@ -338,7 +330,7 @@ def _group_rows(columns: Sequence[IntArray], sizes: Sequence[int]) -> tuple[IntA
     return first, group
 
 
-def _renumbered(column: NDArray[Any]) -> tuple[IntArray, int]:
+def _renumbered(column: AnyArray) -> tuple[IntArray, int]:
     values, rows = np.unique(column, return_inverse=True)
     return rows, int(values.size)
 
@@ -441,7 +433,7 @@ def from_scores(
     numbers = check_array(y, input_name="y", ensure_2d=False, ensure_min_samples=0, dtype=np.float64)
     score = column_or_1d(numbers, warn=True)
     n = score.size
-    group = np.zeros(n, dtype=np.int64) if qid is None else _read_groups(qid)
+    group = np.zeros(n, dtype=np.int64) if qid is None else read_groups(qid)[1]
     item = np.arange(n) if items is None else _rows(items, "items")
     check_consistent_length(score, group, item)
     joined = _join(group, score, item, read_weights(sample_weight, n))
@@ -453,9 +445,11 @@ def from_scores(
     )
 
 
-def _read_groups(qid: ArrayLike) -> IntArray:
-    groups = as_ids(qid, "qid", "row")
-    return Vocabulary.from_columns(groups, name="qid").encode(groups, "qid", noun="row")
+def read_groups(qid: ArrayLike) -> tuple[IdColumn, IntArray]:
+    """Return the distinct ids of groups, and the number of each row's, shape (n,)."""
+    ids = as_ids(qid, "qid", "row")
+    groups = Vocabulary.from_columns(ids, name="qid")
+    return groups.ids, groups.encode(ids, "qid", noun="row")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -477,14 +471,14 @@ def _join(group: IntArray, score: Array, item: IntArray, weight: Array) -> _Scor
     return _Scored(group[new], score[new], item[new], total)
 
 
-def _starts(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _starts(values: AnyArray) -> BoolArray:
     """Mark the first entry of every run of equal values."""
     new = np.ones(values.size, dtype=bool)
     new[1:] = values[1:] != values[:-1]
     return new
 
 
-def _extent(new: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+def _extent(new: BoolArray) -> tuple[IntArray, IntArray]:
     """Return the start and the end (exclusive) of the run of each entry."""
     begin = np.flatnonzero(new)
     run = np.cumsum(new) - 1
@@ -497,10 +491,9 @@ def _partners(rows: _Scored, pairs_per_item: int, rng: np.random.Generator) -> t
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     begin, end = _extent(_starts(rows.group))
     tied = _extent(_starts(rows.group) | _starts(rows.score))
-    tie_end = tied[1]
     small = end - begin - 1 <= 2 * pairs_per_item
     # Rows are sorted by score within a group, so all rows after the ties are better.
-    better, worse = _ranges(np.flatnonzero(small), tie_end[small], end[small])
+    better, worse = _ranges(np.flatnonzero(small), tied[1][small], end[small])
     drawn = _draw(np.flatnonzero(~small), (begin, end), tied, pairs_per_item, rng)
     return np.concatenate([better, drawn[0]]), np.concatenate([worse, drawn[1]])
 

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, IdRows, IntArray
+    from skpref._typing import AnyArray, Array, IdRows, IntArray
     from skpref.data.ids import IdColumn
-
-__all__ = ["ColumnDesign", "OneHotDesign", "feature_groups"]
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
 
@@ -64,16 +62,12 @@ class ColumnDesign:
 
     def same_as(self, other: ColumnDesign | None) -> bool:
         """Tell whether another design has the same features."""
-        return (
-            other is not None
-            and self.names == other.names
-            and all(
-                a is b or (a is not None and b is not None and np.array_equal(a.ids, b.ids))
-                for a, b in zip(self.ids, other.ids, strict=True)
-            )
-        )
+        if other is None or self.names != other.names:
+            return False
+        ids = zip(self.ids, other.ids, strict=True)
+        return all(a is b or (a is not None and b is not None and np.array_equal(a.ids, b.ids)) for a, b in ids)
 
-    def matrix(self, columns: Sequence[NDArray[Any] | None]) -> sparse.csr_array:
+    def matrix(self, columns: Sequence[AnyArray | None]) -> sparse.csr_array:
         """Return the features of rows of numbers and of places of ids; columns that are None have no entries."""
         starts = self.starts
         held = [(k, column) for k, column in enumerate(columns) if column is not None]
@@ -97,7 +91,7 @@ class ColumnDesign:
         rows = None if names is not None else _as_rows(X, len(self.names))
         return self.matrix([self.column(k, X[n] if rows is None else rows[:, k]) for k, n in enumerate(self.names)])
 
-    def column(self, k: int, values: Any, *, unknown: str = "column") -> NDArray[Any]:  # of a table
+    def column(self, k: int, values: Any, *, unknown: str = "column") -> AnyArray:  # of a table
         """Return the numbers of a column, or the places of its ids; unseen ids come last, or are refused."""
         name, ids = self.names[k], self.ids[k]
         if ids is None:
@@ -114,7 +108,7 @@ class ColumnDesign:
         return np.array(names, dtype=object)
 
 
-def _as_rows(X: Any, width: int) -> NDArray[Any]:  # any table
+def _as_rows(X: Any, width: int) -> AnyArray:  # any table
     if is_stored(X):
         raise DataError(f"X is {shorten(str(X))}; fit takes files, and other methods take rows in memory: read them")
     rows = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
@@ -308,12 +302,12 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator, auto_wrap_out
         return tuple(ids for ids in self._design.ids if ids is not None)
 
     @property
-    def user_ids_(self) -> NDArray[Any]:
+    def user_ids_(self) -> AnyArray:
         """Ids of the users that have a column."""
         return self._vocabularies[0].ids
 
     @property
-    def item_ids_(self) -> NDArray[Any]:
+    def item_ids_(self) -> AnyArray:
         """Ids of the items that have a column."""
         return self._vocabularies[1].ids
 
@@ -359,7 +353,7 @@ def _rated(user: IntArray, item: IntArray, shape: tuple[int, int]) -> sparse.csr
     return rated
 
 
-def _texts(ids: NDArray[Any]) -> list[str]:
+def _texts(ids: AnyArray) -> list[str]:
     texts = [str(value) for value in ids.tolist()]
     return texts if len(set(texts)) == len(texts) else [repr(value) for value in ids.tolist()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from skpref._validation import column_names, refuse_collection
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
-from skpref.data.roles import Mirrored, Missing, Reading, Rest, Roles, read
+from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
 from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError
 
@@ -21,63 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, IntArray
-
-__all__ = [
-    "ComparisonRows",
-    "from_choices",
-    "from_counts",
-    "from_pair_columns",
-    "from_preflib",
-    "from_rankings",
-    "from_results",
-    "from_win_matrix",
-    "from_winners",
-]
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
-
-
-class ComparisonRows(NamedTuple):
-    """Arguments of `fit`: pairs of ids or tasks, answers, weights and covariates; and what was read.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, 2) or (n, 3), or of tasks (n, K) or (n, 1 + K)
-        Ids of the left and the right item for `GPPLClassifier`; of the user, the left and the right item for
-        `CrowdGPPL`, where a column of users was named. Of choices and rankings: of up to K items shown together.
-    y : ndarray of shape (n,), or of tasks (n,), (n, 2) or (n, K)
-        1 = left preferred, 0 = right preferred, 0.5 = a tie. Of tasks: what was chosen, or ranks.
-    sample_weight : ndarray of shape (n,)
-        Weights of the rows.
-    covariates : ndarray of shape (n, n_covariates), or of tasks (n, n_covariates * K), or None
-        Columns that were asked for; of tasks, those of the K positions of each covariate together.
-    read_ : Reading
-        Which column was taken for what, which columns were not used, and how many rows were left out, and why. Printed,
-        it is one line.
-    origin : ndarray of shape (n,), dtype int64
-        Row of the table that each row is of, from 0; the first one where several rows are one task. So
-        ``frame["date"].to_numpy()[rows.origin]`` are the dates.
-
-    Examples
-    --------
-    >>> from skpref import GPPLClassifier
-    >>> from skpref.data import from_winners
-    >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
-    >>> rows = from_winners(battles)
-    >>> print(rows.read_)
-    left = left, right = right, answer = winner, weights = none
-    >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
-    """
-
-    X: NDArray[Any]
-    y: Array
-    sample_weight: Array
-    covariates: Array | None
-    read_: Reading
-    origin: IntArray
 
 
 def from_winners(
@@ -443,7 +390,7 @@ def from_choices(
     [['tea', 'water']]
     """
     common = _task_roles(user, sample_weight, covariates)
-    return _tasks(frame, Roles(offered=_names(offered), chosen=chosen, worst=worst, **common), missing)
+    return _rows(frame, Roles(offered=_names(offered), chosen=chosen, worst=worst, **common), missing)
 
 
 def from_rankings(
@@ -538,7 +485,7 @@ def from_rankings(
         raise DataError(f"unranked must be a list, such as unranked=[{shorten(unranked)}]; got {shorten(unranked)}")
     codes = None if unranked is None else tuple(unranked)
     common = _task_roles(user, sample_weight, covariates, by)
-    return _tasks(frame, Roles(**layout, rest=rest, unranked=codes, **common), missing)
+    return _rows(frame, Roles(**layout, rest=rest, unranked=codes, **common), missing)
 
 
 def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> ComparisonRows:
@@ -612,23 +559,14 @@ def _task_roles(user: Any, weight: Any, covariates: Any, by: Any = None) -> dict
     raise DataError(f"covariates must be {wanted}; got {shorten(covariates)}")
 
 
-def _tasks(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
-    """Return what `fit` takes of choices or rankings with these roles."""
-    _check_frame(frame)
-    return ComparisonRows(*read_tasks(frame, roles, missing))
-
-
-def _check_frame(frame: Frame) -> None:
-    """Refuse what has no names of columns."""
+def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
+    """Return what `fit` takes of a table with these roles."""
     refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-
-
-def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
-    """Return what `fit` takes of comparisons with these roles."""
-    _check_frame(frame)
+    if roles.several:
+        return read_tasks(frame, roles, missing)
     rows = read(frame, roles, missing)
     columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
     y = np.ones(rows.left.size) if rows.y is None else rows.y
-    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.reading, rows.origin)
+    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.read_, rows.origin)

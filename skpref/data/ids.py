@@ -137,9 +137,6 @@ class _Where(NamedTuple):
         advice = f"; {self.leave_out}" if self.leave_out and self.name.startswith("column ") else ""
         return f"missing {self.kind} id in {self.noun} {row} of {self.name}{advice}"
 
-    def fraction(self, value: str, row: int | str) -> str:
-        return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"
-
 
 def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) -> IdColumn:
     """Return the ids of a column of a frame; pyarrow finds the distinct ones among text and categories."""
@@ -189,19 +186,10 @@ def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
 
 
 def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
-    missing = np.isnan(values)
-    if missing.any():
-        raise DataError(where.missing(int(np.argmax(missing))))
     with np.errstate(invalid="ignore"):
-        integral = values == np.trunc(values)
-    fault = ~integral | np.isinf(values)
-    if fault.any():
-        row = int(np.argmax(fault))
-        raise DataError(where.fraction(shorten(values[row]), row))
-    # 2**63 is a float; the next float below it is the largest that fits int64.
-    if values.size and float(np.abs(values).max()) >= 2.0**63:
-        return integers([int(value) for value in values.tolist()])
-    return values.astype(np.int64)
+        # 2**63 is a float; the next float below it is the largest that fits int64.
+        whole = (values == np.trunc(values)) & (np.abs(values) < 2.0**63)
+    return values.astype(np.int64) if whole.all() else _from_objects(values.tolist(), where)
 
 
 def integers(values: list[int]) -> IdColumn:
@@ -237,7 +225,8 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # an id may be any
         raise DataError(where.missing(row))
     if isinstance(value, float):
         if not value.is_integer():
-            raise DataError(where.fraction(shorten(value), row))
+            got = f"got {shorten(value)} in {where.noun} {row} of {where.name}"
+            raise DataError(f"numeric {where.kind} ids must be integers, {got}")
         return int(value)
     try:
         hash(value)
@@ -521,11 +510,9 @@ class Vocabulary(Frozen):
         place = f"{noun} {row}" + (f" (and {count - 1} more)" if count > 1 else "")
         if not self.positional or not isinstance(item, int | np.integer):
             what = f"unknown {kind} {shorten(item)} in {place}"
-            advice = f"known ids are {_sample(self.ids)}; " + (
-                f"pass `ids` to the Table if {kind}s have names"
-                if self.positional
-                else "ids must equal those of the table"
-            )
+            named = f"pass `ids` to the Table if {kind}s have names"
+            advice = f"known ids are {_sample(self.ids)}; "
+            advice += named if self.positional else "ids must equal those of the table"
         elif item < 0:
             what = f"negative {kind} index {item} in {place}"
             advice = "rows are counted from 0"

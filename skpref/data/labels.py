@@ -11,25 +11,10 @@ from skpref._text import number
 from skpref._validation import are_missing, as_array, assert_all_finite, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array
-
-__all__ = [
-    "are_classes",
-    "are_grades",
-    "classes_of",
-    "left_column",
-    "read_grades",
-    "read_labels",
-    "refuse_one_side",
-    "sides_of_grades",
-    "signed_grades",
-    "verdict",
-]
+    from skpref._typing import AnyArray, Array
 
 WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
@@ -82,7 +67,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     return labels
 
 
-def _numbers(values: NDArray[Any]) -> Array:
+def _numbers(values: AnyArray) -> Array:
     """Return the numbers of words or numbers; refuse other strings, even those that look like numbers."""
     cells = values.tolist() if values.dtype.kind in "USO" else []
     if not any(isinstance(cell, str | bytes) for cell in cells):
@@ -113,7 +98,7 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
         )
 
 
-def classes_of(y: Any) -> NDArray[Any]:  # any array-like
+def classes_of(y: Any) -> AnyArray:  # any array-like
     """Return the two sides as y writes them, sorted: [0, 1], [False, True] or ["left", "right"], shape (2,)."""
     values = np.asarray([] if y is None else y).ravel()
     cells = values.tolist() if values.dtype.kind in "OU" else values[:1].tolist()
@@ -126,12 +111,12 @@ def classes_of(y: Any) -> NDArray[Any]:  # any array-like
     return np.array([0, 1])
 
 
-def left_column(classes: NDArray[Any]) -> int:
+def left_column(classes: AnyArray) -> int:
     """Return the position of the left side among the two classes."""
     return 0 if str(classes[0]).lower() == "left" else 1
 
 
-def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArray[Any]]:
+def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]:
     """Return grades as labels from 0 to 1, (n,), and all grades, those of both sides, ascending, (L,); or the known."""
     signed = signed_grades(y, known)
     if known is not None:
@@ -166,13 +151,12 @@ def read_grades(y: Any, known: NDArray[Any] | None = None) -> tuple[Array, NDArr
     if isinstance(as_array(y, "y").ravel().tolist()[0], str):
         warn(
             f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions. Pass these "
-            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet",
-            DataWarning,
+            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet"
         )
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
 
 
-def signed_grades(y: Any, known: NDArray[Any] | None = None) -> Array:
+def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
     """Return grades as numbers, (n,), known or not; decimals without the errors of sums such as 0.1 + 0.2."""
     refuse_collection(y, "y")
     if y is None:
@@ -193,7 +177,7 @@ def signed_grades(y: Any, known: NDArray[Any] | None = None) -> Array:
     return np.where(decimal & (np.abs(signed) < 10.0**-_DIGITS * largest), 0.0, signed)
 
 
-def sides_of_grades(y: Any, known: NDArray[Any]) -> Array:
+def sides_of_grades(y: Any, known: AnyArray) -> Array:
     """Return the labels of grades that tell the side alone: 1, 0.5 and 0, shape (n,)."""
     return 0.5 + 0.5 * np.sign(signed_grades(y, known))
 

@@ -12,14 +12,14 @@ from sklearn.utils.validation import column_or_1d
 from skpref._validation import are_missing, as_array, as_frame, as_series, check_numbers, refuse_collection
 from skpref._warn import warn
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
 
     Place: TypeAlias = Callable[[int], str]  # the words for a row in messages
 
@@ -41,7 +41,7 @@ def ordered_levels(
     steps: bool = False,
     are_rows: bool = True,
     column: Any = None,  # any array-like
-) -> tuple[NDArray[Any], IntArray]:
+) -> tuple[AnyArray, IntArray]:
     """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
 
     With `steps`, few numbers with fractions, such as half stars, are levels, too. Unless they `are_rows`, labels are
@@ -66,7 +66,7 @@ def ordered_levels(
     return classes, level
 
 
-def stated_order(y: Any) -> tuple[NDArray[Any] | None, bool]:  # any array-like
+def stated_order(y: Any) -> tuple[AnyArray | None, bool]:  # any array-like
     """Return the categories of a column of pandas, polars or pyarrow if they have an order; and whether it has any."""
     frame = as_frame(y)
     y = y if frame is None or frame.shape[1] != 1 else frame.to_native()[frame.columns[0]]
@@ -83,8 +83,8 @@ def stated_order(y: Any) -> tuple[NDArray[Any] | None, bool]:  # any array-like
 
 
 def levels_of_parts(
-    labels: Sequence[NDArray[Any]], orders: Sequence[NDArray[Any]], class_order: ArrayLike | None
-) -> tuple[NDArray[Any], list[IntArray]]:
+    labels: Sequence[AnyArray], orders: Sequence[AnyArray], class_order: ArrayLike | None
+) -> tuple[AnyArray, list[IntArray]]:
     """Return the levels of all parts of the data, low to high, and the numbers of the distinct labels of each part.
 
     Orders are those that parts state themselves, by ordered categories.
@@ -96,7 +96,7 @@ def levels_of_parts(
     return classes, [encode_levels(own, classes, are_rows=False) for own in labels]
 
 
-def _common_order(orders: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
     """Return the longest of some orders, in which the others must be contained."""
     longest = max(orders, key=len)
     for order in orders:
@@ -112,7 +112,7 @@ def _common_order(orders: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return longest
 
 
-def _are_steps(values: NDArray[Any]) -> bool:
+def _are_steps(values: AnyArray) -> bool:
     """Return whether numbers with fractions are levels, such as half stars; refuse many of them: measurements."""
     if values.dtype.kind != "f" or not np.isfinite(values).all():
         return False
@@ -125,7 +125,7 @@ def _are_steps(values: NDArray[Any]) -> bool:
     return bool(distinct.size <= _MOST_STEPS)
 
 
-def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
+def _check_natural_order(classes: AnyArray, *, categorical: bool) -> None:
     """Refuse levels whose order is unknown; up to three names are taken in alphabetical order, with a warning."""
     named = any(isinstance(level, str) for level in classes.tolist())
     if not (categorical or named):
@@ -136,12 +136,12 @@ def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
     if categorical or classes.size > _MOST_GUESSED:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
     msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
-    warn(msg, DataWarning)
+    warn(msg)
 
 
 def encode_levels(
     y: ArrayLike,
-    classes: NDArray[Any],
+    classes: AnyArray,
     *,
     are_rows: bool = True,
     place: Place = _row,
@@ -171,7 +171,7 @@ def encode_levels(
     return np.asarray(level, dtype=np.int64)
 
 
-def format_levels(levels: NDArray[Any], write: Callable[[object], str] = str) -> str:
+def format_levels(levels: AnyArray, write: Callable[[object], str] = str) -> str:
     """Return levels as text for a message: 1..5, or the first ten."""
     if levels.dtype.kind in "iuf" and levels.size > 2 and (np.diff(levels) == 1).all() and levels[0] % 1 == 0:
         return f"{int(levels[0])}..{int(levels[-1])}"
@@ -186,7 +186,7 @@ def numbers_of_levels(levels: Sequence[Any]) -> Array | None:
     return numbers if np.all(np.diff(numbers) > 0.0) else None
 
 
-def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
+def with_levels_of(classes: AnyArray, y: ArrayLike) -> AnyArray:
     """Return the levels and those of y that are not among them, if their order is that of numbers or the alphabet."""
     values = column_or_1d(check_labels(y))
     alike = all(isinstance(label, str) for label in (*classes.tolist(), *values.tolist()))
@@ -196,7 +196,7 @@ def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
     return np.union1d(classes, values)
 
 
-def as_labels(y: ArrayLike) -> NDArray[Any]:
+def as_labels(y: ArrayLike) -> AnyArray:
     """Return labels as an array of unchanged values, whereas NumPy turns a NaN among strings into the string 'nan'."""
     refuse_collection(y, "y")
     values = as_array(y, "y")
@@ -205,7 +205,7 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
     return values
 
 
-def check_labels(y: ArrayLike | None, *, place: Place = _row, mixed: bool = False) -> NDArray[Any] | None:
+def check_labels(y: ArrayLike | None, *, place: Place = _row, mixed: bool = False) -> AnyArray | None:
     """Return labels as an array without missing ones, `mixed` or of one type; scikit-learn refuses None."""
     if y is None:
         return None
@@ -223,7 +223,7 @@ def check_labels(y: ArrayLike | None, *, place: Place = _row, mixed: bool = Fals
     return values
 
 
-def check_order(levels: ArrayLike, name: str = "class_order") -> NDArray[Any]:
+def check_order(levels: ArrayLike, name: str = "class_order") -> AnyArray:
     """Return levels that a caller lists, each of them once."""
     classes = as_labels(levels)
     listed = classes.tolist() if classes.ndim == 1 else []
@@ -237,7 +237,7 @@ def _plain(label: object) -> object:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _named(values: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+def _named(values: AnyArray, classes: AnyArray) -> AnyArray:
     """Return the names of labels that scikit-learn's `cross_val_predict` has replaced by integers.
 
     It does so for probabilities, by the order of the sorted labels. If all levels are names, integers cannot be

@@ -11,17 +11,15 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import check_structure, refuse_dates
 from skpref.data.ids import as_ids, objects, read_only, shorten
-from skpref.data.levels import check_labels, check_order, encode_levels, format_levels, stated_order
+from skpref.data.levels import check_labels, check_order, encode_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
-
-__all__ = ["ByRow", "Ratings", "format_levels", "from_matrix", "rating_levels"]
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
@@ -30,7 +28,7 @@ _ROWS = 2**20  # that are hashed together
 _ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
 
 
-def fingerprint(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+def fingerprint(*columns: AnyArray) -> NDArray[np.uint64]:
     """Return two sums of hashes of rows, shape (2,), which add up over parts of them in any order."""
     total = np.zeros(2, dtype=np.uint64)
     for start in range(0, columns[0].size, _ROWS):
@@ -184,7 +182,7 @@ class Ratings:
         order: IntArray,
         first: IntArray,
         last: IntArray,
-        differ: NDArray[np.bool_],
+        differ: BoolArray,
         names: Any,
     ) -> NoReturn:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
@@ -235,7 +233,7 @@ class Ratings:
 
 def rating_levels(
     y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn, numbers: IntArray | None = None
-) -> tuple[NDArray[Any], IntArray]:
+) -> tuple[AnyArray, IntArray]:
     """Return the levels of ratings, low to high, and the number of each rating's level, shape (n,).
 
     Messages name the users, the items and, where they are no more the positions, the numbers of the rows.
@@ -250,7 +248,7 @@ def encoded_ratings(
     users: IdColumn,
     items: IdColumn,
     numbers: IntArray | None = None,
-) -> tuple[NDArray[Any], IntArray, bool]:
+) -> tuple[AnyArray, IntArray, bool]:
     """Return the levels of ratings, the number of each rating's level, and whether the levels were declared."""
 
     def place(row: int) -> str:
@@ -280,7 +278,7 @@ def encoded_ratings(
     return ordered, encode_levels(values, ordered, place=place, order="levels"), declared is not None
 
 
-def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
+def enough_levels(ordered: AnyArray) -> AnyArray:
     """Return levels that are at least two, and not too many."""
     if ordered.size < 2:
         got = f"; got 1 class: every rating is {shorten(ordered[0])}" if ordered.size else ""
@@ -299,7 +297,7 @@ def from_matrix(
     matrix: Any,
     users: ArrayLike | None = None,
     items: ArrayLike | None = None,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[AnyArray, AnyArray]:
     """Convert a matrix of ratings to rows (user, item) and ratings.
 
     Parameters
@@ -357,7 +355,7 @@ def from_matrix(
     return X, y
 
 
-def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:
+def _stored(matrix: Any) -> tuple[IntArray, IntArray, AnyArray]:
     entries = check_structure(matrix, "matrix").tocoo()
     row, column = (np.asarray(index, dtype=np.int64) for index in (entries.row, entries.col))
     zero = np.flatnonzero(entries.data == 0)

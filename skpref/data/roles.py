@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from skpref._text import lacks_number
-from skpref._warn import warn
 from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, refuse_ties
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
 
 Column = str | int
@@ -29,7 +26,6 @@ Missing = Literal["raise", "drop"]  # what to do with rows that lack a cell
 Mirrored = Literal["raise", "drop", "keep"]  # what to do with comparisons that are all listed for both sides
 Rest = Literal["unknown", "lost"]  # what is known about items that a ranking does not name
 
-_COUNTS = "win", "vote", "count"  # in names of columns of counts
 _SHOWN = 20  # names of columns
 _SETTINGS = "margins", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
@@ -148,6 +144,46 @@ class Reading:
         return text
 
 
+class ComparisonRows(NamedTuple):
+    """Arguments of `fit`: pairs of ids or tasks, answers, weights and covariates; and what was read.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, 2) or (n, 3), or of tasks (n, K) or (n, 1 + K)
+        Ids of the left and the right item for `GPPLClassifier`; of the user, the left and the right item for
+        `CrowdGPPL`, where a column of users was named. Of choices and rankings: of up to K items shown together.
+    y : ndarray of shape (n,), or of tasks (n,), (n, 2) or (n, K)
+        1 = left preferred, 0 = right preferred, 0.5 = a tie. Of tasks: what was chosen, or ranks.
+    sample_weight : ndarray of shape (n,)
+        Weights of the rows.
+    covariates : ndarray of shape (n, n_covariates), or of tasks (n, n_covariates * K), or None
+        Columns that were asked for; of tasks, those of the K positions of each covariate together.
+    read_ : Reading
+        Which column was taken for what, which columns were not used, and how many rows were left out, and why. Printed,
+        it is one line.
+    origin : ndarray of shape (n,), dtype int64
+        Row of the table that each row is of, from 0; the first one where several rows are one task. So
+        ``frame["date"].to_numpy()[rows.origin]`` are the dates.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.data import from_winners
+    >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
+    >>> rows = from_winners(battles)
+    >>> print(rows.read_)
+    left = left, right = right, answer = winner, weights = none
+    >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
+    """
+
+    X: AnyArray
+    y: Array
+    sample_weight: Array
+    covariates: Array | None
+    read_: Reading
+    origin: IntArray
+
+
 class ReadRows(NamedTuple):
     """Comparisons of a table."""
 
@@ -160,11 +196,11 @@ class ReadRows(NamedTuple):
     groups: tuple[IdColumn, ...]  # (n,) each
     origin: IntArray  # (n,): row of the table
     unit: IntArray  # (n,): comparisons with the same number share their noise: of one game
-    reading: Reading
+    read_: Reading
     time: Array | None = None  # (n,)
     is_dated: bool = False  # whether times are years since 1970
 
-    def take(self, kept: NDArray[np.bool_]) -> ReadRows:
+    def take(self, kept: BoolArray) -> ReadRows:
         """Return some of the comparisons."""
         names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit", "time")
         values = {name: getattr(self, name) for name in names}
@@ -183,7 +219,7 @@ class _Answers(NamedTuple):
     share: Array | None = None  # (n,): weight within the row, if it is not 1
     left_out: Mapping[str, int] = {}
 
-    def take(self, kept: NDArray[np.bool_], left_out: dict[str, int]) -> _Answers:
+    def take(self, kept: BoolArray, left_out: dict[str, int]) -> _Answers:
         """Return some of the comparisons, and why the others were left out."""
         cut: Any = (None if column is None else column[kept] for column in self[:-1])
         return _Answers(*cut)._replace(left_out={**self.left_out, **left_out})
@@ -198,12 +234,12 @@ def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing
     """Return what is read of rows with all needed cells; `origin` and `reading` are of the table."""
     rows, kept = complete(columns, read_part, missing)
     origin = rows.origin if kept is columns else np.searchsorted(columns.lines, kept.lines)[rows.origin]
-    return rows._replace(origin=origin, reading=reading_of_all(rows.reading, columns, kept))
+    return rows._replace(origin=origin, read_=reading_of_all(rows.read_, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
     answers = _pairs(columns, roles)
-    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
+    weight = weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")
     groups = tuple(columns.ids(name, "group") for name in roles.groups)
     with np.errstate(over="ignore"):  # of differences, which the caller refuses
@@ -243,7 +279,9 @@ def reading_of_all(reading: Reading, columns: Columns, kept: Columns) -> Reading
 
 
 def weights_of(columns: Columns, name: Any) -> Array:
-    """Return a column of weights, shape (n,)."""
+    """Return a column of weights, or 1 where there is none, shape (n,)."""
+    if name is None:
+        return np.ones(columns.size)
     weight = columns.numbers(name, low=0.0, meaning="a weight")
     if columns.is_text and not (weight > 0.0).any():
         raise columns.fault("all weights are zero", column=name)
@@ -261,7 +299,7 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         refuse_ties(columns, roles.columns())
     y, margin, every = None, None, np.arange(columns.size)
     if roles.scores:
-        margin = _margins(columns, roles.scores)
+        margin = read_margins(columns, roles.scores)
         y = 0.5 + 0.5 * np.sign(margin) if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
     elif not roles.counts and roles.winner is not None and roles.loser is None:
         y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))
@@ -282,18 +320,6 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
             int(answers.origin[row]),
         )
     return answers
-
-
-def _margins(columns: Columns, scores: tuple[Any, ...]) -> Array:
-    """Return the left score minus the right one, shape (n,); warn of counts of wins."""
-    counted = len(scores) > 1 and any(word in str(scores[0]).lower() for word in _COUNTS)
-    if counted and np.max(columns.numbers(scores[0]), initial=0.0) > 1.0:  # not flags
-        warn(
-            f"{listed(scores)} are read as the scores of one game: the higher one wins, however much higher. If they "
-            "count wins or votes, from_counts reads them.",
-            DataWarning,
-        )
-    return read_margins(columns, scores)
 
 
 def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) -> _Answers:

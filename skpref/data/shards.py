@@ -25,14 +25,14 @@ from skpref.data.ratings import encoded_ratings, enough_levels
 from skpref.data.stored import check_names, column_values
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
     from skpref.data.columns import Column
     from skpref.data.comparisons import OnSelf
     from skpref.data.ids import IdColumn
@@ -87,7 +87,7 @@ class ShardSummary(NamedTuple):
     weight: Array  # total weight of the comparisons of each of them
     n_pairs: int  # merged comparisons
     labels: tuple[float, float] | None  # least and greatest label of positive weight; None without any
-    classes: NDArray[Any] | None  # the two sides as the labels write them; None without rows
+    classes: AnyArray | None  # the two sides as the labels write them; None without rows
     users: IdColumn | None = None  # distinct ids of the users
     pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
     groups: Sequence[IdColumn] = ()  # distinct ids of the groups of each kind
@@ -123,15 +123,9 @@ def read_shard(
     y = None if y is None else column_values(y)
     columns = Columns.of(table, "X", leave_out="")
     left, right = columns.ids(roles.left), columns.ids(roles.right)
-    users = user_rows = None
-    if roles.user is not None:
-        user = columns.ids(roles.user, "user")
-        users = Vocabulary.from_columns(user)
-        user_rows = users.encode(user, kind="user")
+    users, user = (None, None) if roles.user is None else numbered(columns.ids(roles.user, "user"))
     covariates = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
-    groups = [columns.ids(name, "group") for name in roles.groups]
-    kinds = [Vocabulary.from_columns(ids) for ids in groups]
-    levels = [kind.encode(ids, kind="group") for kind, ids in zip(kinds, groups, strict=True)]
+    groups = [numbered(columns.ids(name, "group")) for name in roles.groups]
     time, is_dated = (None, None) if roles.time is None else read_times(columns, roles.time)
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
@@ -142,10 +136,10 @@ def read_shard(
         sample_weight=weight,
         on_self=options.on_self,
         names=vocabulary.ids,
-        user=user_rows,
+        user=user,
         n_users=0 if users is None else users.size,
         covariates=np.column_stack(covariates) if covariates else None,
-        group=np.column_stack(levels) if levels else None,
+        group=np.column_stack([number for _, number in groups]).astype(np.int64) if groups else None,
         time=time,
     )
     labels = rows.y[rows.weight > 0.0]
@@ -158,15 +152,15 @@ def read_shard(
         merged.n_pairs,
         (float(labels.min()), float(labels.max())) if labels.size else None,
         classes_of(y) if left.size else None,
-        None if users is None else users.ids,
+        users,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
-        [kind.ids for kind in kinds],
+        [ids for ids, _ in groups],
         is_dated if left.size else None,
     )
     return summary, merged
 
 
-def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
+def check_classes(classes: list[AnyArray]) -> AnyArray:
     """Return the two sides as the labels of all shards write them."""
     first = classes[0]
     other = next((c for c in classes if c.tolist() != first.tolist() or c.dtype.kind != first.dtype.kind), None)
@@ -195,7 +189,7 @@ class RatingSummary(NamedTuple):
     items: IdColumn
     user_counts: NDArray[np.int32]  # number of the rows of each
     item_counts: NDArray[np.int32]
-    levels: NDArray[Any]  # distinct ratings, or the levels that the shard or the caller declares
+    levels: AnyArray  # distinct ratings, or the levels that the shard or the caller declares
     is_declared: bool
 
     @property
@@ -264,7 +258,7 @@ def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
     return np.bincount(rows, minlength=ids.size).astype(np.int32)
 
 
-def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:
+def levels_of_all(summaries: Sequence[RatingSummary]) -> AnyArray:
     """Return the levels of the ratings of all shards, low to high."""
     with_rows = [summary for summary in summaries if summary.n_rows]
     if not with_rows:
@@ -304,18 +298,18 @@ class RowSummary(NamedTuple):
 
     n_rows: int
     ids: list[IdColumn | None]  # distinct ids of each column, sorted; None: numbers
-    labels: NDArray[Any] | None  # distinct targets, of a classifier
+    labels: AnyArray | None  # distinct targets, of a classifier
     weight: float  # total
     squares: float  # weighted sum of the squares of all features
     largest: float  # size of a target
     label_weights: Array | None = None  # total of each distinct target, of a classifier
-    orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
+    orders: Sequence[AnyArray] = ()  # all categories of targets that are ordered categories, in one order or more
 
 
 class RowShard(NamedTuple):
     """Rows of a shard, by the numbers of its summary."""
 
-    columns: list[NDArray[Any]]  # places of ids, int32, or numbers
+    columns: list[AnyArray]  # places of ids, int32, or numbers
     y: Array  # targets, or places of labels
     weight: Array
 
@@ -372,7 +366,7 @@ def read_rows(
         assert_all_finite(target, input_name="y")
         target = target[used]
     ids: list[IdColumn | None] = []
-    places: list[NDArray[Any]] = []
+    places: list[AnyArray] = []
     total, squares = float(weight.sum()), 0.0
     for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
@@ -429,6 +423,5 @@ def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | No
             warn(
                 f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
                 "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
-                "columns of ids in categorical_features.",
-                DataWarning,
+                "columns of ids in categorical_features."
             )

@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from skpref._typing import BoolArray, IntArray
 
-__all__ = ["MOST_SHOWN", "are_decided", "pairs_of", "sizes_of", "starts_of"]
-
 MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 
 

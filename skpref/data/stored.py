@@ -15,7 +15,7 @@ from skpref.exceptions import DataError, MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
+    from skpref._typing import AnyArray
 
 _BATCH_ROWS = 1_000_000  # of a table, of which reading takes 400 MB
 
@@ -76,7 +76,7 @@ def located(error: ValueError, place: str) -> DataError:
     return kind(f"{error} ({place})")
 
 
-def column_values(column: Any) -> NDArray[Any]:  # of any table
+def column_values(column: Any) -> AnyArray:  # of any table
     """Return a column as an array."""
     if hasattr(column, "combine_chunks"):  # of pyarrow
         column = column.combine_chunks().to_numpy(zero_copy_only=False)

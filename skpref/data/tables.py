@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import AnyArray, Array, Features, IntArray
     from skpref.data.ids import IdColumn
-
-__all__ = ["Table", "unique_rows"]
 
 _FAR = 1000.0  # standard deviations between items whose utilities are independent; length-scales are a few of them
 _MOST_INCOMPLETE = 0.25  # share of the items; the median distances of more would be those to far rows
@@ -290,7 +288,7 @@ def _digest(features: Features, ids: IdColumn) -> str:
     return digest.hexdigest()
 
 
-def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # hashlib's type is private
+def _feed(digest: Any, tag: str, *arrays: AnyArray) -> None:  # hashlib's type is private
     digest.update(tag.encode())
     for array in arrays:
         # One width and byte order, so that the digest is the same everywhere.
@@ -357,7 +355,7 @@ def _row_hashes(X: Features) -> NDArray[np.uint64]:
     return hashes
 
 
-def _mix(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _mix(values: Array) -> NDArray[np.uint64]:
     """Spread the bits of a float over all 64 (the finaliser of MurmurHash3); 0 stays 0."""
     bits = (values + 0.0).view(np.uint64)  # the sum turns -0.0 into 0.0 and copies
     bits ^= bits >> np.uint64(33)
@@ -376,7 +374,7 @@ def _same(X: Features, representative: IntArray) -> bool:
     return bool(np.array_equal(X[moved], X[representative[moved]]))
 
 
-def _row_bytes(X: Features) -> NDArray[Any]:
+def _row_bytes(X: Features) -> AnyArray:
     dense = [X[[row]].toarray() if sparse.issparse(X) else X[row] for row in range(X.shape[0])]
     return np.array([bytes(np.ascontiguousarray(values + 0.0).data).hex() for values in dense])
 

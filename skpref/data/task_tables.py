@@ -12,29 +12,16 @@ from skpref._warn import warn
 from skpref.data.columns import Columns, as_text
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import listed, read_complete, reading_of, weights_of
-from skpref.exceptions import DataError, DataWarning
+from skpref.data.roles import ComparisonRows, listed, read_complete, reading_of, weights_of
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
-    from skpref.data.roles import Missing, Reading, Roles
+    from skpref._typing import AnyArray, Array
+    from skpref.data.roles import Missing, Roles
 
 _NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
-
-
-class ReadTasks(NamedTuple):
-    """Tasks of a table."""
-
-    X: NDArray[Any]  # (n, K), or (n, 1 + K) after a user: ids, None where no item was shown
-    y: NDArray[Any]  # as `fit` takes it
-    weight: Array  # (n,)
-    covariates: Array | None  # (n, q * K): those of each covariate together
-    reading: Reading
-    origin: IntArray  # (n,): row of the table, the first one of a task
 
 
 class Shown(NamedTuple):
@@ -50,11 +37,11 @@ class Answered(NamedTuple):
     """Tasks with answers, before what else their rows say."""
 
     tasks: list[Shown]
-    y: NDArray[Any]
+    y: AnyArray
     left_out: dict[str, int]
 
 
-def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
+def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ComparisonRows:
     """Return the tasks of a table of choices or rankings."""
     columns = Columns.of(table)
     if not columns.size:
@@ -62,16 +49,16 @@ def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ReadTasks:
     return read_complete(columns, lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
 
 
-def _read(columns: Columns, roles: Roles) -> ReadTasks:
+def _read(columns: Columns, roles: Roles) -> ComparisonRows:
     is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
     found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
     rows = [task.row for task in found.tasks]
-    weight = np.ones(columns.size) if roles.weight is None else weights_of(columns, roles.weight)
+    weight = weights_of(columns, roles.weight)
     user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
     reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
     X = padded(user, [task.items for task in found.tasks])
     C = _covariates(columns, roles, found.tasks) if roles.covariates else None
-    return ReadTasks(X, found.y, weight[rows], C, reading, np.array(rows, dtype=np.int64))
+    return ComparisonRows(X, found.y, weight[rows], C, reading, np.array(rows, dtype=np.int64))
 
 
 def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
@@ -104,7 +91,7 @@ def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     return np.hstack(blocks)
 
 
-def padded(users: Any, sets: Sequence[Sequence[Any]]) -> NDArray[Any]:
+def padded(users: Any, sets: Sequence[Sequence[Any]]) -> AnyArray:
     """Return users and items of tasks as a table, None behind the last item."""
     first = 0 if users is None else 1
     X = np.full((len(sets), first + max(map(len, sets), default=0)), None, dtype=object)
@@ -134,7 +121,7 @@ def choices_of(columns: Columns, roles: Roles) -> Answered:
     return Answered(kept, _unambiguous(y, kept), {"with one item to choose from": len(tasks) - len(kept)})
 
 
-def _unambiguous(y: NDArray[Any], tasks: list[Shown]) -> NDArray[Any]:
+def _unambiguous(y: AnyArray, tasks: list[Shown]) -> AnyArray:
     """Return what was chosen: its id, or ranks where ids may be labels of comparisons, too."""
     if y.shape[1] > 1:
         return y
@@ -202,8 +189,7 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
         warn(
             f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
-            f"such as {offered[0]!r} for 1",
-            DataWarning,
+            f"such as {offered[0]!r} for 1"
         )
     return found
 
@@ -385,8 +371,7 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
     if len(set(rows)) > 1 and all({str(cell).removesuffix(".0") for cell in row} == wanted for row in rows):
         warn(
             f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row. If each column is an item "
-            "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
-            DataWarning,
+            "and its cells are ranks, pass item_ranks=[...] in the place of columns."
         )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import rankdata
+from sklearn.utils.validation import check_consistent_length
 
 from skpref._text import number
 from skpref._validation import are_missing, as_array, refuse_collection
 from skpref.data.columns import Columns
-from skpref.data.comparisons import Comparisons
+from skpref.data.comparisons import Comparisons, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
 from skpref.data.stages import MOST_SHOWN, pairs_of
@@ -22,9 +24,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, BoolArray, IntArray
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn, Vocabulary
     from skpref.data.roles import Roles
 
@@ -81,7 +81,7 @@ class Tasks:
         )
 
     @cached_property
-    def ids(self) -> NDArray[Any]:
+    def ids(self) -> AnyArray:
         """Ids of the items, None where none was shown, shape (n, K)."""
         ids = np.full(self.present.shape, None, dtype=object)
         for k, column in enumerate(self.shown):
@@ -203,7 +203,7 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
     )
 
 
-def _are_ranks_of_two(values: NDArray[Any], tasks: Tasks) -> bool:
+def _are_ranks_of_two(values: AnyArray, tasks: Tasks) -> bool:
     """Tell whether y has the ranks of two items, and not the best and the worst one; ask where it may be both."""
     cells = values.ravel().tolist()
     numbers = np.array([np.nan if isinstance(cell, str | bytes) else number(cell) for cell in cells])
@@ -223,7 +223,7 @@ def _are_ranks_of_two(values: NDArray[Any], tasks: Tasks) -> bool:
     return True
 
 
-def _places(values: NDArray[Any], tasks: Tasks) -> tuple[str, IntArray]:
+def _places(values: AnyArray, tasks: Tasks) -> tuple[str, IntArray]:
     """Return how answers name items, by ids or positions, and the positions of the items, shape (n, m)."""
     missing = are_missing(values)
     if missing.any():
@@ -267,7 +267,7 @@ def _not_shown(ids: IdColumn, row: IntArray, tasks: Tasks, is_id: BoolArray, is_
     return DataError(f"y: {shorten(ids[k])} in task {row[k]} is {what} ({int(wrong.sum())} such answers){hint}")
 
 
-def _ranked(values: NDArray[Any], present: BoolArray) -> Array:
+def _ranked(values: AnyArray, present: BoolArray) -> Array:
     """Return ranks of positions, 1 the best, inf where an item has none, and NaN where there is no item."""
     given = ~are_missing(values)
     cells = values if values.dtype.kind in "iuf" else np.array([number(cell) for cell in values.ravel().tolist()])
@@ -381,3 +381,59 @@ def pairs_of_tasks(present: BoolArray) -> tuple[IntArray, IntArray, IntArray, In
         parts.append((left, right, np.repeat(of_size, first.size), of_size))
     left, right, task, tasks = (np.concatenate(column) for column in zip(*parts, strict=True))
     return left, right, task, tasks
+
+
+# ----------------------------------------------------------------------------------------------- scores within groups
+def rankings_of_scores(
+    y: Array, qid: Any, sample_weight: Any, item: IntArray, first: IntArray
+) -> tuple[Comparisons, IntArray]:
+    """Return the ranking of each group as choices among items, the best first, and the first row of each item.
+
+    Rows i are of `item[i]`, which row `first[item[i]]` shows. Further rows of an item in a group are alternatives with
+    the same utility: they become items of their own.
+    """
+    groups, group = read_groups(np.zeros(y.size, dtype=np.int64) if qid is None else qid)
+    check_consistent_length(y, group)
+    weight = read_weights(sample_weight, y.size)
+    order = np.lexsort((y, item, group))
+    group, item, y, weight = group[order], item[order], y[order], weight[order]
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    _check_groups(group, weight, weight[starts], sizes, None if qid is None else groups)
+    weight = weight[starts]
+    kind = group * first.size + item
+    item = item + first.size * (np.arange(item.size) - np.searchsorted(kind, kind))
+    distinct, item = np.unique(item, return_inverse=True)
+    scores, numbers = np.full((sizes.size, sizes.max()), np.nan), np.full((sizes.size, sizes.max()), -1)
+    place = group, np.arange(item.size) - starts[group]
+    scores[place], numbers[place] = y, item
+    if not (weight > 0.0)[np.nanmin(scores, axis=1) < np.nanmax(scores, axis=1)].any():
+        raise DataError(
+            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+            "Pass scores that differ."
+        )
+    answers = Answers(RANKS, rankdata(-scores, method="dense", axis=1, nan_policy="omit"))
+    choices = as_comparisons(answers, numbers, distinct.size, np.zeros(sizes.size, dtype=np.int64), 1, weight)
+    return replace(choices, user=None, n_users=0), first[distinct % first.size]
+
+
+def _check_groups(group: IntArray, weight: Array, of_group: Array, sizes: IntArray, names: Any) -> None:
+    """Refuse groups that have too many rows for a ranking, and rows of a group that differ in weight."""
+    largest, uneven = int(np.argmax(sizes)), np.flatnonzero(weight != of_group[group])
+    if sizes[largest] > MOST_SHOWN:
+        raise DataError(
+            f"{_named(names, largest)} has {sizes[largest]} rows, and likelihood='plackett-luce' ranks at most "
+            f"{MOST_SHOWN}. Use the default likelihood, which compares pairs, or smaller groups, by qid."
+        )
+    if uneven.size:
+        row = int(uneven[0])
+        raise DataError(
+            f"sample_weight has {of_group[group[row]]:g} and {weight[row]:g} in {_named(names, group[row])}, whose "
+            "ranking has one weight with likelihood='plackett-luce'. Give its rows the same weight, and leave rows out "
+            "in place of a weight of 0; or use the default likelihood, in which pairs have weights."
+        )
+
+
+def _named(names: Any, group: Any) -> str:
+    """Return a group as text; None: all rows are one."""
+    return "y without qid" if names is None else f"group {shorten(names[group])} of qid"

@@ -147,6 +147,11 @@ def to_dates(years: Array) -> Any:
     return np.rint(np.asarray(years) * _YEAR).astype("datetime64[us]")
 
 
+def to_cells(times: Array, *, is_dated: bool) -> Any:
+    """Return times as an estimator takes them beside ids: dates, or numbers."""
+    return (to_dates(times) if is_dated else times).astype(object)
+
+
 def as_times(value: Any, name: str, *, is_dated: bool) -> Array:
     """Return times that a caller gave, of any shape, in the unit of the column of times: dates, or numbers."""
     cells = np.asarray(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import is_number, lacks_number, number, other_side, plain
+from skpref._warn import warn
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import Vocabulary, shorten
 from skpref.data.labels import verdict
@@ -47,6 +48,7 @@ _WINS = re.compile(r"( team| side| player)?( wins?| won| ?vote)?$")  # of "home 
 _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
 _TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
 _YES = {"1", "true", "yes"}
+_COUNTS = "win", "vote", "count"  # in names of columns of counts
 _FEWEST = 10  # rows from which a pattern is hardly chance
 _MIRRORED = 0.95  # share of rows with a twin from which games are listed twice
 
@@ -192,7 +194,14 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
     if not 1 <= len(scores) <= 2:
         raise DataError(f"scores are one or two columns; got {len(scores)}")
     if len(scores) == 2:
-        return columns.numbers(scores[0], meaning="a score") - columns.numbers(scores[1], meaning="a score")
+        left, right = (columns.numbers(name, meaning="a score") for name in scores)
+        are_counts = any(word in str(scores[0]).lower() for word in _COUNTS) and np.max(left, initial=0.0) > 1.0
+        if are_counts:  # and not flags
+            warn(
+                f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, however much "
+                "higher. If they count wins or votes, from_counts reads them."
+            )
+        return left - right
     name = scores[0]
     cells = columns.cells(name)
     if any(isinstance(cell, str) and _SCORE.match(cell) for cell in cells):

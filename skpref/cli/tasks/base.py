@@ -21,18 +21,18 @@ from sklearn.model_selection import (
 )
 
 from skpref._estimator import digest, last_step
-from skpref.cli.files import Format, counted, read_sheet
-from skpref.cli.options import Tune
+from skpref.cli.files import counted, read_sheet
+from skpref.cli.options import Tune, flag_of
 from skpref.cli.tasks.figures import SHOWN
+from skpref.data.roles import weights_of
+from skpref.data.times import read_times
 from skpref.exceptions import DataError, SkprefError
 from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.figures import Figures, Report
     from skpref.data.columns import Columns
@@ -51,10 +51,10 @@ Split = tuple["IntArray", "IntArray"]
 class Rows:
     """Rows, targets and weights."""
 
-    X: NDArray[Any]  # (n, d): rows as the estimator takes them
-    y: NDArray[Any]  # (n,): targets; of tasks, also the best and the worst, or ranks
+    X: AnyArray  # (n, d): rows as the estimator takes them
+    y: AnyArray  # (n,): targets; of tasks, also the best and the worst, or ranks
     weight: Array  # (n,)
-    groups: NDArray[Any] | None = None  # (n,): rows of one group are never split between training and test
+    groups: AnyArray | None = None  # (n,): rows of one group are never split between training and test
     time: Array | None = None  # (n,): tests are of later rows than those learnt from
 
     @property
@@ -294,26 +294,34 @@ def read_data(options: Data) -> Columns:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
-    return read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
+    return read_sheet(options.data, options)
+
+
+def require_asked(sheet: Columns, options: Any, *names: str) -> None:
+    """Refuse columns that options name and the file does not have."""
+    for name in names:
+        columns = getattr(options, name) or ()
+        asked = f"It was asked for by {flag_of(name)}"
+        sheet.require((columns,) if isinstance(columns, str) else columns, asked)
 
 
 def read_weights(sheet: Columns, options: Data) -> Array:
     """Return the column of weights that an option names, or 1 where none does, shape (n,)."""
-    if options.weight is None:
-        return np.ones(sheet.size)
-    sheet.require((options.weight,), "It was asked for by --weight")
-    weight = sheet.numbers(options.weight, low=0.0, meaning="weight")
-    if not (weight > 0.0).any():
-        raise sheet.fault("all weights are zero", column=options.weight)
-    return weight
+    require_asked(sheet, options, "weight")
+    return weights_of(sheet, options.weight)
 
 
-def read_groups(sheet: Columns, column: str | None) -> NDArray[Any] | None:
-    """Return the column whose values stay together in splits, shape (n,)."""
-    if column is None:
-        return None
-    sheet.require((column,), "It was asked for by --group")
-    return np.array([text.strip() for text in sheet.texts(column)], dtype=object)
+def read_splits(sheet: Columns, options: Data) -> tuple[AnyArray | None, Array | None]:
+    """Return the column whose values stay together in splits, and the times by which rows are split, (n,) each."""
+    require_asked(sheet, options, "group", "time_split")
+    groups = times = None
+    if options.group is not None:
+        groups = np.array([text.strip() for text in sheet.texts(options.group)], dtype=object)
+    if options.time_split is not None:
+        times, _ = read_times(sheet, options.time_split, is_order_enough=True)
+        if np.unique(times).size == 1:
+            raise sheet.fault("--time-split needs different times; this column has one", None, options.time_split)
+    return groups, times
 
 
 def check_size(sheet: Columns, n: int, noun: str, options: Data) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from skpref.cli.files import complete_rows, counted
 from skpref.cli.output import write_csv
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_groups, read_weights
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_splits, read_weights
 from skpref.cli.tasks.figures import ChanceReport, Files, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels
 from skpref.data.levels import ordered_levels
@@ -22,9 +22,9 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
+    from skpref._typing import AnyArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
@@ -36,7 +36,7 @@ _ROUNDING = 1e-6  # of logarithms of scales
 def make_task(
     rows: Rows,
     names: tuple[str, ...],
-    labels: NDArray[Any],
+    labels: AnyArray,
     reading: str,
     options: Data,
     estimator: Any,
@@ -113,10 +113,10 @@ def read(options: Data) -> Task:
 def _read_part(sheet: Columns, options: Data) -> Task:
     label, seed = options.label or sheet.usual("label"), options.seed
     sheet.require([label], "A file of rows has a column label, or another named by --label")
-    groups, names = read_groups(sheet, options.group), _features(sheet, options, label)
+    (groups, _), names = read_splits(sheet, options), _features(sheet, options, label)
     X = sheet.matrix(names, "features are numeric; choose by --features")
     labels, more, least = np.array([]), {}, options.max_inducing or np.inf
-    y: NDArray[Any]
+    y: AnyArray
     report: Report = Report()
     template: Any
     if options.model == "ordinal":
@@ -162,7 +162,7 @@ def _features(sheet: Columns, options: Data, label: str) -> tuple[str, ...]:
     return names
 
 
-def check_levels(sheet: Columns, labels: NDArray[Any], name: str | None, *, steps: bool = False) -> None:
+def check_levels(sheet: Columns, labels: AnyArray, name: str | None, *, steps: bool = False) -> None:
     """Refuse numbers with fractions that are no levels but measurements; with `steps`, half stars are levels."""
     try:
         ordered_levels(labels, labels, steps=steps, are_rows=False)
@@ -172,7 +172,7 @@ def check_levels(sheet: Columns, labels: NDArray[Any], name: str | None, *, step
         raise sheet.fault("levels are whole numbers, or words in the order of --class-order", None, name) from error
 
 
-def _two_classes(sheet: Columns, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _two_classes(sheet: Columns, label: str) -> tuple[AnyArray, AnyArray]:
     """Return the two labels, and 0 or 1 for each row."""
     labels, y = np.unique(sheet.ids(label, "label").astype(str), return_inverse=True)
     if labels.size != 2:

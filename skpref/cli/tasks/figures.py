@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array
+    from skpref._typing import AnyArray, Array
     from skpref.cli.tasks.base import Outcome, Rows
 
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
@@ -63,7 +61,7 @@ def score_numbers(rows: Rows, predicted: Array) -> Figures:
     return Figures({"rmse": float(rmse), "mae": float(mae)})
 
 
-def score_levels(rows: Rows, predicted: NDArray[Any], n_levels: int, p: Array | None = None) -> Figures:
+def score_levels(rows: Rows, predicted: AnyArray, n_levels: int, p: Array | None = None) -> Figures:
     """Score numbers of levels; NMAE is relative to a level drawn at random where all are equally frequent."""
     mae = float(np.average(np.abs(predicted - rows.y), weights=rows.weight))
     exact = float(np.average(predicted == rows.y, weights=rows.weight))
@@ -127,7 +125,7 @@ class LevelReport(Report):
 
     metric = "mae"
 
-    def __init__(self, labels: NDArray[Any], *, chances: bool = False) -> None:
+    def __init__(self, labels: AnyArray, *, chances: bool = False) -> None:
         self.labels = labels
         self._chances = chances  # whether their probabilities decide the search
         self.metric = "log_loss" if chances else "mae"

@@ -34,8 +34,7 @@ def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> 
                 raise sheet.fault("this column has another meaning; --item-ratings must name others", None, text)
             named.add(text)
             continue
-        pattern = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
-        alike = [name for name in sheet.names if pattern.fullmatch(name) and name not in others]
+        alike = [name for name in names_like(sheet, text) if name not in others]
         if not alike:
             raise sheet.fault(f"no column has a name like {text!r}. {_PURPOSE}")
         found.update(alike)
@@ -47,6 +46,12 @@ def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> 
     if options.levels is None:
         _check_codes(sheet, numbers, is_error=options.model in _OF_LEVELS)
     return names
+
+
+def names_like(sheet: Columns, pattern: str) -> list[str]:
+    """Return the names of columns that a pattern stands for, in which a * is any text."""
+    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return list(filter(form.fullmatch, sheet.names))
 
 
 def _numbers(sheet: Columns, name: str) -> Array:

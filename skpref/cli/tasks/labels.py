@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.tasks.base import Rows, check_size
-from skpref.cli.tasks.doubts import notes_on_columns
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.features import check_levels, make_task
 from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels, read_rated
@@ -19,11 +19,9 @@ from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from skpref._typing import AnyArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Task
-    from skpref.cli.tasks.ratings import Rated
     from skpref.data.columns import Columns
 
 
@@ -39,15 +37,12 @@ class WeightedPipeline(Pipeline):
 def read(options: Data) -> Task:
     """Read a file of pairs of user and item with a number, with 0 and 1, or with a level."""
 
-    def read_values(sheet: Columns, name: str) -> NDArray[Any]:
+    def read_values(sheet: Columns, name: str) -> AnyArray:
         if options.model == "fm-ordinal":
             return read_levels(sheet, name, options.levels)
         return sheet.numbers(name) if options.model == "fm" else _zeros_and_ones(sheet, name)
 
-    return read_rated(options, read_values, lambda rated: _machine_task(rated, options))
-
-
-def _machine_task(rated: Rated, options: Data) -> Task:
+    rated = read_rated(options, read_values)
     sheet, y, labels = rated.sheet, rated.values, np.array([])
     more: dict[str, Any] = {}
     report: Report = Report()
@@ -63,7 +58,7 @@ def _machine_task(rated: Rated, options: Data) -> Task:
         machine = VariationalFMOrdinal(class_order=np.arange(labels.size))
     rows = Rows(np.column_stack([rated.user, rated.item]), y, rated.weight)
     check_size(sheet, rows.size, "rows", options)
-    sheet.notes.extend(notes_on_columns({"user": rated.user, "item": rated.item}))
+    say_doubts(sheet, notes_on_columns({"user": rated.user, "item": rated.item}))
     step = options.model.replace("fm", "variationalfm").replace("-", "")
     template = WeightedPipeline(
         [("onehotdesign", OneHotDesign()), (step, machine.set_params(random_state=options.seed))]
@@ -74,7 +69,7 @@ def _machine_task(rated: Rated, options: Data) -> Task:
     return make_task(rows, ("user", "item"), labels, rated.reading, options, template, report, **more)
 
 
-def _zeros_and_ones(sheet: Columns, name: str) -> NDArray[Any]:
+def _zeros_and_ones(sheet: Columns, name: str) -> AnyArray:
     y = sheet.numbers(name, 0.0, 1.0, "0 or 1")
     for row in np.flatnonzero((y != 0.0) & (y != 1.0))[:1].tolist():
         raise sheet.fault(f"expected 0 or 1, got {y[row]:g}; --model fm takes any number", row, name)

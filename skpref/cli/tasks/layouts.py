@@ -11,7 +11,8 @@ import numpy as np
 from skpref.cli.advice import as_of_command
 from skpref.cli.files import USERS, counted
 from skpref.cli.options import flag_of
-from skpref.cli.tasks.grids import item_columns
+from skpref.cli.tasks.base import require_asked
+from skpref.cli.tasks.grids import item_columns, names_like
 from skpref.data.choices import TASK, long_table
 from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
@@ -92,16 +93,22 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
     }
-    for option in ("weight", "groups", "time", "group", "time_split"):
-        names = getattr(options, option) or ()
-        asked = f"It was asked for by --{option.replace('_', '-')}"
-        sheet.require((names,) if isinstance(names, str) else names, asked)
+    require_asked(sheet, options, "weight", "groups", "time", "group", "time_split")
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
     roles = Roles(**common, **_layout(sheet, options, taken))
     sheet.require(roles.columns(), _COLUMNS_OF_TASKS if roles.several else _COLUMNS)
     _check_lists(sheet, options, roles)
     _refuse_second_meanings(sheet, roles)
     return roles
+
+
+def saved_columns(options: Data, roles: Roles) -> dict[str, str]:
+    """Return the names of the columns that rows to predict have, by their options."""
+    lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
+    columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
+    sides = {"left": roles.left or roles.winner, "right": roles.right or roles.loser}
+    one = {**sides, "user": roles.user, "time": roles.time, "item": next(iter(roles.item), None), "none": options.none}
+    return columns | {role: str(name) for role, name in one.items() if name is not None}
 
 
 def _check_lists(sheet: Columns, options: Data, roles: Roles) -> None:
@@ -214,8 +221,7 @@ def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
     if pattern in sheet.values or "*" not in pattern:
         sheet.require((pattern,))
         return (pattern,)
-    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    found = tuple(column for column in sheet.names if form.fullmatch(column))
+    found = tuple(names_like(sheet, pattern))
     if len(found) < 2:
         raise sheet.fault(f"{counted(len(found), 'columns')} with a name such as {pattern}; two at least are needed")
     return found

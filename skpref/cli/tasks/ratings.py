@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -12,15 +13,16 @@ from skpref._text import is_number, lacks_number
 from skpref.cli.advice import as_of_command
 from skpref.cli.files import USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
-from skpref.cli.output import write_csv
+from skpref.cli.output import write_columns
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights
-from skpref.cli.tasks.doubts import notes_on_columns
+from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights, require_asked
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
 from skpref.cli.tasks.grids import item_columns
 from skpref.data import Ratings, Vocabulary
-from skpref.data.ratings import format_levels, rating_levels
+from skpref.data.levels import format_levels
+from skpref.data.ratings import rating_levels
 from skpref.data.roles import reading_of
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
@@ -32,15 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from skpref._typing import Array, IntArray
+    from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
     from skpref.factorization.max_margin.base import MaxMarginFactorization
 
-    Read = Callable[[Columns, str], NDArray[Any]]  # reads the ratings in a column
+    Read = Callable[[Columns, str], AnyArray]  # reads the ratings in a column
 
 _MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
 # What columns are called in files that people have, the first one in the messages.
@@ -63,34 +63,30 @@ class Rated(NamedTuple):
     """Ratings of a file."""
 
     sheet: Columns
-    user: NDArray[Any]  # (n,): ids
-    item: NDArray[Any]  # (n,): ids
-    values: NDArray[Any]  # (n,): what was given
+    user: AnyArray  # (n,): ids
+    item: AnyArray  # (n,): ids
+    values: AnyArray  # (n,): what was given
     weight: Array  # (n,)
     columns: dict[str, str]  # names of the columns of ids, for `predict`
     column: str | None  # name of the column of ratings; None: there is one for each item
     reading: str  # what was read
 
 
-def read_rated(options: Data, read: Read, make: Callable[[Rated], Task]) -> Task:
-    """Return a task of the ratings in a file, whose rows have one each, or those of one person."""
+def read_rated(options: Data, read: Read) -> Rated:
+    """Return the ratings in a file, whose rows have one each, or those of one person."""
     sheet = read_data(options)
     if options.item_ratings is None:
         names = read_columns(sheet, options)
-        rated = complete_rows(sheet, lambda part: make(_long(part, options, names, read)), options.missing)
-    else:
-        for option in ("item", "rating"):
-            if getattr(options, option) is not None:
-                raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
-        sheet.require([options.user] if options.user else [], "It was asked for by --user")
-        found = sheet.usual(*USERS, "id")
-        user = options.user or (found if found in sheet.values else None)
-        items = item_columns(sheet, options, (user, options.weight))
-        numbers = dict(zip(sheet.lines, map(str, range(1, sheet.size + 1)), strict=True))
-        rated = complete_rows(
-            sheet, lambda part: make(_grid(part, options, user, items, numbers, read)), options.missing
-        )
-    return rated
+        return complete_rows(sheet, lambda part: _long(part, options, names, read), options.missing)
+    for option in ("item", "rating"):
+        if getattr(options, option) is not None:
+            raise sheet.fault(f"--item-ratings reads ratings from columns of items; leave --{option} out")
+    require_asked(sheet, options, "user")
+    found = sheet.usual(*USERS, "id")
+    user = options.user or (found if found in sheet.values else None)
+    items = item_columns(sheet, options, (user, options.weight))
+    numbers = dict(zip(sheet.lines, map(str, range(1, sheet.size + 1)), strict=True))
+    return complete_rows(sheet, lambda part: _grid(part, options, user, items, numbers, read), options.missing)
 
 
 def _long(sheet: Columns, options: Data, names: dict[str, str], read: Read) -> Rated:
@@ -144,7 +140,7 @@ def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user",
     return names
 
 
-def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None, option: str = "--levels") -> NDArray[Any]:
+def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None, option: str = "--levels") -> AnyArray:
     """Return a column of levels: numbers, or words where an option names words."""
     if declared is None:
         return sheet.numbers(name, meaning=f"or name all levels, low to high, by {option}")
@@ -159,8 +155,8 @@ def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None, opt
 
 
 def number_levels(
-    sheet: Columns, values: NDArray[Any], declared: tuple[str, ...] | None, name: str | None, option: str = "--levels"
-) -> tuple[NDArray[Any], IntArray]:
+    sheet: Columns, values: AnyArray, declared: tuple[str, ...] | None, name: str | None, option: str = "--levels"
+) -> tuple[AnyArray, IntArray]:
     """Return all levels, low to high, and the number of each rating's."""
     levels = None if declared is None else _declared(declared)
     try:
@@ -174,7 +170,7 @@ def _declared(declared: tuple[str, ...]) -> list[Any]:
     return [float(level) for level in declared] if all(map(is_number, declared)) else list(declared)
 
 
-def _whole(values: NDArray[Any]) -> NDArray[Any]:
+def _whole(values: AnyArray) -> AnyArray:
     """Return numbers as integers if all are whole."""
     if values.dtype.kind != "f":
         return values
@@ -186,11 +182,8 @@ def read(options: Data) -> Task:
     """Read the file of a job."""
     n_sweeps = options.sweeps or _SWEEPS
     template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
-    return read_rated(
-        options,
-        lambda sheet, name: read_levels(sheet, name, options.levels),
-        lambda rated: _make_task(rated, template, options),
-    )
+    rated = read_rated(options, lambda sheet, name: read_levels(sheet, name, options.levels))
+    return _make_task(rated, template, options)
 
 
 def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -> Task:
@@ -204,7 +197,7 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
             cast("Any", options.duplicates or "error"), (users, items, levels)
         )
     check_size(rated.sheet, merged.size, "ratings of positive weight", options)
-    rated.sheet.notes.extend(notes_on_columns({"user": users, "item": items}))
+    say_doubts(rated.sheet, notes_on_columns({"user": users, "item": items}))
     rows = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     ids, most_factors = np.column_stack([users[merged.user], items[merged.item]]), options.factors or _FACTORS
     estimator.set_params(levels=list(range(levels.size)))
@@ -240,7 +233,7 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
 class StarReport(LevelReport):
     """The report on ratings."""
 
-    def __init__(self, rows: Rows, users: NDArray[Any], items: NDArray[Any], levels: NDArray[Any]) -> None:
+    def __init__(self, rows: Rows, users: AnyArray, items: AnyArray, levels: AnyArray) -> None:
         super().__init__(levels)
         self._rows, self._users, self._items = rows, users, items
 
@@ -256,25 +249,21 @@ class StarReport(LevelReport):
         del seed
         order = np.argsort(-np.bincount(self._rows.X[:, 0], minlength=self._users.size), kind="stable")
         chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
-        return [row for user in self._users[order[chosen]] for row in recommended(model, user, _ITEMS_WRITTEN)]
+        found = [recommended(model, user, _ITEMS_WRITTEN) for user in self._users[order[chosen]]]
+        return [columns for columns in found if len(columns["rank"])]
 
     def sections(self, outcome: Outcome) -> list[str]:
-        users = list(dict.fromkeys(row["user"] for row in outcome.findings))
-        few = [users[k] for k in np.unique(np.linspace(0, len(users) - 1, _USERS_SHOWN).astype(int))] if users else []
         n_sweeps, r_hat = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
         chain = f"Final model: {n_sweeps} sweeps; R-hat of the risk {r_hat:.3f} (near 1 once the chain is stationary)"
-        shown = [
-            recommendations_text(user, [row for row in outcome.findings if row["user"] == user][:_ITEMS_SHOWN])
-            for user in few
-        ]
+        found = outcome.findings
+        few = np.unique(np.linspace(0, len(found) - 1, _USERS_SHOWN).astype(int)).tolist() if found else []
+        shown = [recommendations_text(found[k]["user"][0], found[k], _ITEMS_SHOWN) for k in few]
         return [*super().sections(outcome), chain, *shown]
 
     def files(self, outcome: Outcome) -> Files:
-        rows = (row.values() for row in outcome.findings)
-        return {
-            "recommendations.csv": lambda path: write_csv(path, RECOMMENDED, rows),
-            "risk.png": lambda path: _draw_risk(outcome, path),
-        }
+        found = outcome.findings
+        rows = {name: [cell for columns in found for cell in columns[name].tolist()] for name in RECOMMENDED}
+        return {"recommendations.csv": partial(write_columns, rows), "risk.png": partial(_draw_risk, outcome)}
 
 
 def _draw_risk(outcome: Outcome, path: Path) -> None:
@@ -291,23 +280,23 @@ def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
 
 
 # --------------------------------------------------------------------------------------------------------- recommending
-def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = None) -> list[dict[str, Any]]:
-    """Return what a user is expected to like most."""
-    if items is None:
-        items = np.asarray(model.recommend(user, n)["item"])
-    if not len(items):
-        return []
+def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = None) -> dict[str, Any]:
+    """Return the columns of what a user is expected to like most."""
+    items = np.asarray(model.recommend(user, n)["item"]) if items is None else items
     pairs = np.empty((len(items), 2), dtype=object)
     pairs[:, 0], pairs[:, 1] = user, items
+    if not len(pairs):
+        return dict.fromkeys(RECOMMENDED, np.zeros(0))
     mean, std = model.predict_score(pairs, return_std=True)
-    level, order = model.predict(pairs).tolist(), np.argsort(-mean, kind="stable")[:n].tolist()
-    rows = [(user, rank, pairs[k, 1], level[k], float(mean[k]), float(std[k])) for rank, k in enumerate(order, 1)]
-    return [dict(zip(RECOMMENDED, row, strict=True)) for row in rows]
+    best = np.argsort(-mean, kind="stable")[:n]
+    columns = (*pairs[best].T, model.predict(pairs)[best], mean[best], std[best])
+    named = dict(zip(("user", "item", "level", "score", "std"), columns, strict=True))
+    return {name: named.get(name, np.arange(1, best.size + 1)) for name in RECOMMENDED}
 
 
-def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
-    """Return a table of recommendations."""
-    title = f"Recommended to user '{cut(user)}'"
-    if not rows:
+def recommendations_text(user: Any, columns: dict[str, Any], n: int) -> str:
+    """Return a table of the first recommendations."""
+    title, size = f"Recommended to user '{cut(user)}'", len(columns["rank"])
+    if not size:
         return f"{title}: nothing, since everything is rated"
-    return titled_table(title, _FORMS, {name: [row[name] for row in rows] for name in RECOMMENDED})
+    return titled_table(title, _FORMS, columns, range(min(n, size)))

@@ -21,8 +21,8 @@ from skpref.data import Vocabulary, as_ids, unique_rows
 from skpref.data.columns import read_ids
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten
-from skpref.data.rankings import rankings_of_scores
 from skpref.data.tables import canonical, stack
+from skpref.data.tasks import rankings_of_scores
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.entities import Items

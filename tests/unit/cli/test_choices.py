@@ -274,7 +274,7 @@ def test_a_file_in_which_nobody_may_choose_none() -> None:
     ("options", "said"),
     [
         ((*WIDE_FIT, "--covariates", "price_*"), "price_*"),
-        ((*LONG_FIT, *CROWD, "--worst", "worst"), "each user also has some to learn from"),
+        ((*LONG_FIT, *CROWD, "--worst", "worst"), "each user also has choices to learn from"),
         ((*PATTERNS, *CROWD), "Part-worths of the population"),
         (("long.csv", "--contest", "person,task", "--time", "year", "--time-split", "year"), ", the latest"),
     ],

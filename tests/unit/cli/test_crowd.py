@@ -16,7 +16,7 @@ from skpref.cli import main
 from skpref.cli.options import Tune
 from skpref.cli.rankings import annotators_text, factor_strengths
 from skpref.cli.tasks import comparisons
-from skpref.cli.tasks.comparisons import Comparisons, make_task
+from skpref.cli.tasks.compared import Compared, make_task
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -312,8 +312,8 @@ def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.Capture
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
-def read(folder: Path, **more: Any) -> Comparisons:
-    data: Comparisons = comparisons.read(Tune(folder / "votes.csv", model="crowd", **more)).data
+def read(folder: Path, **more: Any) -> Compared:
+    data: Compared = comparisons.read(Tune(folder / "votes.csv", model="crowd", **more)).data
     return data
 
 

@@ -39,10 +39,10 @@ def read(*lines: str, options: tuple[str, ...] = ()) -> Task:
 
 def pairs(task: Task) -> dict[Any, float]:
     """Return the weight of each pair, the winner first, where a tie counts half for each; or of each answer."""
-    if not hasattr(task.data, "sides"):
+    if task.data.roles.several:
         return answers(task)
     found: dict[tuple[str, str], float] = {}
-    first = 0 if task.data.user is None else 1
+    first = task.data.first
     for row, y, weight in zip(task.rows.X.tolist(), task.rows.y, task.rows.weight, strict=True):
         left, right = row[first : first + 2]
         for pair, share in (((left, right), y), ((right, left), 1.0 - y)):

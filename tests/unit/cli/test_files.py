@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,18 @@ import pytest
 
 from skpref import load
 from skpref.cli import main
-from skpref.cli.files import Format, read_sheet
+from skpref.cli.files import read_sheet
+from skpref.cli.options import Text
 from skpref.exceptions import DataError
 
-AUTO = Format()
-PAIRS = Format(columns=("winner", "loser"))
-RATED = Format(columns=("user", "item", "rating"))
+AUTO = Text()
+PAIRS = Text(columns=("winner", "loser"))
+RATED = Text(columns=("user", "item", "rating"))
 PREFLIB = "# FILE NAME: 1.toi\n# DATA TYPE: toi\n# ALTERNATIVE NAME 1: tea\n# ALTERNATIVE NAME 2: milk, cold\n"
 PREFLIB += "# ALTERNATIVE NAME 3: cola\n"
 
 # Text, form, columns that are read, lines of the rows, and what is noted.
-Case = tuple[str, Format, dict[str, list[Any]], list[int], str]
+Case = tuple[str, Text, dict[str, list[Any]], list[int], str]
 READ: dict[str, Case] = {
     "football-data: columns at the end are nameless and empty": (
         "Div,Home,Away,FTR,,,\nE0,a,b,H,,,\nE0,b,c,D,,,\n",
@@ -101,7 +103,13 @@ READ: dict[str, Case] = {
         "",
     ),
     "sep= of a tab": ("sep=\t\na b\tlabel\nx,y,z\t1\n", AUTO, {"a b": ["x,y,z"], "label": ["1"]}, [3], ""),
-    "sep= and --separator": ("sep=;\na,b;label\n1,2;3\n", Format(","), {"a": ["1"], "b;label": ["2;3"]}, [3], ""),
+    "sep= and --separator": (
+        "sep=;\na,b;label\n1,2;3\n",
+        Text(separator=","),
+        {"a": ["1"], "b;label": ["2;3"]},
+        [3],
+        "",
+    ),
     "comments at the top": (
         "# made by hand in 2024, by me\n#\n\n# left, right\nleft,right,label\n#1,#2,1\n#2,#1,0\n",
         AUTO,
@@ -133,14 +141,14 @@ READ: dict[str, Case] = {
     ),
     "ratings.dat of MovieLens": (
         "1::1193::5::978300760\n1::661::3::978302109\n",
-        Format(columns=("user", "item", "rating", "time")),
+        Text(columns=("user", "item", "rating", "time")),
         {"user": ["1", "1"], "item": ["1193", "661"], "rating": ["5", "3"], "time": ["978300760", "978302109"]},
         [1, 2],
         "line 1 is the first row",
     ),
     "movies.dat of MovieLens": (
         "1::Toy Story (1995)::Animation|Children's|Comedy\n2::\"burbs, The::Comedy\n",
-        Format(columns=("item", "title", "genres")),
+        Text(columns=("item", "title", "genres")),
         {
             "item": ["1", "2"],
             "title": ["Toy Story (1995)", '"burbs, The'],
@@ -151,7 +159,7 @@ READ: dict[str, Case] = {
     ),
     ":: with names, by --separator": (
         "left::right::label\na:b::c,d::1\n",
-        Format("::"),
+        Text(separator="::"),
         {"left": ["a:b"], "right": ["c,d"], "label": ["1"]},
         [2],
         "",
@@ -165,7 +173,7 @@ READ: dict[str, Case] = {
     ),
     "decimal commas between semicolons, without names": (
         "1,5;2,5;4\n2,5;1,5;3\n",
-        RATED._replace(decimal=","),
+        replace(RATED, decimal=","),
         {"user": ["1,5", "2,5"], "item": ["2,5", "1,5"], "rating": ["4", "3"]},
         [1, 2],
         "line 1 is the first row",
@@ -246,7 +254,7 @@ READ: dict[str, Case] = {
 
 # Text, form, and the words in which it is refused.
 ASKED = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
-REFUSED: dict[str, tuple[str, Format, str]] = {
+REFUSED: dict[str, tuple[str, Text, str]] = {
     "cells behind the last column": (
         "left,right,label\na,b,1,x\n",
         AUTO,
@@ -254,7 +262,7 @@ REFUSED: dict[str, tuple[str, Format, str]] = {
     ),
     "row names of R": (
         '"left" "label"\n"1" "a" 1\n"2" "b" 0\n',
-        Format(" "),
+        Text(separator=" "),
         "line 2: 3 cells, but there are 2 columns; name the column of '1' (write.table of R does not name the first",
     ),
     "nameless columns at the end with a cell": (
@@ -285,7 +293,7 @@ REFUSED: dict[str, tuple[str, Format, str]] = {
     ),
     "two columns of one name in --columns": (
         "a,b\n",
-        Format(columns=("x", "x")),
+        Text(columns=("x", "x")),
         "--columns: there are two columns 'x'; rename",
     ),
     "the index of pandas, and a column unnamed": (",unnamed\n1,2\n", AUTO, "there are two columns 'unnamed'"),

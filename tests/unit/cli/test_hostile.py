@@ -99,7 +99,7 @@ def test_a_report_that_cannot_be_made_leaves_the_model(
     def fails(*_: Any, **__: Any) -> None:
         raise ValueError("no ranking")
 
-    monkeypatch.setattr("skpref.cli.tasks.comparisons.PairReport.findings", fails)
+    monkeypatch.setattr("skpref.cli.tasks.compared.PairReport.findings", fails)
     assert main(TUNE) == 0
     out, err = capsys.readouterr()
     assert "Hold-out" in out

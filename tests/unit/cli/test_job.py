@@ -18,7 +18,7 @@ from skpref.cli.job import PARTS, Job, Search
 from skpref.cli.options import Tune
 from skpref.cli.progress import Bar
 from skpref.cli.tasks.base import Rows, SearchResult
-from skpref.cli.tasks.comparisons import Comparisons, make_task
+from skpref.cli.tasks.compared import Compared, make_task
 from skpref.exceptions import DataError, SkprefError
 from skpref.search.loop import TrialRecord
 
@@ -69,7 +69,7 @@ def searched(out: Path, builds: Builds, rows: Rows = ROWS, **options: Any) -> tu
     given: dict[str, Any] = {"trials": 4, "folds": 2, "holdout": 0.2, "out": out, "mlflow": False, **options}
     tune = Tune(None, **given)
     bar = Bar(io.StringIO(), tune.trials, None)
-    job = Job(make_task(Comparisons(rows, None, "here"), tune.seed), tune, None, bar)
+    job = Job(make_task(Compared(rows, None, "here"), tune.seed), tune, None, bar)
     before = builds.n
     return job.search.run(job._parts[0]), builds.n - before
 
@@ -265,9 +265,7 @@ def test_a_storage_that_fails_costs_no_search(
 def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Builds) -> None:
     def name(rows: Rows = ROWS, **options: Any) -> str:
         tune = Tune(None, storage=str(tmp_path / "a"), **options)
-        return Job(
-            make_task(Comparisons(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)
-        ).search.study_name()
+        return Job(make_task(Compared(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)).search.study_name()
 
     names = [
         name(),

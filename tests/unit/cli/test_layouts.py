@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skpref import GPPLClassifier, load, save
 from skpref.cli import main
-from skpref.cli.files import Format, read_sheet
-from skpref.cli.options import parse
+from skpref.cli.files import read_sheet
+from skpref.cli.options import Text, parse
 from skpref.cli.tasks.comparisons import read
 from tests.unit.cli.answers import answers
 
@@ -144,7 +144,9 @@ def test_files_without_names_with_other_separators_and_encodings(utilities: Any)
     model = fit(text.encode("latin-1"), *options)
     assert "clâude" in model.item_ids_.tolist()
     assert np.sort(model.utility()) == pytest.approx(np.sort(utilities))
-    sheet = read_sheet(Path("votes.csv"), Format("^", "latin-1", ("left", "right", "winner", "rest")))
+    sheet = read_sheet(
+        Path("votes.csv"), Text(separator="^", encoding="latin-1", columns=("left", "right", "winner", "rest"))
+    )
     assert sheet.lines[0] == 1
 
 
@@ -568,7 +570,7 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
 def test_numbers_with_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:
     numbers = ["1,5", "-0,25", "1.234,5", "2", "1.234", "1,5E-02"]
     Path("votes.csv").write_text("x;label\n" + "".join(f"{number};{k % 2}\n" for k, number in enumerate(numbers)))
-    sheet = read_sheet(Path("votes.csv"), Format(decimal=","))
+    sheet = read_sheet(Path("votes.csv"), Text(decimal=","))
     assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0, 1234.0, 0.015]
     assert main(["fit", "votes.csv", "--model", "ordinal"]) == 2
     assert "got '1,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err

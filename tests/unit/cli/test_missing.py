@@ -81,6 +81,12 @@ def test_a_missing_number_is_refused_with_column_line_and_remedy(place: str, cap
     assert ", got 'NA'" in message or place == "label of a comparison"
 
 
+def test_error_is_the_default_and_a_word() -> None:
+    assert main([*PLACES["covariate"][0], "--missing", "error"]) == 0
+    write("votes", 2, "home", "NA")
+    assert main([*PLACES["covariate"][0], "--missing", "error"]) == 2
+
+
 WRITTEN = [(place, "NA") for place in PLACES]
 WRITTEN += [(place, text) for place in ("score", "rating") for text in ("NaN", "n/a", " ", "#N/A", "None")]
 

@@ -9,7 +9,8 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.cli.tasks.base import Rows, Task
-from skpref.cli.tasks.comparisons import Comparisons, make_task
+from skpref.cli.tasks.compared import Compared, make_task
+from skpref.data.roles import Roles
 from skpref.search.default_spaces import Distributions
 
 optuna = pytest.importorskip("optuna")
@@ -31,10 +32,10 @@ def task(
     rows = [[ids[k % n_items], ids[(k + 1) % n_items]] for k in range(max(n_items, n_users))]
     if n_users:
         rows = [[f"u{k % n_users}", *row] for k, row in enumerate(rows)]
-        more = {"user": "user", **more}
+        more = {"roles": Roles(user="user"), **more}
     y = np.where(np.arange(len(rows)) % 3, 1.0, 0.5 if ties else 0.0)
     table = Table(RNG.normal(size=(n_items, 4)), ids) if features else None
-    data = Comparisons(Rows(np.array(rows, dtype=object), y, np.ones(y.size)), table, "here", **more)
+    data = Compared(Rows(np.array(rows, dtype=object), y, np.ones(y.size)), table, "here", **more)
     return make_task(data, 3, max_inducing)
 
 

@@ -41,7 +41,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 from unittest import mock
 from skpref.cli import main
 
-mock.patch("skpref.cli.tasks.comparisons.plots", lambda *_: {}).start()
+mock.patch("skpref.cli.rankings.plots", lambda *_: {}).start()
 for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
     home, _, attribute = target.rpartition(".")
     owner = pkgutil.resolve_name(home)
@@ -122,7 +122,7 @@ def test_an_experiment_that_was_killed_goes_on(
     assert "killed" not in found
     assert names(folder / "out") == set()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("skpref.cli.tasks.comparisons.plots", lambda *_: {})
+    monkeypatch.setattr("skpref.cli.rankings.plots", lambda *_: {})
     assert main(RUN) == 0
     out, err = capsys.readouterr()
     assert "resuming from 2 finished trials" in err
@@ -165,7 +165,7 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
     (tmp_path / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
     monkeypatch.setattr("skpref.cli.tasks.figures.cross_entropy", swallows)
-    monkeypatch.setattr("skpref.cli.tasks.comparisons.plots", lambda *_: {})
+    monkeypatch.setattr("skpref.cli.rankings.plots", lambda *_: {})
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert main([*TUNE, "out"]) == 0

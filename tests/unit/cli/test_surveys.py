@@ -291,14 +291,14 @@ def test_people_have_choices_on_both_sides_of_splits() -> None:
     write(WIDE_NAMES, WIDE, "tasks.csv")
     crowd = ("--model", "crowd", "--user", "person")
     task = comparisons.read(parse(["tune", "tasks.csv", *OFFERED, *crowd]))
-    assert task.split_note == "; each user also has some to learn from"
+    assert task.split_note == "; each user also has choices to learn from"
     for train, test in (task.hold_out(0.2, 0), *task.folds(task.rows, 3, 0)):
         assert {*task.rows.X[test, 0]} <= {*task.rows.X[train, 0]}
         assert len(train) + len(test) == task.rows.size
     write(WIDE_NAMES, WIDE[::4], "tasks.csv")  # one task each: there is nothing else to learn from
     single = comparisons.read(parse(["fit", "tasks.csv", *OFFERED, *crowd]))
     assert single.rows.groups.tolist() == single.rows.X[:, 0].tolist()
-    assert single.split_note == "; of people who are not learnt from"
+    assert single.split_note == ", split by person"
 
 
 def test_tasks_whose_names_hold_commas_stay_apart() -> None:

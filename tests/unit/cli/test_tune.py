@@ -28,8 +28,8 @@ from skpref.cli.rankings import ranking_text
 from skpref.cli.report import _shortened, settings_text
 from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.choices import read_travellers
-from skpref.cli.tasks.comparisons import Comparisons, make_task, read
+from skpref.cli.tasks.compared import Compared, make_task
+from skpref.cli.tasks.comparisons import read, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -575,7 +575,7 @@ def test_tables_stay_narrow() -> None:
 
 def test_comparisons_count_their_items() -> None:
     rows = Rows(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
-    facts = make_task(Comparisons(rows, None, "here")).facts
+    facts = make_task(Compared(rows, None, "here")).facts
     assert facts["data.n_items"] == 3
     assert facts["data.n_features"] == facts["data.n_groups"] == 0
     assert len(facts["data.sha256"]) == 64

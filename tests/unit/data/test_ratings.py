@@ -8,7 +8,8 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from skpref.data.columns import read_ids
-from skpref.data.ratings import Ratings, fingerprint, format_levels, from_matrix, rating_levels
+from skpref.data.levels import format_levels
+from skpref.data.ratings import Ratings, fingerprint, from_matrix, rating_levels
 from skpref.exceptions import DataError
 
 IDS = ["ann", "bob", "cleo"]

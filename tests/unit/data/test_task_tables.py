@@ -251,7 +251,7 @@ def test_a_choice_with_a_row_for_each_item_needs_one_that_is_marked() -> None:
         read_tasks(table, roles, None)
     tasks = read_tasks(table, roles, "drop")
     assert (tasks.X.tolist(), tasks.y.tolist(), tasks.origin.tolist()) == ([["x", "y"]], ["y"], [0])
-    assert tasks.reading.left_out == {"incomplete": 2, "with one item to choose from": 1}
+    assert tasks.read_.left_out == {"incomplete": 2, "with one item to choose from": 1}
 
 
 @pytest.mark.parametrize("role", ["weight", "time", "groups", "once"])

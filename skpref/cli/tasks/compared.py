@@ -1,0 +1,386 @@
+"""The task of comparisons, choices and rankings: what was read, the estimator for it, and the report on its fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from skpref.cli import rankings
+from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
+from skpref.cli.ids import read_table, unknown_id
+from skpref.cli.options import Text
+from skpref.cli.output import write_columns
+from skpref.cli.report import titled_table
+from skpref.cli.tasks.base import Rows, Task, limit, limit_factors
+from skpref.cli.tasks.figures import Figures, Files, Report, calibration_text, score_chances
+from skpref.data.records import columns_of_report
+from skpref.data.roles import Roles
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.metrics import choice_log_loss
+from skpref.search import default_space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from skpref._typing import AnyArray, Array, BoolArray, IntArray
+    from skpref.cli.options import Data
+    from skpref.cli.tasks.base import Outcome
+    from skpref.data import Table
+    from skpref.data.columns import Columns
+
+_LIKELIHOODS = "probit", "logit"
+_TOP = 10
+MAX_INDUCING = 500
+_ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
+_USERS_FILE = (
+    "A file of users has numeric features and a column of ids: {name}, as in the data, or one such as user or person"
+)
+_PART_WORTHS = {
+    "feature": "{feature}",
+    "part-worth ± std": "{mean:+.4g} ± {std:.2g}",
+    "between": "{between_people:.3g}",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Comparisons, choices or rankings of a file, and what is known about items and users."""
+
+    rows: Rows  # ids: (user,) the items shown; covariates, of tasks those of each item shown; groups, time
+    items: Table | None  # features of the items
+    source: str  # where the data are from
+    roles: Roles = field(default_factory=Roles)
+    users: Table | None = None  # features of the users
+    group: str | None = None  # name of the column whose values splits keep together
+    has_sides: bool = True  # whether the items are where they were shown, and not drawn for winners and losers
+    covariates: tuple[str, ...] = ()  # names
+    n_shown: int = 2  # columns of items
+    dynamics: str = "auto"
+    reading: str = ""  # what was read of the file
+    columns: Mapping[str, str] = field(default_factory=dict)  # what `layouts.saved_columns` returns
+    profiles: Table | None = None  # further items that are worth a ranking of their own
+
+    @property
+    def first(self) -> int:
+        """The first column of items."""
+        return 0 if self.roles.user is None else 1
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Names of the columns of the left and the right item."""
+        roles = self.roles
+        return (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
+
+    @property
+    def noun(self) -> str:
+        """What rows are called."""
+        if not self.roles.several:
+            return "comparisons"
+        return "choices" if self.roles.chosen is not None else "rankings"
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether some comparisons are ties."""
+        return not self.roles.several and bool((self.rows.y == 0.5).any())
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that are known."""
+        shown = self.rows.X[:, self.first : self.first + self.n_shown]
+        return len(set(shown.ravel().tolist()) - {None}) if self.items is None else self.items.n_items
+
+    @property
+    def n_users(self) -> int:
+        """Number of users who answered; 0 where there is one view for all."""
+        return 0 if self.roles.user is None else len(set(self.rows.X[:, 0].tolist()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of rows, items and users, 64 hexadecimal digits."""
+        return self.rows.digest([None if table is None else table.digest for table in (self.items, self.users)])
+
+    @property
+    def split_note(self) -> str:
+        """How the hold-out was drawn."""
+        if self.rows.time is not None:
+            return ", the latest"
+        if self.group is not None:
+            return f", split by {self.group}"
+        if self.roles.time is not None:
+            return f", drawn at random: --time-split {self.roles.time} tests on the latest ones, as forecasts are"
+        return "" if self.roles.user is None else f"; each user also has {self.noun} to learn from"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of rows."""
+        roles, positions = self.roles, range(1, self.n_shown + 1)
+        shown, covariates = self.sides if None not in self.sides else ("left", "right"), self.covariates
+        if roles.several:
+            shown = roles.offered or tuple(f"item {k}" for k in positions)
+            covariates = tuple(f"{name} {k}" for name in covariates for k in positions)
+        return (*filter(None, [roles.user]), *shown, *covariates, *roles.groups, *filter(None, [roles.time]))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the estimator that say what the columns of rows are."""
+        roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
+        params: dict[str, Any] = {"likelihood": "luce"} if roles.several else {}
+        if not roles.several and (self.covariates or roles.groups or roles.time):
+            params |= {"left": self.first, "right": self.first + 1}
+        if self.covariates:
+            width = K if roles.several else 1
+            places = [column + k * width for k in range(len(self.covariates))]
+            C = [tuple(range(place, place + K)) if roles.several else place for place in places]
+            params["covariates"] = dict(zip(self.covariates, C, strict=True))
+            column += len(C) * width
+        if roles.groups:
+            params["groups"] = {name: column + k for k, name in enumerate(roles.groups)}
+        if roles.time is not None:
+            params |= {"time": self.rows.X.shape[1] - 1, "dynamics": self.dynamics}
+        return params
+
+
+def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -> Task:
+    """Return the task of comparisons, choices or rankings, by nobody in particular or by known users."""
+    rows, roles, noun, n_users = data.rows, data.roles, data.noun, data.n_users
+    estimator: Any = GPPLClassifier(data.items) if roles.user is None else CrowdGPPL(data.items, data.users)
+    estimator.set_params(random_state=seed, **data.params)
+    space = default_space(estimator)
+    if data.has_ties:
+        space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+    if not data.has_sides:
+        space.pop("order_effect", None)
+    if "inducing" in space:
+        limit(space, estimator, "inducing", 50, min(max_inducing, data.n_items))
+    n_features = 0 if data.items is None else data.items.n_features
+    sizes = {f"n_{noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
+    shape, next_command = counted(rows.size, noun), "Rank the items:   skpref rank {model}"
+    if roles.user is not None:
+        limit_factors(space, estimator, n_users)
+        sizes |= {"n_users": n_users, "n_user_features": 0 if data.users is None else data.users.n_features}
+        shape += f" by {counted(n_users, 'users')}"
+        shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
+    if roles.several:
+        shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
+        if data.items is not None and roles.user is not None:
+            next_command = "Shares of products:   skpref shares {model} PRODUCTS.csv"
+    else:
+        shape += f" of {counted(data.n_items, 'items')}, "
+        next_command = next_command if data.items is None else "Rank new items:   skpref rank {model} ITEMS.csv"
+        next_command += "" if roles.user is None else " [--user ID]"
+    shape += "no features" if data.items is None else counted(n_features, "features")
+    if rows.n_groups:
+        shape += f", {counted(rows.n_groups, 'games' if data.group is None else 'groups')}"
+    return Task(
+        rows=rows,
+        estimator=estimator,
+        space=space,
+        report=ChoiceReport(data) if roles.several else PairReport(data),
+        source=data.source,
+        reading=data.reading,
+        shape=shape,
+        sizes=sizes,
+        digest=data.digest,
+        next_command=next_command,
+        data=data,
+        noun=noun,
+        options={"max_inducing": max_inducing} | ({"dynamics": data.dynamics} if roles.time else {}),
+        columns=dict(data.columns),
+        names=data.names,
+        within_users=roles.user is not None and data.group is None and rows.time is None,
+        split_note=data.split_note,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def read_own_table(options: Data, noun: str, column: str) -> tuple[Table, set[Any]]:
+    """Return the features of items or users, and the ids of the rows that were left out."""
+    path = options.items if noun == "item" else options.users
+    sheet = read_sheet(cast("Path", path), Text(encoding=options.encoding, decimal=options.decimal))
+    purpose, names = "", ["id"]
+    if noun == "user":
+        purpose, names = _USERS_FILE.format(name=column), [column, "id", *USERS]
+    if column not in sheet.values and (noun == "user" or options.id is None):
+        column = sheet.usual(*names)
+        if column in sheet.values and column not in names[:2]:
+            say_note(f"{path}: {noun}s from {column!r}")
+    table = complete_rows(sheet, lambda part: read_table(part, column, noun, purpose=purpose), options.missing)
+    named = sheet.take([row for row, text in enumerate(sheet.texts(column)) if text])
+    return table, set(named.ids(column, noun).tolist()) - set(table.ids.tolist())
+
+
+def refuse_unknown(
+    options: Data, noun: str, table: Table, sheet: Columns, ids: AnyArray, rows: IntArray, column: str | None = None
+) -> None:
+    """Refuse ids in some rows of a sheet that the file of items or users does not have."""
+    path = options.items if noun == "item" else options.users
+    problem = unknown_id(sheet, ids, table.ids.tolist(), noun, column, rows, f", not in {path}")
+    if problem is not None:
+        raise problem
+
+
+def source_of(options: Data) -> str:
+    """Return the files that are read, for people."""
+    return " + ".join(str(file) for file in options.sources if file is not None)
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+class Findings(NamedTuple):
+    """What is found in the final model."""
+
+    ranking: Any  # of all items; by a crowd's consensus; None where there are part-worths
+    annotators: dict[str, Any] | None = None  # columns of a crowd's report on its users
+    part_worths: dict[str, Any] | None = None  # columns of a crowd's report on the attributes of products
+
+
+class ComparedReport(Report):
+    """The report on items that were compared: their ranking, or what their attributes are worth, and what else counts.
+
+    Subclasses score answers.
+    """
+
+    metric = "log_loss"
+
+    def __init__(self, data: Compared) -> None:
+        self.data = data
+
+    def findings(self, model: Any, seed: int) -> Findings:
+        is_crowd, several, worths = self.data.roles.user is not None, self.data.roles.several, None
+        if is_crowd and several and self.data.items is not None and model.kernel is None:
+            worths = columns_of_report(model.part_worths())
+        annotators = _annotators(model, seed) if is_crowd and not several else None
+        return Findings(model.rank() if worths is None else None, annotators, worths)
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        detail = outcome.figures["tuned"].detail
+        parts = [] if detail is None else [calibration_text(detail)]
+        parts += [*self._ranking(outcome.findings.ranking), *self._about(outcome.model, outcome.findings)]
+        if self.data.profiles is not None:
+            profiles = outcome.model.rank(self.data.profiles)
+            parts.append(rankings.ranking_text(profiles, len(profiles), "Ranking of typical items"))
+        return parts
+
+    def _ranking(self, ranking: Any) -> list[str]:
+        title = "Ranking" if self.data.roles.user is None else "Ranking by the consensus"
+        return [] if ranking is None else [rankings.ranking_text(ranking, _TOP, title)]
+
+    def _about(self, model: Any, found: Findings) -> list[str]:
+        """Return the sections on attributes, on effects of covariates and of the order, and on the users of a crowd."""
+        worths, annotators = found.part_worths, found.annotators
+        parts = [] if worths is None else [titled_table("Part-worths of the population", _PART_WORTHS, worths)]
+        if _has_effects(model):
+            titles = ["Effects"] if self.data.roles.several else []
+            parts.append(rankings.effects_text(model, *titles))
+        if annotators is not None:
+            has = {"covariates": _has_covariates(model), "factors": bool(rankings.living_factors(model).size)}
+            parts += [rankings.factors_text(model), rankings.annotators_text(annotators, **has)]
+        return parts
+
+    def files(self, outcome: Outcome) -> Files:
+        ranking, annotators, worths = outcome.findings
+        model, effects = outcome.model, rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
+        tables = {"part_worths.csv": worths, "effects.csv": effects, "annotators.csv": annotators}
+        tables = {"ranking.csv": None if ranking is None else ranking.columns(), **tables}
+        files: Files = {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
+        if annotators is not None:
+            files["factors.csv"] = partial(rankings.write_factors, model)
+        return files | rankings.plots(model.lower_bounds_, ranking, outcome.figures["tuned"].detail, annotators)
+
+    def summary(self, model: Any, seed: int) -> list[str]:
+        found = self.findings(model, seed)
+        return [*self._ranking(found.ranking), *self._about(model, found)]
+
+
+class PairReport(ComparedReport):
+    """The report on comparisons: how probable the winners were."""
+
+    def figures(self, model: Any, test: Rows) -> Figures:
+        if not model.likelihood_.ties_are_answers:
+            return score_chances(test, model.predict_proba(test.X)[:, 1])
+        answers = np.asarray(model.predict_proba(test.X, ties=True))  # of left, tie and right
+        return score_chances(test, answers[:, 0] + 0.5 * answers[:, 1], answers)
+
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
+        guesses = {"coin flip": 0.5}
+        if self.data.has_sides:
+            least = 1.0 / (train.size + 2.0)  # one of both sides more: nothing is impossible
+            share = float(np.average(train.y, weights=train.weight))
+            guesses["share of left wins"] = min(max(share, least), 1.0 - least)
+        return {name: score_chances(test, np.full(test.size, guess)) for name, guess in guesses.items()}
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        parts = super().sections(outcome)
+        if self.data.has_ties:
+            parts[0] += f"\n{rankings.ties_text(outcome.figures['tuned'].values.get('answers_log_loss'))}"
+        return parts
+
+    def summary(self, model: Any, seed: int) -> list[str]:
+        return self._about(model, Findings(None, None if self.data.roles.user is None else _annotators(model, seed)))
+
+
+class ChoiceReport(ComparedReport):
+    """The report on choices and rankings: how probable the chosen item, or the best one, was."""
+
+    def figures(self, model: Any, test: Rows) -> Figures:
+        place = model._chosen_places(test.X, test.y)  # noqa: SLF001 - of this package
+        return _score(test, place, model.predict_proba(test.X))
+
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
+        place, present = self._answers(test)
+        guesses = {"equal shares": present / present.sum(axis=1, keepdims=True)}
+        if self.data.items is None:
+            guesses["shares when shown"] = self._shares_when_shown(train, test)
+        return {name: _score(test, place, guess) for name, guess in guesses.items()}
+
+    def _shown(self, rows: Rows) -> AnyArray:
+        return rows.X[:, self.data.first : self.data.first + self.data.n_shown]
+
+    def _answers(self, rows: Rows) -> tuple[Any, BoolArray]:
+        """Return the positions of what was chosen, and where there were items."""
+        shown, y = self._shown(rows), rows.y
+        if y.ndim == 2 and y.dtype.kind == "f":
+            return np.nanargmin(y, axis=1), shown != None  # noqa: E711 - for each cell
+        best = y if y.ndim == 1 else y[:, 0]
+        return np.argmax(shown == best[:, None], axis=1), shown != None  # noqa: E711
+
+    def _shares_when_shown(self, train: Rows, test: Rows) -> Array:
+        """Return how often items were chosen where they were shown, one answer more of either kind, summing to 1."""
+        (place, present), shown = self._answers(train), self._shown(train)
+        chosen, offered = dict[Any, float](), dict[Any, float]()
+        for row, k in np.argwhere(present).tolist():
+            offered[shown[row, k]] = offered.get(shown[row, k], 0.0) + train.weight[row]
+        for row, k in enumerate(place.tolist()):
+            chosen[shown[row, k]] = chosen.get(shown[row, k], 0.0) + train.weight[row]
+        share = {item: (chosen.get(item, 0.0) + 1.0) / (count + 2.0) for item, count in offered.items()}
+        cells = self._shown(test)
+        values = np.array([[0.0 if item is None else share.get(item, 0.5) for item in row] for row in cells])
+        return np.asarray(values / values.sum(axis=1, keepdims=True))
+
+
+def _score(rows: Rows, place: Any, p: Array) -> Figures:
+    """Score probabilities of the positions by what was chosen, in nats a row; of equal ones, one is guessed."""
+    top = p == p.max(axis=1, keepdims=True)
+    right = top[np.arange(rows.size), place] / top.sum(axis=1)
+    loss = choice_log_loss(place, p, sample_weight=rows.weight)
+    return Figures({"accuracy": float(np.average(right, weights=rows.weight)), "log_loss": loss})
+
+
+def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
+    """Columns of the report on users, the one nearest to the consensus first."""
+    draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
+    columns = columns_of_report(model.annotators(n_samples=draws, random_state=seed))
+    order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
+    return {name: np.asarray(column)[order] for name, column in columns.items()}
+
+
+def _has_covariates(model: Any) -> bool:
+    return bool(model.covariate_names_.size)
+
+
+def _has_effects(model: Any) -> bool:
+    return _has_covariates(model) or bool(model.order_effect)
