@@ -168,7 +168,7 @@ class Data(File):
         *(_COMPARED, "A,B-C,..."),
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
-    time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED.of("gppl"))
+    time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED.of(*_PAIRS))
     dynamics: str | None = _choice("how they move, with --time", _COMPARED.of("gppl"), *_DYNAMICS)
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
     items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")

@@ -49,7 +49,7 @@ def rank(options: Rank) -> int:
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
-    if options.at is not None and not hasattr(model, "moving_posterior_"):
+    if options.at is not None and not hasattr(model, "dynamics_"):
         raise DataError(f"{options.model}: --at is for models that were learnt with --time")
     if options.groups is not None and not isinstance(model, CrowdGPPL):
         raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
@@ -96,14 +96,17 @@ def _refuse_user(options: Rank) -> None:
 def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
     items, at = _items_to_rank(model, options), cast("Any", options.at)
+    if at is not None and is_number(at):
+        fitted: Any = model
+        timed = fitted.posterior_.places.timeline if isinstance(model, CrowdGPPL) else fitted.moving_posterior_
+        at = at if timed.is_dated else number(at)
     if isinstance(model, CrowdGPPL):
         ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
         user = None if options.user is None else _user_of(options, ids, more)
-        ranking = model.rank(items, user, groups=_groups(model, options))
+        ranking = model.rank(items, user, groups=_groups(model, options), at=at)
     else:
         _refuse_user(options)
-        is_number_of_time = is_number(at) and not model.moving_posterior_.is_dated
-        ranking = model.rank(items, at=number(at) if is_number_of_time else at)
+        ranking = model.rank(items, at=at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {options.at[:80]}"

@@ -126,6 +126,11 @@ class Compared:
         return (*filter(None, [roles.user]), *shown, *covariates, *roles.groups, *filter(None, [roles.time]))
 
     @property
+    def dynamics_of_one_view(self) -> dict[str, Any]:
+        """How utilities move, where `GPPLClassifier` takes it."""
+        return {} if self.roles.time is None or self.roles.user is not None else {"dynamics": self.dynamics}
+
+    @property
     def params(self) -> dict[str, Any]:
         """Parameters of the estimator that say what the columns of rows are."""
         roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
@@ -141,7 +146,7 @@ class Compared:
         if roles.groups:
             params["groups"] = {name: column + k for k, name in enumerate(roles.groups)}
         if roles.time is not None:
-            params |= {"time": self.rows.X.shape[1] - 1, "dynamics": self.dynamics}
+            params |= {"time": self.rows.X.shape[1] - 1, **self.dynamics_of_one_view}
         return params
 
 
@@ -189,7 +194,7 @@ def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -
         next_command=next_command,
         data=data,
         noun=noun,
-        options={"max_inducing": max_inducing} | ({"dynamics": data.dynamics} if roles.time else {}),
+        options={"max_inducing": max_inducing, **data.dynamics_of_one_view},
         columns=dict(data.columns),
         names=data.names,
         within_users=roles.user is not None and data.group is None and rows.time is None,

@@ -53,6 +53,23 @@ def printed(capsys: pytest.CaptureFixture[str], *command: str) -> list[dict[str,
 
 
 @pytest.mark.parametrize("time", ["date", "day"])
+def test_the_consensus_of_a_crowd_moves(
+    time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skpref.gp.crowd.timeline._MOST_STEPS", 6)
+    games.assign(judge=[f"j{k % 5}" for k in range(300)]).to_csv("judged.csv", index=False)
+    assert main(["fit", "judged.csv", *SIDES, "--user", "judge", "--time", time, "--model", "crowd"]) == 0
+    early = {"date": "2022-01-15", "day": "10"}[time]
+    first, last = (printed(capsys, "rank", "model.skpref", *at)[0]["id"] for at in (["--at", early], []))
+    assert (first, last) == ("ajax", "derby")
+    assert main(["predict", "model.skpref", "judged.csv", "--out", "predicted.csv"]) == 0
+    expected = load("model.skpref").predict_proba(
+        pd.read_csv("judged.csv")[["judge", "home", "away", time]].to_numpy(object)
+    )
+    assert np.allclose(pd.read_csv("predicted.csv")["probability_left"], expected[:, 1], atol=1e-4)
+
+
+@pytest.mark.parametrize("time", ["date", "day"])
 def test_fit_predict_and_rank_are_those_of_python(
     time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +157,7 @@ def test_all_dynamics_can_be_typed() -> None:
         (["fit", "games.csv", *SIDES, "--time", "home"], "column 'home': this column has another meaning; --time must"),
         (["fit", "games.csv", *SIDES, "--time", "score"], "column 'score': this column has another meaning; --time"),
         (["fit", "games.csv", *SIDES, "--dynamics", "drift"], "name the column of times by --time"),
-        (["fit", "games.csv", *SIDES, "--time", "day", "--model", "crowd"], "--time is for --model gppl"),
+        (["fit", "games.csv", "--time", "day", "--model", "svgp"], "--time is for --model gppl or crowd"),
         (["fit", "games.csv", *SIDES, "--time", "day", "--set", "dynamics=drift"], "--set dynamics: use --dynamics"),
         (["fit", "bad.csv", "--time", "date"], "bad.csv, line 3, column 'date': expected a date such as 2024-05-31"),
         (["fit", "gap.csv", "--time", "date"], "gap.csv, line 3, column 'date': a time is missing"),
