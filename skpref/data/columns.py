@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
 DROP = "leave such rows out by missing='drop'"
-_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
+WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -158,7 +158,7 @@ class Columns:
             cells = self.texts(name)
             if all(cells):
                 # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
-                if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
+                if noun != "label" and all(map(WHOLE_NUMBER.fullmatch, cells)):
                     cells = [cell.removesuffix(".0") for cell in cells]
                 return np.array(cells, dtype=object)
         except DataError as error:

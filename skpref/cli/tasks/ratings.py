@@ -19,7 +19,7 @@ from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights, require_asked
 from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
-from skpref.cli.tasks.grids import item_columns
+from skpref.cli.tasks.layouts import item_columns
 from skpref.data import Ratings, Vocabulary
 from skpref.data.levels import format_levels
 from skpref.data.ratings import rating_levels
