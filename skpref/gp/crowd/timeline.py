@@ -73,6 +73,12 @@ class Timeline:
         """Return the timeline with steps up to the last of these times, none before its first one."""
         if float(time.min()) < self.origin - 0.5 * self.step:
             raise DataError("time: X has comparisons before those of fit; call fit with all comparisons")
+        n = float(self.levels_of(time.max())) + 1.0
+        if n > _MOST_VARIABLES:
+            raise DataError(
+                f"time: X ends {n:.3g} steps after the first comparison, in the steps of fit, {self.step:.3g} each; at most "
+                f"{_MOST_VARIABLES} are possible. Call fit with all comparisons, which takes longer steps"
+            )
         return replace(self, n_steps=max(self.n_steps, int(self.steps_of(time).max()) + 1))
 
     def coarser(self, width: int) -> Timeline:

@@ -145,6 +145,8 @@ def test_more_answers_continue_the_steps(data: tuple[Any, Any, Any], model: Crow
     assert grown.utility(["m0"], at="2025-12-01") < grown.utility(["m0"], at="2025-03-01")
     with pytest.raises(DataError, match="before those of fit"):
         fitted(X[~early], y[~early]).partial_fit(X[early], y[early])
+    with pytest.raises(DataError, match="Call fit with all comparisons"):
+        fitted(X[early], y[early]).partial_fit(X[:5].assign(date=pd.Timestamp("3000-01-01")), y[:5])
 
 
 def test_groups_covariates_and_order_go_with_time(data: tuple[Any, Any, Any]) -> None:
