@@ -76,7 +76,7 @@ class Timeline:
         n = float(self.levels_of(time.max())) + 1.0
         if n > _MOST_VARIABLES:
             raise DataError(
-                f"time: X ends {n:.3g} steps after the first comparison, in the steps of fit, {self.step:.3g} each; at most "
+                f"time: X ends {n:.3g} steps after the first comparison, in steps of {self.step:.3g}; at most "
                 f"{_MOST_VARIABLES} are possible. Call fit with all comparisons, which takes longer steps"
             )
         return replace(self, n_steps=max(self.n_steps, int(self.steps_of(time).max()) + 1))
