@@ -120,8 +120,10 @@ def _check_lists(sheet: Columns, options: Data, roles: Roles) -> None:
         names = getattr(options, option) or ()
         if len({*names}) < len(names):
             raise sheet.fault(f"{flag_of(option)} names a column twice")
-    if roles.several and roles.groups and (options.items or options.features):
-        raise sheet.fault("--groups are for utilities of items, and part-worths of features are the same in all groups")
+    for option in ("--groups",) * bool(roles.groups) + ("--time",) * bool(roles.time and roles.user):
+        if roles.several and (options.items or options.features):
+            what = "part-worths of features are the same in all groups and at all times"
+            raise sheet.fault(f"{option} is for utilities of items, and {what}")
     items = roles.offered or roles.ranking or tuple(roles.item_ranks or roles.item_ratings)
     for name, term in zip(options.covariates or (), roles.covariates, strict=True):
         is_pattern = isinstance(term, tuple) and "*" in name

@@ -300,7 +300,7 @@ class CrowdBase(TaskClassifier):
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
-        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
+        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool)
         if not self._has_tasks:
             self._check_classes()
             self._check_width()

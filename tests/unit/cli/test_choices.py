@@ -408,11 +408,11 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         (*LONG_FIT[1:], "--time", "year"),
         "but task p0, 0 has one value of this col",
     ),
-    "time of a crowd": (
-        "long.csv",
-        LONG,
-        (*LONG_FIT[1:], *CROWD, "--time", "year"),
-        "--time is for --model gppl, not for c",
+    "time of features": (
+        "profiles.csv",
+        {**PROFILES, "day": PROFILES["task"]},
+        ("--contest", "task", *ATTRIBUTES, *CROWD, "--time", "day"),
+        "part-worths of features are the same in all groups and at all times",
     ),
     "groups of features": (
         "profiles.csv",
