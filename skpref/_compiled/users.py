@@ -474,12 +474,37 @@ def marginals(
 
 
 @njit()
+def _left_product(x, M):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return x^T M."""
+    out = np.zeros(M.shape[1])
+    for i in range(x.shape[0]):
+        for j in range(M.shape[1]):
+            out[j] += x[i] * M[i, j]
+    return out
+
+
+@njit()
+def _quadratic(M, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return x^T M x."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        through = 0.0
+        for j in range(x.shape[0]):
+            through += M[i, j] * x[j]
+        total += x[i] * through
+    return total
+
+
+@njit()
 def _personal_moments(rows, users, ends, W, own, common, V, coordinates, alpha, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write what `personal_moments` returns of the rows of some users, which begin and end at `rows`."""
-    (starts, first, second, _, _), (mean, variance, explained) = coordinates, out
+    (starts, first, second, _, part), (mean, variance, explained) = coordinates, out
     for k in range(users.shape[0]):
         low, n = starts[users[k]], starts[users[k] + 1] - starts[users[k]]
-        Q, q, c = _gather(V, first, second, low, low + n), np.empty(n), np.empty(n)
+        r = _own_places(first, second, part, low, low + n)[0].shape[0]
+        Q, q, c, of_row = _gather(V, first, second, low, low + n), np.empty(n), np.empty(n), np.empty(r)
+        B = _add_rows(W[ends[k] : ends[k + 1]].reshape((n, n)), part, low, r)
+        spread = B @ Q @ B.T if r < n else Q  # the same for all rows, of own parts
         for p in range(rows[k], rows[k + 1]):
             for x in range(n):
                 i, j = first[low + x], second[low + x]
@@ -488,12 +513,11 @@ def _personal_moments(rows, users, ends, W, own, common, V, coordinates, alpha, 
                     q[x] -= own[p, j]
                     c[x] -= common[p, j]
                 mean[p] += q[x] * alpha[low + x]
-            Wq = _times(W, ends[k], q)
+                of_row[part[low + x]] = q[x]
+            Wq = _left_product(of_row, B) if r < n else _times(W, ends[k], q)
+            variance[p] += _quadratic(spread, of_row if r < n else Wq)
             for x in range(n):
-                through = 0.0
-                for y in range(n):
-                    through += Q[x, y] * Wq[y]
-                variance[p] += Wq[x] * (through - q[x] - 2.0 * c[x])
+                variance[p] -= Wq[x] * (q[x] + 2.0 * c[x])
                 explained[p, first[low + x]] += Wq[x]
                 if second[low + x] >= 0:
                     explained[p, second[low + x]] -= Wq[x]

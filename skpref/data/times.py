@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _YEAR = 365.25 * 86_400e6  # microseconds
 _UNITS = {"h": 3_600e6, "D": 86_400e6, "W": 7 * 86_400e6, "M": _YEAR / 12, "Y": _YEAR}
 _LARGEST = 1e100  # size of a time: differences stay finite
+_N_TIMES = 100  # number of times of curves
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([hDWMY])")
 _DATE_AND_TIME = re.compile(r"(.*?)(?:[ T,]+([0-9]{1,2}:.*))?")
 _YEAR_FIRST = "%Y-%m-%d", "%Y-%m", "%Y"
@@ -168,6 +169,31 @@ def as_times(value: Any, name: str, *, is_dated: bool) -> Array:
             f"{name} must be finite numbers up to {_LARGEST:g}, as the column of times; got {shorten(value)}"
         )
     return cells.astype(np.float64)
+
+
+def as_time(value: Any, name: str, *, is_dated: bool) -> float:
+    """Return one time that a caller gave, in the unit of the column of times."""
+    time = as_times(value, name, is_dated=is_dated)
+    if time.ndim:
+        raise DataError(f"{name} must be one time; got {shorten(value)}. For utilities at several times, see curves")
+    return float(time)
+
+
+def as_grid(times: Any, span: tuple[float, float], *, is_dated: bool) -> Array:
+    """Return the times of curves, shape (n,): the given ones, or 100 from the first to the last comparison."""
+    if times is None:
+        return np.linspace(*span, _N_TIMES)
+    grid = np.atleast_1d(as_times(times, "times", is_dated=is_dated))
+    if grid.ndim > 1:
+        raise DataError(f"times must be one list of times; got {shorten(times)}")
+    return grid
+
+
+def refuse_other_kind(column: Any, *, now: bool, then: bool) -> None:
+    """Refuse dates where the times of fit were numbers, and numbers where they were dates."""
+    if now != then:
+        kinds = "numbers", "dates"
+        raise DataError(f"the times of X, column {column!r}, are {kinds[now]}, and those of fit were {kinds[then]}")
 
 
 def as_duration(value: Any, name: str, *, is_dated: bool) -> float:

@@ -233,7 +233,10 @@ class CrowdBase(TaskClassifier):
         compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
         data = CrowdData(items.seen_features, users.seen_features, compared)
         if compared.time is not None:
-            data = replace(data, timeline=self._timeline(compared, items, start))
+            timeline = self._timeline(compared, items, start)
+            data = replace(data, timeline=timeline)
+            if start is not None and timeline is not None and start.posterior.places.timeline is None:
+                start = None  # all earlier comparisons had one time, which says nothing of how utilities move
         self._infer_crowd(users, items, comparisons, data, start)
 
     def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:

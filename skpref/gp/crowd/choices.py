@@ -111,6 +111,5 @@ class CrowdChoices(CrowdLeaderboards):
         users, number = self._users_of_rows(tasks.user)
         asked = (users, number[task]), *pairs
         if self.posterior_.groups is not None:
-            levels = self._levels_of_rows(tasks)[task]
-            return self.posterior_.pairs_in_groups(*asked, levels, covariates=covariates)
+            return self.posterior_.pairs(*asked, covariates=covariates, levels=self._levels_of_rows(tasks)[task])
         return self.posterior_.pairs(*asked, covariates=covariates)

@@ -77,16 +77,11 @@ def take_fewer_steps(model: Hierarchy, of_items: Mapping[str, Array]) -> Hierarc
 
 def _check_size(places: Places, n_variables: int) -> None:
     """Refuse groups of items that would take matrices too large."""
-    n_places, timed = len(places.group), places.timeline is not None
+    n_places, name, what = len(places.group), "groups", "by group"
+    advice = "Use columns with fewer groups, or leave out items; a column of many groups with few answers each can be `user`."
+    if places.timeline is not None:
+        name, what, advice = "time", "by step of time and group", "Leave out time or groups, or leave out items."
     if max(n_places, n_variables) > MOST_ITEMS:
-        name, what, advice = (
-            "groups",
-            "by group",
-            "Use columns with fewer groups, or leave out items; a column of many ",
-        )
-        advice += "groups with few answers each can be `user`."
-        if timed:
-            name, what, advice = "time", "by step of time and group", "Leave out time or groups, or leave out items."
         raise DataError(
             f"{name}: {n_places} items {what} were compared, and utilities have {n_variables} variables, one at least "
             f"for each item in each of them; at most {MOST_ITEMS} of either are learnt. {advice}"

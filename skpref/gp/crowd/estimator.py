@@ -182,7 +182,8 @@ class CrowdGPPL(ShardedCrowd):
     group_scales_ : ndarray of shape (n_group_columns,)
         Learnt variance of utilities between the groups of each column.
     dynamics_ : SkillDynamics
-        How the consensus moves; only with `time`.
+        How the consensus moves; only with `time`. Its `start_sd` is of utilities on average over the span, and
+        `log_posteriors` is empty.
     components_ : ndarray of shape (n_seen_items,)
         Number of the connected component of each of these items in the graph of comparisons.
     user_factors_ : ndarray of shape (n_seen_users, n_factors)
@@ -484,7 +485,7 @@ class CrowdGPPL(ShardedCrowd):
         covariates = rows.covariates if order else None
         if isinstance(self.posterior_, PersonalPosterior) and self.posterior_.groups is not None:
             levels = self._levels_of_rows(rows)
-            return self.posterior_.pairs_in_groups(users, *pairs, levels, covariates=covariates, order=order)
+            return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order, levels=levels)
         return self.posterior_.pairs(users, *pairs, covariates=covariates, order=order)
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:

@@ -13,14 +13,14 @@ from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
-from skpref.data.times import as_times, to_dates
+from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import LEFT_OUT
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import holds_features
-from skpref.gp.pairwise.over_time import N_TIMES, UtilityCurves
+from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 from skpref.likelihoods.ties import left_of_sides
@@ -239,11 +239,7 @@ class CrowdLeaderboards(CrowdBase):
         timeline = self._timeline_or_none
         if timeline is None:
             raise DataError("curves needs utilities that move: fit with time=, a column of X")
-        grid = np.linspace(timeline.origin, timeline.end, N_TIMES)
-        if times is not None:
-            grid = np.atleast_1d(as_times(times, "times", is_dated=timeline.is_dated))
-            if grid.ndim > 1:
-                raise DataError(f"times must be one list of times; got {shorten(times)}")
+        grid = as_grid(times, (timeline.origin, timeline.end), is_dated=timeline.is_dated)
         dates = to_dates(grid) if timeline.is_dated else grid
         ids, _ = self._items.select(self.item_ids_ if items is None else items)
         of_user = None if user is None else single_id(user, "user")
@@ -318,22 +314,19 @@ class CrowdLeaderboards(CrowdBase):
                 level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
                 self._refuse_unknown_groups(kind, ids, level)
                 levels[kind] = int(level[0])
-        return levels if timeline is None else [*levels, float(timeline.levels_of(time))]
+        return levels if timeline is None else [*levels, float(timeline.levels_of(np.asarray(time)))]
 
     @property
     def _timeline_or_none(self) -> Timeline | None:
         """Steps in which the consensus moves; None where it does not."""
         return self.posterior_.places.timeline if isinstance(self.posterior_, PersonalPosterior) else None
 
-    def _time_of(self, at: Any) -> Array:
+    def _time_of(self, at: Any) -> float:
         """Return one time as a number; None is the last comparison."""
         timeline = self._timeline_or_none
         if timeline is None:
             raise DataError(f"at={shorten(at)} needs utilities that move: fit with time=, a column of X")
-        time = np.asarray(timeline.end) if at is None else as_times(at, "at", is_dated=timeline.is_dated)
-        if time.ndim:
-            raise DataError(f"at must be one time; got {shorten(at)}. For utilities at several times, see curves")
-        return time
+        return timeline.end if at is None else as_time(at, "at", is_dated=timeline.is_dated)
 
     def _levels_of_rows(self, rows: PairRows | Tasks) -> Array:
         """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen."""
@@ -349,10 +342,8 @@ class CrowdLeaderboards(CrowdBase):
         """Refuse times that are missing, dates in the place of numbers, and numbers in the place of dates."""
         if (rows.time is None) != (self._comparisons.time is None):
             raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
-        if rows.time is not None and rows.is_dated != self._is_dated:
-            kinds = "numbers", "dates"
-            now, then = kinds[rows.is_dated], kinds[self._is_dated]
-            raise DataError(f"the times of X, column {self.time!r}, are {now}, and those of fit were {then}")
+        if rows.time is not None:
+            refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 
     def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray) -> None:
         """Raise if a group is unknown and the parameter `unknown_user` does not let it be."""

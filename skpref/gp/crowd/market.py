@@ -70,7 +70,7 @@ class CrowdMarket(CrowdChoices):
             Weight of each user, by id, such as how many people a user stands for. None: all weights are 1.
         new_people : bool, default=False
             Whether to predict other people of the same population in place of the people who answered.
-        groups, at : default=None
+        groups, at : dict, and datetime, str or number, default=None
             Groups and time of the choices, as in `utility`.
         rule : {"logit", "first choice"}, default="logit"
             "logit": people choose with the noise that their answers had. "first choice": each chooses the best.
@@ -95,7 +95,8 @@ class CrowdMarket(CrowdChoices):
 
         Notes
         -----
-        A copy of a product takes most from that product, where tastes differ.
+        Given one person's utilities, the odds of two products do not depend on the others. Over people they do: a copy
+        of a product takes most from that product where tastes differ.
 
         Examples
         --------
@@ -110,7 +111,6 @@ class CrowdMarket(CrowdChoices):
         """
         self._refuse_comparisons("shares")
         check_credibility(credibility)
-        check_n_samples(n_samples)
         if rule not in ("logit", "first choice"):
             raise DataError(f"rule must be 'logit' or 'first choice'; got {shorten(rule)}")
         if new_people and not (users is None and by is None and weights is None):
@@ -120,11 +120,11 @@ class CrowdMarket(CrowdChoices):
         columns: dict[str, list[Any]] = {"scenario": [], "segment": [], "product": []}
         values: list[Array] = []
         for segment, people in self._segments_of(users, by, new_people=new_people).items():
-            totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
             everything = _stacked([items for _, items in named])
             weight = self._weights_of(people, weights)
             drawn = self._draws(people, everything, n_samples, random_state, groups, at)
+            totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             for of_user, draws in zip(weight, drawn, strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
                     totals[k] += of_user * _chosen_shares(utility, rule)

@@ -380,10 +380,14 @@ class PersonalPosterior:
         *,
         covariates: Array | None = None,
         order: bool = True,
+        levels: Array | None = None,
     ) -> tuple[Array, Array]:
-        """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
+        """Return posterior means and variances of the projections z of pairs, one user each, shape (P,).
+
+        `levels` has the groups of each pair, shape (P, n_kinds), None for utilities as they are.
+        """
         asked = users_of_pairs, items, left, right, covariates
-        return self._mixed([part.pairs_at_S(*asked, order=order) for part in self.mixture])
+        return self._mixed([part.pairs_at_S(*asked, order=order, levels=levels) for part in self.mixture])
 
     def _mixed(self, moments: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
         """Return the means at S, and the variances of the mixture over S."""
@@ -391,6 +395,24 @@ class PersonalPosterior:
             return moments[0]
         means, variances = (np.array(column) for column in zip(*moments, strict=True))
         return means[0], mixed_variance(means, variances)
+
+    def _views(self, levels: Array | None) -> Iterator[tuple[PersonalPosterior, Any]]:
+        """Yield the posterior in each group of rows, and these rows."""
+        if levels is None:
+            yield self, slice(None)
+            return
+        cells, cell = np.unique(levels, axis=0, return_inverse=True)
+        for k, of_cell in enumerate(cells.tolist()):
+            yield self.select_groups(of_cell), np.flatnonzero(cell.ravel() == k)
+
+    def common_of(self, items: Items) -> Array:
+        """Return the posterior covariance of the consensus of items and of m at the places, shape (n, L)."""
+        half = self.consensus.half_rows(items)
+        if self.groups is not None:
+            return np.einsum("nk,lk->nl", half, self.half_rows)
+        common, new = self.V[items.position], np.flatnonzero(items.position < 0)
+        common[new] = half[new] @ self.half_rows.T
+        return np.asarray(common)
 
     def pairs_at_S(
         self,
@@ -401,10 +423,10 @@ class PersonalPosterior:
         covariates: Array | None,
         *,
         order: bool = True,
+        levels: Array | None = None,
     ) -> tuple[Array, Array]:
         """Return what `pairs` does at this S."""
-        items = self._placed(items)
-        mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)
+        items, (mean, variance) = self._placed(items), np.empty((2, left.size))
         columns = self._effect_columns(left.size, covariates, order=order)
         users, index = users_of_pairs
         position = np.append(users.position, -1)[index]
@@ -415,14 +437,17 @@ class PersonalPosterior:
             rows = by_user[part]
             used, inverse = np.unique(np.concatenate([left[rows], right[rows]]), return_inverse=True)
             a, b = np.split(inverse, 2)
-            compared = items.take(used)
-            reach, new_items = self._reach(compared), np.flatnonzero(compared.position < 0)
-            if self.groups is None:
-                common = self.V[compared.position]
-                common[new_items] = reach.half[new_items] @ self.half_rows.T
-            else:
-                common = np.einsum("nk,lk->nl", reach.half, self.half_rows)
-            weights, common = reach.weights[a] - reach.weights[b], common[a] - common[b]
+            compared, common = items.take(used), np.empty((rows.size, self.m.size))
+            for view, few in self._views(None if levels is None else levels[rows]):
+                asked_pairs, of_few = (left[rows[few]], right[rows[few]]), None
+                if covariates is not None:
+                    of_few = covariates[rows[few]]
+                moments = view.consensus.pairs(items, *asked_pairs, covariates=of_few, order=order)
+                mean[rows[few]], variance[rows[few]] = moments
+                with_places = view.common_of(compared)
+                common[few] = with_places[a[few]] - with_places[b[few]]
+            reach = self._reach(compared)
+            weights = reach.weights[a] - reach.weights[b]
             if sided:
                 weights[:, -1] += 1.0
             if columns.shape[1]:
@@ -444,28 +469,6 @@ class PersonalPosterior:
             unexplained = weights[old] - self.places.sum_by_item(added[2])
             variance[rows[old]] += added[1] + self._effect_variance(unexplained, effects[old], users)
         return mean, np.maximum(variance, 0.0)
-
-    def pairs_in_groups(
-        self,
-        users_of_pairs: tuple[Items, IntArray],
-        items: Items,
-        left: IntArray,
-        right: IntArray,
-        levels: Array,
-        *,
-        covariates: Array | None = None,
-        order: bool = True,
-    ) -> tuple[Array, Array]:
-        """Return what `pairs` does for pairs that are compared in groups, shape (P, n_kinds)."""
-        mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
-        users, index = users_of_pairs
-        cells, cell = np.unique(levels, axis=0, return_inverse=True)
-        for k, of_cell in enumerate(cells.tolist()):
-            rows = np.flatnonzero(cell.ravel() == k)
-            asked = (users, index[rows]), items, left[rows], right[rows]
-            of_rows = None if covariates is None else covariates[rows]
-            mean[rows], variance[rows] = self.select_groups(of_cell).pairs(*asked, covariates=of_rows, order=order)
-        return mean, variance
 
     def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
         """Return the rows A of b for the user's coordinates, A^T alpha, W, and the half rows of m."""

@@ -15,7 +15,7 @@ import numpy as np
 from skpref._checks import check_positive, check_types, is_count, require
 from skpref._math.linalg import cholesky, solve_lower
 from skpref._warn import warn
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 from skpref.gp.pairwise.over_time import SkillDynamics
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _MOST_STEPS, _MOST_VARIABLES, _MOST_PLACES = 40, 1_000, 1_000
 _FEW_STEPS, _FEW_VARIABLES = 10, 300
 _ROUNDING = 1e-6  # steps: times in the middle of two go up, whatever their unit
 # How utilities may move: the share of a random walk in their variance, and the length of the form in spans.
-KINDS = (1.0, 0.5), (0.0, 0.5), (0.0, 0.15), (0.0, 0.05)
+_KINDS = (1.0, 0.5), (0.0, 0.5), (0.0, 0.15), (0.0, 0.05)
 _WALK = 6.0  # inverse of the variance that a random walk of unit span has, on average, around its average
 
 
@@ -45,7 +45,7 @@ class Timeline:
 
     origin: float
     step: float
-    n_steps: int  # in which there were comparisons
+    n_steps: int  # from the first to the last comparison
     span: float  # unit of the random walk and of the length
     walk: float = 1.0  # share of a random walk in the variance; the rest is the form, which comes and goes
     length: float = 1.0  # steps in which the correlation of the form falls to 1/e
@@ -65,7 +65,7 @@ class Timeline:
         first, last = float(time.min()), float(time.max())
         n = int(np.clip(min(_MOST_VARIABLES // max(width, 1), _MOST_PLACES // max(n_places, 1)), 2, _MOST_STEPS))
         if last <= first:
-            warn("all comparisons have the same time, so that nothing can move", DataWarning)
+            warn("time: all comparisons have the same time, so that nothing can move: the model without time is fitted")
             return None
         return cls(first, (last - first) / (n - 1), n, float(n - 1), is_dated=is_dated)
 
@@ -90,7 +90,7 @@ class Timeline:
 
     def candidates(self) -> tuple[Timeline, ...]:
         """Return the ways in which utilities may move."""
-        return tuple(replace(self, walk=walk, length=length * self.span) for walk, length in KINDS)
+        return tuple(replace(self, walk=walk, length=length * self.span) for walk, length in _KINDS)
 
     def steps_of(self, time: Array) -> IntArray:
         """Return the step of each time, which may be after the last one."""

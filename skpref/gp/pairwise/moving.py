@@ -15,11 +15,11 @@ from skpref._math.random import as_generator
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
-from skpref.data.times import as_duration, as_times, to_dates
+from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood
-from skpref.gp.pairwise.over_time import N_TIMES, MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
+from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.likelihoods import PairwiseTies
 
@@ -131,10 +131,8 @@ class MovingClassifier(ShardedClassifier):
         moving = getattr(self, "moving_posterior_", None)
         if (moving is None) != (rows.time is None):
             raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
-        if moving is not None and rows.is_dated != moving.is_dated:
-            kinds = "numbers", "dates"
-            now, then = kinds[rows.is_dated], kinds[moving.is_dated]
-            raise DataError(f"the times of X, column {self.time!r}, are {now}, and those of fit were {then}")
+        if moving is not None:
+            refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
 
     def _check_moving(self) -> None:
         """Raise DataError unless the posterior over time fits the other attributes."""
@@ -189,10 +187,7 @@ class MovingClassifier(ShardedClassifier):
         if at is None:
             return self.posterior_
         moving = self._moving(f"at={shorten(at)}")
-        time = as_times(at, "at", is_dated=moving.is_dated)
-        if time.ndim:
-            raise DataError(f"at must be one time; got {shorten(at)}. For utilities at several times, see curves")
-        return moving.snapshot(float(time), self.posterior_.scales)
+        return moving.snapshot(as_time(at, "at", is_dated=moving.is_dated), self.posterior_.scales)
 
     def _active(self, active: Any, at: Any) -> BoolArray:
         """Return which compared items took part in the time before `at`, and had begun by then."""
@@ -259,12 +254,7 @@ class MovingClassifier(ShardedClassifier):
         """
         moving = self._moving("curves")
         check_credibility(credibility)
-        if times is None:
-            grid = np.linspace(float(moving.first.min()), moving.end, N_TIMES)
-        else:
-            grid = np.atleast_1d(as_times(times, "times", is_dated=moving.is_dated))
-            if grid.ndim > 1:
-                raise DataError(f"times must be one list of times; got {shorten(times)}")
+        grid = as_grid(times, (float(moving.first.min()), moving.end), is_dated=moving.is_dated)
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
         position, n, n_all = chosen.position, grid.size, moving.items.n_chains
         mean, variance = moving.utility(np.repeat(position, n), np.tile(grid, position.size))

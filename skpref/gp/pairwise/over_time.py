@@ -61,7 +61,6 @@ _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answe
 _MANY, _MANY_EACH = 50_000, 10
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
-N_TIMES = 100  # number of times of curves
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
 
 

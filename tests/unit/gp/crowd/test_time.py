@@ -258,4 +258,8 @@ def test_what_cannot_be_is_refused(data: tuple[Any, Any, Any], model: CrowdGPPL)
         with pytest.raises(DataError, match=message):
             faulty()
     with pytest.warns(DataWarning, match="same time"):
-        fitted(X[:100].assign(date=X["date"].iloc[0]), y[:100])
+        of_one_time = fitted(X[:100].assign(date=X["date"].iloc[0]), y[:100])
+    with pytest.raises(DataError, match="fit with time="):
+        of_one_time.utility(at="2025-03-01")
+    of_one_time.partial_fit(X[100:400], y[100:400])
+    assert of_one_time.dynamics_.name in {"drift", "form"}
