@@ -235,15 +235,14 @@ class CrowdBase(TaskClassifier):
         if compared.time is not None:
             timeline = self._timeline(compared, items, start)
             data = replace(data, timeline=timeline)
-            if start is not None and timeline is not None and start.posterior.places.timeline is None:
+            if isinstance(start, HierarchyWarmStart) and timeline and start.posterior.places.timeline is None:
                 start = None  # all earlier comparisons had one time, which says nothing of how utilities move
         self._infer_crowd(users, items, comparisons, data, start)
 
     def _timeline(self, c: Comparisons, items: Entities, start: Any) -> Timeline | None:
         """Return the steps of the times of comparisons, which continue the steps of an earlier fit."""
         assert c.time is not None  # noqa: S101 - type narrowing
-        if start is not None and start.posterior.places.timeline is not None:
-            timeline: Timeline = start.posterior.places.timeline
+        if isinstance(start, HierarchyWarmStart) and (timeline := start.posterior.places.timeline) is not None:
             return timeline.until(c.time)
         features = items.seen_features
         width = items.seen.size + (0 if features is None else self._max_inducing(features))

@@ -78,7 +78,7 @@ def take_fewer_steps(model: Hierarchy, of_items: Mapping[str, Array]) -> Hierarc
 def _check_size(places: Places, n_variables: int) -> None:
     """Refuse groups of items that would take matrices too large."""
     n_places, name, what = len(places.group), "groups", "by group"
-    advice = "Use columns with fewer groups, or leave out items; a column of many groups with few answers each can be `user`."
+    advice = "Use columns with fewer groups, or leave out items; a column of many groups can be `user`."
     if places.timeline is not None:
         name, what, advice = "time", "by step of time and group", "Leave out time or groups, or leave out items."
     if max(n_places, n_variables) > MOST_ITEMS:
