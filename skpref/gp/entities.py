@@ -51,7 +51,8 @@ class Entities:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, vocabulary=Vocabulary, estimator=str, has_own=bool)
-        require(not self.has_own or self.features is not None, self, "has_own", "needs features")
+        owns = self.features is not None and self.kind == "item"
+        require(not self.has_own or owns, self, "has_own", "needs features of items")
         require(self.kind in {"item", "user", "group"}, self, "kind", "must be item, user or group")
         size = self.vocabulary.size
         if self.features is not None:

@@ -464,7 +464,7 @@ class GPPLClassifier(MovingClassifier):
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
-        require(items.n_features == width, self, "_items", f"must have {width} features")
+        require(items.width == width, self, "_items", f"must have {width} features")
 
     def _pairs(self, X: Any) -> tuple[PairRows, Items, IntArray, IntArray]:
         check_is_fitted(self)
