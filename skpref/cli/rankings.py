@@ -1,29 +1,22 @@
-"""Rankings of items and views of a crowd: text on the screen, CSV files, plots."""
+"""Rankings of items and views of a crowd: text on the screen, and CSV files."""
 
 from __future__ import annotations
 
-from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.output import complete, write_csv
+from skpref.cli.output import write_csv
 from skpref.cli.report import titled_table
 from skpref.data.records import columns_of_report
-from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from skpref._typing import Array, IntArray
-    from skpref.cli.tasks.figures import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
-    from skpref.metrics import Calibration
 
-_SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
 _SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
@@ -128,31 +121,3 @@ def write_factors(model: CrowdGPPL, path: Path) -> None:
     living = living_factors(model)
     rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
     write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
-
-
-def write_plot(display: Any, path: Path) -> None:
-    """Write a plot that was drawn."""
-    with complete(path) as whole:
-        display.figure_.savefig(whole, dpi=120, format="png")
-
-
-def plots(
-    bounds: list[float], ranking: Any, calibration: Calibration | None, annotators: dict[str, Any] | None
-) -> Files:
-    """Return what draws the fit, the ranking, the calibration and the annotators, by the name of the file."""
-    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
-        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax))
-    }
-    if ranking is not None:
-        n = min(_SHOWN, len(ranking))
-        drawings["ranking.png"] = 1.2 + 0.28 * n, lambda ax: RankingDisplay.from_ranking(ranking, n_items=n, ax=ax)
-    if calibration is not None:
-        drawings["calibration.png"] = 4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)
-    if annotators is not None:
-        report = SimpleNamespace(**annotators)
-        drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
-    return {name: partial(_write_drawing, *drawing) for name, drawing in drawings.items()}
-
-
-def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
-    write_plot(draw(offscreen_axes(height=height)), path)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.advice import as_of_command
 from skpref.cli.files import complete_rows, say_left_out
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
-from skpref.cli.tasks.compared import MAX_INDUCING, Compared, make_task, read_own_table, refuse_unknown, source_of
-from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
+from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refuse_unknown, source_of
 from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
 from skpref.data.choices import OPTION, with_profiles
@@ -25,21 +23,18 @@ if TYPE_CHECKING:
     from skpref.cli.options import Data
     from skpref.data.columns import Columns
 
-_DEMO_MAX_INDUCING = 150
-
 
 def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
-        return make_task(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
+        return make_task(read_travellers(), options.seed)
     sheet, asked = read_data(options), options
     if options.has_wide_features:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    names, dynamics = options.covariates or (), options.dynamics or "auto"
-    data = replace(data, covariates=names, dynamics=dynamics, columns=saved_columns(asked, roles))
-    return make_task(data, options.seed, options.max_inducing or MAX_INDUCING)
+    data = replace(data, covariates=options.covariates or (), columns=saved_columns(asked, roles))
+    return make_task(data, options.seed)
 
 
 def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
@@ -48,8 +43,7 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
     def read_part(part: Columns) -> tuple[Any, ...]:
         return part, read_roles(part, roles, None), *read_splits(part, options)
 
-    with as_of_command():
-        kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
+    kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.read_, sheet, kept)
     sides = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
     items: Table | None = None
@@ -59,11 +53,8 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
         items, read_rows = _read_table(options, "item", options.id or "id", kept, read_rows, columns)
     if options.users is not None:
         users, read_rows = _read_table(options, "user", roles.user, kept, read_rows, {"user": roles.user})
-    _check_covariates(kept, read_rows, roles, options.covariates or ())
+    _check_covariates(kept, read_rows, options.covariates or ())
     rows = _rows(read_rows, groups, time, options.seed)
-    ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
-    ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
-    say_doubts(sheet, [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)])
     check_size(sheet, rows.size, "comparisons", options)
     won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
@@ -83,14 +74,11 @@ def _read_table(
     return table, rows
 
 
-def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
-    """Refuse constant covariates, and note those that are never negative."""
-    if rows.covariates is None:
-        return
-    for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
+def _check_covariates(sheet: Columns, rows: ReadRows, names: tuple[str, ...]) -> None:
+    """Refuse constant covariates."""
+    for name, values in zip(names, [] if rows.covariates is None else rows.covariates.T, strict=False):
         if values.size and (values == values[0]).all():
             raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
-        say_doubts(sheet, [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values))
 
 
 def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int) -> Rows:
@@ -131,8 +119,7 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         time = None if roles.time is None else read_times(part, roles.time)
         return part, rows, items, time, *read_splits(part, options)
 
-    with as_of_command():
-        kept, read, items, time, groups, splits = complete_rows(sheet, read_part, options.missing)
+    kept, read, items, time, groups, splits = complete_rows(sheet, read_part, options.missing)
     origin, group, user = read.origin, options.group, None if roles.user is None else read.X[:, 0]
     shown = read.X if user is None else read.X[:, 1:]
     present = shown != None  # noqa: E711 - for each cell
@@ -152,7 +139,6 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         groups, group = user, roles.user
     answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
     rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
-    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
