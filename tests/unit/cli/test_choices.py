@@ -572,7 +572,7 @@ ASKED: dict[str, tuple[tuple[str, ...], Columns, tuple[str, ...], str]] = {
         (*PATTERNS, *CROWD),
         changed(OFFERS, brand_1="q"),
         (),
-        "(`skpref shares` predicts the shares of new products)",
+        "(CrowdGPPL.shares predicts new products)",
     ),
     "rank": (PATTERNS, changed(OFFERS, brand_1="q"), (), "(`skpref rank` ranks new products)"),
     "a gap": (
