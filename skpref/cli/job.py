@@ -6,7 +6,6 @@ import sys
 import warnings
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,13 @@ from sklearn.base import clone
 
 from skpref._estimator import digest
 from skpref._version import __version__
-from skpref.cli.report import plain_settings, write_noted, write_trials
+from skpref.cli.files import naming
+from skpref.cli.output import check_no_source
+from skpref.cli.report import plain_settings, write_trials
 from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
 from skpref.exceptions import DataError, TrackingWarning
+from skpref.persistence import save_with_columns
 from skpref.search import OptunaSearch
 from skpref.search.default_spaces import Distributions, limits
 from skpref.search.evaluation import record_of
@@ -118,8 +120,8 @@ class Job:
         options, task, train, test = self.options, self.task, self.train, self.test
         if result.interrupted and not result.has_complete:
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
-        trials = partial(write_trials, result.trials, metric=task.metric)  # before what may be interrupted
-        write_noted(options.out / "trials.csv", trials, options.sources)
+        check_no_source(options.out / "trials.csv", options.sources)
+        write_trials(result.trials, options.out / "trials.csv", task.metric)  # before what may be interrupted
         best, default = result.best, result.trials[0]
         _say("refitting without the hold-out")
         figures = {"tuned": self._evaluate(best.settings)}
@@ -129,12 +131,12 @@ class Job:
             figures[name] = self._evaluate(settings)
         figures |= task.report.baselines(train, test)
         _say(f"fitting the final model with all {task.noun}")
-        model = task.final(best.settings)
-        try:
-            findings = task.report.findings(model, options.seed)
-        except Exception as error:  # noqa: BLE001 - the report says it; the model is there
-            findings = error
-        return Outcome(task, train.size, test.size, result, figures, model, findings)
+        model, path = task.final(best.settings), options.out / "model.skpref"
+        check_no_source(path, options.sources)
+        with naming(path):  # first: what is said about it must not cost the model
+            save_with_columns(model, path, task.columns)
+        found = task.report.findings(model, options.seed)
+        return Outcome(task, train.size, test.size, result, figures, model, found)
 
     def _evaluate(self, settings: dict[str, Any]) -> Figures:
         with warnings.catch_warnings():

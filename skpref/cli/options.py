@@ -8,7 +8,6 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from skpref._text import nearest
 from skpref._version import __version__
 from skpref.cli.values import (
     at_least,
@@ -186,8 +185,7 @@ class Data(File):
     )
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all others but id); with --contest, attributes of what was shown, such as "
-        'brand,price; in a table with a row for each choice, patterns such as "price_*,brand_*"',
+        "columns of features (default: all others but id); with --contest, attributes of what was shown",
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     none: str | None = _name("what stands in an attribute, or in --chosen, for none of the others", _COMPARED, "WORD")
@@ -204,12 +202,6 @@ class Data(File):
     json: bool = _json(place=_JOB)
 
     @property
-    def has_wide_features(self) -> bool:
-        """Whether --features names the columns of all positions by patterns."""
-        is_pattern = ["*" in name for name in self.features or ()]
-        return bool(is_pattern) and all(is_pattern) and self.model in _PAIRS and not self.contest
-
-    @property
     def sources(self) -> tuple[Path | None, ...]:
         """Return the files that are read."""
         return self.data, self.items, self.users
@@ -224,10 +216,10 @@ class Data(File):
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
         if self.features is not None and self.model in _PAIRS:
-            if self.items or self.item or not (self.contest or self.has_wide_features):
+            if self.items or self.item or not self.contest:
                 raise DataError(
                     "--features are attributes of the items in each choice: they need --contest, where a row is one "
-                    'item, or patterns such as "price_*", and neither --item nor --items'
+                    "item, and neither --item nor --items; skpref.data.from_tasks reads a row for each choice in Python"
                 )
         elif self.none is not None:
             raise DataError("--none needs --features, the attributes of what was shown")
@@ -363,8 +355,7 @@ class Rank(Text):
 
     ITEMS has a column id and the features that the model was tuned with, in any order; other columns are ignored. A
     model without features ranks the items of its data. A model of a crowd ranks by the consensus, or by the utilities
-    of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated. A model
-    of features ranks the rows of ITEMS by their predictions.
+    of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated.
     """
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
@@ -390,15 +381,8 @@ class Elicit:
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     user: str | None = _name("the user who answers, if the model has several (default: a new one)", metavar="ID")
-    candidates: Path | None = _path("possible questions: a column item, or left and right (default: all items)")
     strategy: Any = _option("how to choose questions (default: determinant)", _ALONE, "determinant", choices=STRATEGIES)
     questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
-    min_gain: float = _option(
-        "stop when no question has this expected information gain in nats (default: 0)",
-        *(_ALONE, 0.0),
-        type=number(0.0),
-        metavar="G",
-    )
     session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")
     out: Path | None = _path("write a copy of the model that has learnt from the answers")
     top: int = _whole("items to print (default: 10)", 1, default=10)
@@ -452,30 +436,14 @@ def options_of(kind: type[Any]) -> Iterator[Field[Any]]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser without abbreviations, which suggests an option in place of an unknown one."""
+    """A parser without abbreviations, whose complaints are those of other input."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown arguments where they are found, as the subcommand knows its options."""
-        first = args[0].partition("=")[0] if args else ""
-        if first[:1] == "-" and first.strip("-") and first not in self._option_string_actions:
-            self._refuse(args[:1])  # before argparse asks for what is missing
-        namespace, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self._refuse(unknown)
-        return namespace, unknown
-
     def error(self, message: str) -> NoReturn:
         """Refuse what was typed in one line, as other input is refused."""
         raise DataError(f"{message}; see `{self.prog} --help`")
-
-    def _refuse(self, unknown: list[str]) -> None:
-        name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
-        longer = [option for option in options if len(name) > 2 and option.startswith(name)]
-        hint = f"; did you mean {min(longer, key=len)!r}?" if longer else nearest(name, options)
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
 def parse(argv: Sequence[str]) -> Any:

@@ -141,14 +141,9 @@ def _check_settings(model: Any, params: dict[str, Any]) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
-    for name, value in params.items():
+    for name in params:
         if name in _OPTIONS:
             raise DataError(f"--set {name}: use {_OPTIONS[name]}")
-        if name == "likelihood" and str(value).endswith("-graded"):
-            raise DataError(
-                f"--set {name}={value}: the command line reads who won, not by how much; fit grades in Python, or take "
-                "logit-ties"
-            )
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"
             raise DataError(f"--set {name}: {what} there are {', '.join(names)}")

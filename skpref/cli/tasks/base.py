@@ -25,7 +25,7 @@ from skpref.cli.options import Tune, flag_of
 from skpref.cli.tasks.figures import SHOWN
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
-from skpref.exceptions import DataError, SkprefError
+from skpref.exceptions import DataError
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ class SearchResult:
     @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        if complete:
-            return min(complete, key=lambda trial: trial.score)
-        errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {counted(len(self.trials), 'trials')} succeeded; the first error was: {errors[0]}")
+        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: trial.score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +105,7 @@ class Outcome:
     result: SearchResult  # trials
     figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
     model: Any  # fitted with everything
-    findings: Any  # what the task found in the final model, or the error that it raised
+    findings: Any  # what the task found in the final model
 
 
 def _same(model: Any) -> Any:

@@ -269,19 +269,15 @@ class ComparedReport(Report):
             titles = ["Effects"] if self.data.roles.several else []
             parts.append(rankings.effects_text(model, *titles))
         if annotators is not None:
-            has = {"covariates": _has_covariates(model), "factors": bool(rankings.living_factors(model).size)}
-            parts += [rankings.factors_text(model), rankings.annotators_text(annotators, **has)]
+            parts += [rankings.factors_text(model), rankings.annotators_text(annotators)]
         return parts
 
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators, worths = outcome.findings
-        model, effects = outcome.model, rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
+        effects = rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
         tables = {"part_worths.csv": worths, "effects.csv": effects, "annotators.csv": annotators}
         tables = {"ranking.csv": None if ranking is None else ranking.columns(), **tables}
-        files: Files = {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
-        if annotators is not None:
-            files["factors.csv"] = partial(rankings.write_factors, model)
-        return files
+        return {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
 
     def summary(self, model: Any, seed: int) -> list[str]:
         found = self.findings(model, seed)
@@ -370,9 +366,5 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
-def _has_covariates(model: Any) -> bool:
-    return bool(model.covariate_names_.size)
-
-
 def _has_effects(model: Any) -> bool:
-    return _has_covariates(model) or bool(model.order_effect)
+    return bool(model.covariate_names_.size) or bool(model.order_effect)

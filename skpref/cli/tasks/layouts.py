@@ -11,7 +11,6 @@ import numpy as np
 from skpref.cli.files import USERS, counted
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
-from skpref.data.choices import TASK, long_table
 from skpref.data.columns import WHOLE_NUMBER
 from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
@@ -260,55 +259,6 @@ def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str
     if all(WHOLE_NUMBER.fullmatch(text) for name in items for text in texts[name] if text):
         texts = {name: [text.removesuffix(".0") for text in column] for name, column in texts.items()}
     return replace(sheet, values={**sheet.values, **texts})
-
-
-def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
-    features = {feature_name(name): matching(sheet, name) for name in options.features or ()}
-    if options.missing == "drop":
-        raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
-    if "" in features:
-        raise sheet.fault("--features *: a pattern has the name of an attribute, as in brand_*")
-    if len(features) < len(options.features or ()):
-        raise sheet.fault("two patterns of --features would have the same name: rename columns")
-    return features
-
-
-def long_rows(
-    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
-) -> Columns:
-    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
-    long = long_table(sheet, once, features, answers, none)
-    return replace(long, leave_out="fill it in, or leave its line out of the file")
-
-
-def feature_name(pattern: str) -> str:
-    """Return the name of an attribute whose columns have names like a pattern."""
-    return pattern.replace("*", "").strip("_-. ")
-
-
-def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
-    """Return a wide table of alternatives with a row for each of them, and the options that say so."""
-    features = columns_of_features(sheet, options)
-    once = [options.user, options.group, options.weight, options.time, options.time_split, *(options.groups or ())]
-    if options.model == "crowd" and options.user is None:
-        once.append(user_column(sheet, options))
-    answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]
-    names: list[str] = list(dict.fromkeys(filter(None, once)))
-    sheet.require((*names, *answers))
-    read = {name for own in features.values() for name in own}
-    for name in (*names, *answers):
-        if name in read:
-            raise sheet.fault("this column has another meaning; --features must name others", None, name)
-    long = long_rows(sheet, names, features, answers, options.none)
-    others = {
-        name: [column[row] for row in long.values[TASK]]
-        for name, column in sheet.values.items()
-        if name not in read and name not in long.values
-    }
-    return replace(long, values={**long.values, **others}), replace(
-        options, contest=(TASK,), features=tuple(features), chosen=answers[0]
-    )
 
 
 def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:

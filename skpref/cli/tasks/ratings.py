@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -12,10 +11,9 @@ from scipy import ndimage
 from skpref._text import is_number, lacks_number
 from skpref.cli.files import USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
-from skpref.cli.output import write_columns
 from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_weights, require_asked
-from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
+from skpref.cli.tasks.figures import Figures, LevelReport, score_levels
 from skpref.cli.tasks.layouts import item_columns
 from skpref.data import Ratings, Vocabulary
 from skpref.data.levels import format_levels
@@ -45,8 +43,6 @@ _NAMES = {
     "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
-_USERS_SHOWN, _USERS_WRITTEN = 3, 100
-_ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
 _FORMS = {"rank": "{rank}", "item": "{item}", "level": "{level}", "score ± std": "{score:+.2f} ± {std:.2f}"}
 RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
 
@@ -200,7 +196,7 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
         rows=rows,
         estimator=estimator,
         space=default_space(estimator),
-        report=StarReport(rows, users, items, levels),
+        report=StarReport(users, items, levels),
         source=str(options.data),
         reading=rated.reading,
         shape=f"{counted(rows.size, 'ratings')} by {shown}",
@@ -221,9 +217,9 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
 class StarReport(LevelReport):
     """The report on ratings."""
 
-    def __init__(self, rows: Rows, users: AnyArray, items: AnyArray, levels: AnyArray) -> None:
+    def __init__(self, users: AnyArray, items: AnyArray, levels: AnyArray) -> None:
         super().__init__(levels)
-        self._rows, self._users, self._items = rows, users, items
+        self._users, self._items = users, items
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
         everyone, sides = np.median(train.y), (self._users, self._items)
@@ -232,26 +228,10 @@ class StarReport(LevelReport):
         guesses = {"mean of user's and item's median": both, "global median": np.full(test.size, everyone)}
         return {name: score_levels(test, np.floor(x + 0.5), self.labels.size) for name, x in guesses.items()}
 
-    def findings(self, model: Any, seed: int) -> list[dict[str, Any]]:
-        """Recommendations for users spread evenly from the one with most ratings to the one with least."""
-        del seed
-        order = np.argsort(-np.bincount(self._rows.X[:, 0], minlength=self._users.size), kind="stable")
-        chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
-        found = [recommended(model, user, _ITEMS_WRITTEN) for user in self._users[order[chosen]]]
-        return [columns for columns in found if len(columns["rank"])]
-
     def sections(self, outcome: Outcome) -> list[str]:
         n_sweeps, r_hat = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
         chain = f"Final model: {n_sweeps} sweeps; R-hat of the risk {r_hat:.3f} (near 1 once the chain is stationary)"
-        found = outcome.findings
-        few = np.unique(np.linspace(0, len(found) - 1, _USERS_SHOWN).astype(int)).tolist() if found else []
-        shown = [recommendations_text(found[k]["user"][0], found[k], _ITEMS_SHOWN) for k in few]
-        return [*super().sections(outcome), chain, *shown]
-
-    def files(self, outcome: Outcome) -> Files:
-        found = outcome.findings
-        rows = {name: [cell for columns in found for cell in columns[name].tolist()] for name in RECOMMENDED}
-        return {"recommendations.csv": partial(write_columns, rows)}
+        return [*super().sections(outcome), chain]
 
 
 def _medians(owner: IntArray, level: IntArray, n: int) -> Array:

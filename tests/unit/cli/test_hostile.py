@@ -7,7 +7,6 @@ import gzip
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,38 +73,6 @@ def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path: Path, cell: str)
 
 
 # ------------------------------------------------------------------------------------------------------------ failures
-@pytest.mark.parametrize("broken", ["tasks.compared.write_columns", "report.save_with_columns"])
-def test_what_cannot_be_drawn_or_saved_costs_a_line(
-    folder: Path, broken: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device") if "save" in broken else ValueError("no such cell")
-
-    monkeypatch.setattr(f"skpref.cli.{broken}", fails)
-    assert main(TUNE) == (2 if "save" in broken else 0)
-    out, err = capsys.readouterr()
-    assert "Ranking (8)" in out
-    name = "model.skpref" if "save" in broken else "ranking.csv"
-    reason = "No space left on device" if "save" in broken else "is not written: no such cell"
-    (line,) = [line for line in err.splitlines() if str(Path("out") / name) in line]
-    assert reason in line
-    assert written(folder) == FILES - {name}
-
-
-def test_a_report_that_cannot_be_made_leaves_the_model(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise ValueError("no ranking")
-
-    monkeypatch.setattr("skpref.cli.tasks.compared.PairReport.findings", fails)
-    assert main(TUNE) == 0
-    out, err = capsys.readouterr()
-    assert "Hold-out" in out
-    assert err.count("cannot be made: no ranking") == 2
-    assert written(folder) == {"model.skpref", "trials.csv"}
-
-
 def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "votes.csv"]) == 0
     assert "in the place of" not in capsys.readouterr().out
@@ -117,9 +84,6 @@ def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys:
             out, err = capsys.readouterr()
             assert json.loads(out)
             assert err == "skpref: error: /dev/full: No space left on device\n"
-    for command in (["predict", "votes.csv", "model.skpref"], ["rank", "votes.csv", "model.skpref"]):
-        assert main(command) == 2
-        assert "model.skpref seems to be one: the model comes first, then the data" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
@@ -151,20 +115,3 @@ def test_tables_nested_too_deeply_are_one_line(folder: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == "skpref: error: deep.toml: lists or tables are nested too deeply\n"
     assert main(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"]) == 2
     assert "nested too deeply" in capsys.readouterr().err
-
-
-# -------------------------------------------------------------------------------------------------------------- options
-@pytest.mark.parametrize(
-    ("typed", "hint"),
-    [
-        (["tune", "votes.csv", "--timeou", "3"], "unrecognized arguments: --timeou 3; did you mean '--timeout'?"),
-        (["tune", "votes.csv", "--dup=last"], "unrecognized arguments: --dup=last; did you mean '--duplicates'?"),
-        (["--verson"], "unrecognized arguments: --verson; did you mean '--version'?"),
-        (["rank", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
-    ],
-)
-def test_options_are_not_abbreviated_but_suggested(
-    typed: list[str], hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(typed) == 2
-    assert hint in capsys.readouterr().err.splitlines()[-1]

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
 from skpref.cli.tasks.base import Rows, make_folds
-from skpref.cli.tasks.features import _features_share_scales
 from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
-from skpref.gp.default_kernels import linear, stationary
-from skpref.kernels import Linear
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "grades.csv", grades_text("grade", WORDS))
-    asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--class-order", ",".join(WORDS)]
+    asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--levels", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
     out, _ = capsys.readouterr()
     for expected in (
@@ -75,7 +71,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
         r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
-        r"feature +relevance\n.+\n.+\n  This kernel has the same scale for all .*\n.* fit with --set kernel=ard",
+        r"feature +relevance\n.+\n.+",
         r"skpref predict skpref-out.model.skpref DATA.csv",
     ):
         assert re.search(expected, out), expected
@@ -87,34 +83,6 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["fit", *asked[1:], "--features", "size,noise", "--set", "kernel=ard"]) == 0
     relevance = load(folder / "model.skpref").relevance_
     assert relevance[0] > 2.0 * relevance[1]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "shared"),
-    [
-        (RBF(2.0), True),
-        (stationary(1.5, np.array([1.0, 3.0])), True),
-        (linear(np.array([1.0, 3.0]), 0.5), True),
-        (ConstantKernel(2.0) * Linear(np.array([1.0, 3.0]), "fixed"), True),
-        (ConstantKernel(2.0) * RBF([1.0, 2.0]) + Linear(np.array([2.0, 2.0])), False),
-        (stationary(1.5, np.array([1.0, 3.0])).clone_with_theta(np.array([0.3, 0.4])), False),
-        (Linear(np.array([1.0]), "fixed"), True),
-    ],
-)
-def test_kernels_that_learn_nothing_about_single_features(kernel: Any, *, shared: bool) -> None:
-    assert _features_share_scales(kernel) is shared
-
-
-def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [(1, 2, k % 3) for k in range(30)], [(k % 7, k % 7, 0.1 * k) for k in range(30)]
-    for model, lines in zip(("ordinal", "svgp"), rows, strict=True):
-        write(folder / "alike.csv", "a,b,label\n" + "".join(f"{a},{b},{y}\n" for a, b, y in lines))
-        assert main(["tune", "alike.csv", "--model", model, *QUICK]) == 0
-        out, _ = capsys.readouterr()
-        assert re.search(r"a +(\d\.\d+)\n  b +\1", out)
-        assert "This kernel has" not in out
 
 
 @pytest.mark.slow
@@ -204,12 +172,12 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "words": (
         grades_text(words=WORDS),
         ("--group", "person"),
-        "expected a number \\(or name all levels, low to high, by --class-order\\), got '",
+        "expected a number \\(or name all levels, low to high, by --levels\\), got '",
     ),
     "a word": (
         grades_text(words=WORDS),
-        ("--group", "person", "--class-order", "low,high"),
-        "'middle' is none of the levels low, high \\(--class-order\\)",
+        ("--group", "person", "--levels", "low,high"),
+        "'middle' is none of the levels low, high \\(--levels\\)",
     ),
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a number is missing"),
@@ -281,7 +249,7 @@ def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFix
     rows = [(a, b, a > 0 if model == "svgp-classifier" else y) for a, b, y in numbers]
     write(folder / "rows.csv", "size,noise,label\n" + "\n".join(f"{a:.3f},{b:.3f},{y}" for a, b, y in rows) + "\n")
     job = ("--trials", "2", "--folds", "2", "--no-mlflow", "--out", model)
-    assert main(["tune", "rows.csv", "--model", model, "--max-inducing", "20", *job]) == 0
+    assert main(["tune", "rows.csv", "--model", model, "--set", "inducing=20", *job]) == 0
     out, _ = capsys.readouterr()
     assert "Relevance of the features, 2 of 2" in out
     assert ("RMSE" if model == "svgp" else "Calibration on the hold-out") in out
