@@ -77,7 +77,7 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
         r"predicted +observed +rows",
         r"Ranking by the consensus \(8\)",
         r"1  i[67] +\+\d\.\d{3} ± \d\.\d{3}",
-        r"factors of personal taste, [1-9]\d? of 12 in use: \d\.\d{3}",
+        r"factors of personal taste, [1-9]\d? of \d+ in use: \d\.\d{3}",
         r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement",
         r"Annotators who agree least with the consensus \(5 of 12\)\n.*\n  j(9|10|11) +15 +0\.[0-4]",
         r"skpref rank out.model.skpref \[--user ID\]",
@@ -296,7 +296,7 @@ def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.Capture
     assert "m: the model has one view for all users; leave --user out" in capsys.readouterr().err
     save(CrowdGPPL(), folder / "m")
     assert main(["rank", "m", "ask.csv"]) == 2
-    assert "holds no fitted GPPLClassifier or CrowdGPPL" in capsys.readouterr().err
+    assert "holds no fitted model of comparisons" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
