@@ -150,14 +150,6 @@ def test_ids_that_pandas_wrote_as_fractions_are_those_of_the_comparisons(capsys:
     assert load("model.skpref").items.ids.tolist() == ["1", "2", "4"]
 
 
-def test_a_row_keeps_its_number_in_a_ranking(capsys: Any) -> None:
-    assert main(list(NUMBERS)) == 0
-    Path("asked.csv").write_text("size,colour\n1,2\nNA,2\n4,3\n")
-    capsys.readouterr()
-    assert main(["rank", "model.skpref", "asked.csv", "--json", "--missing", "drop"]) == 0
-    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {1, 3}
-
-
 def test_an_item_may_be_called_na(capsys: Any) -> None:
     votes = [("left", "right", "winner")] + [("NA", "B", "NA" if k % 2 else "B") for k in range(12)]
     votes += [("NA", "C", ""), ("C", "B", "NA")]
@@ -200,7 +192,7 @@ def test_every_row_may_lack_a_cell(capsys: Any) -> None:
     assert "rows.csv: at least 1 row is required: every row lacks a cell that is read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["predict", "rank"])
+@pytest.mark.parametrize("command", ["predict"])
 def test_rows_of_a_model_of_features(command: str, capsys: Any) -> None:
     assert main(list(NUMBERS)) == 0
     Path("asked.csv").write_text("id,size,colour\na,1,2\nb,NA,2\nc,2,\nd,4,3\n")
