@@ -361,12 +361,6 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         (*LONG_FIT[1:], "--covariates", "*r*"),
         "--covariates *r*: patterns are for rows of several",
     ),
-    "constant": (
-        "long.csv",
-        LONG,
-        (*LONG_FIT[1:], "--covariates", "year"),
-        "covariate 'year' is the same for all items of each row: it has no effect to learn",
-    ),
     "group varies": (
         "bad.csv",
         changed(LONG, kind="other"),
