@@ -107,6 +107,35 @@ def solve(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, 
 
 
 @njit()
+def solve_columns(starts: IntArray, D: Array, passes: Passes, r: Array, u: Array) -> None:
+    """Write (K^-1 + diag D)^-1 r of columns to u, both (n, K)."""
+    decay, gain, share, after, _ = passes
+    n_columns = r.shape[1]
+    form, level = np.empty(n_columns), np.empty(n_columns)
+    for chain in range(starts.shape[0] - 1):
+        a, b = starts[chain], starts[chain + 1]
+        form[:], level[:] = 0.0, 0.0
+        for k in range(a, b):
+            of_form, of_level, phi = gain[k, 0] * share[k], gain[k, 1] * share[k], decay[k]
+            for j in range(n_columns):
+                x = phi * form[j] + level[j]
+                u[k, j] = x
+                new = r[k, j] - D[k] * x
+                form[j] = phi * form[j] + of_form * new
+                level[j] += of_level * new
+        form[:], level[:] = 0.0, 0.0
+        for k in range(b - 1, a - 1, -1):
+            both, of_form, of_level = gain[k, 0] + gain[k, 1], after[k, 0] + after[k, 1], after[k, 1] + after[k, 2]
+            weight, x, y, phi = D[k] * share[k], gain[k, 0], gain[k, 1], decay[k]
+            for j in range(n_columns):
+                new = (r[k, j] - D[k] * u[k, j]) * share[k]
+                u[k, j] += both * new - of_form * form[j] - of_level * level[j]
+                pull = weight * (x * form[j] + y * level[j]) + new
+                form[j] = phi * (form[j] - pull)
+                level[j] -= pull
+
+
+@njit()
 def score(scales: Scales, starts: IntArray, time: Array, D: Array, passes: Passes, slope: Array, r: Array) -> Array:
     """Return the derivatives of E[log p(states)] in the logs of c, g, length and w, by the disturbance smoother."""
     c2, g2, length, w2 = scales

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import (
@@ -24,8 +26,10 @@ from skpref._compiled.chains import (
     send_messages,
     send_messages_together,
     solve,
+    solve_columns,
 )
 from skpref._events import Iteration, seconds_since
+from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
 from skpref.inference.sites import VARIATIONAL
@@ -47,6 +51,9 @@ _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradi
 _MOST_STEPS = 300  # steps of the conjugate gradients
 _LEAST_SHARE, _TURN = 0.05, 1e-4  # least share of the way that sites go, and relative fall that shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
+_FOLLOWED = 1e-3  # relative error of the precision of features' coefficients
+_SAME_SITES = 0.02  # change of sites, of the largest one, after which that precision stays
+_TINY = np.finfo(float).tiny
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 
@@ -102,6 +109,15 @@ class ChainProblem:
     weight: Array  # (N,)
     likelihood: Likelihood
     unit: IntArray  # (U + 1,): first row of each unit, whose rows speak to their nodes together
+    features: Array | None = None  # (N, K): z has their products with coefficients w ~ N(0, s^2 I), too
+    feature_prior: tuple[float, float] = (0.0, 1.0)  # of log s
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """Return H as a sparse matrix, shape (N, n)."""
+        ends = np.arange(0, self.node.size + 1, self.node.shape[1])
+        shape = self.y.size, self.parts[-1].stop
+        return csr_array((self.coefficient.ravel(), self.node.ravel(), ends), shape=shape)
 
     def layout(self) -> Layout:
         """Return the messages of units to nodes, as `send_messages` takes them."""
@@ -122,12 +138,28 @@ class ChainProblem:
 
     def priors(self) -> tuple[Array, Array]:
         """Return means and standard deviations of the logs of all hyperparameters."""
-        pairs = np.array([prior for group in self.groups for prior in group.priors.values()]).reshape(-1, 2)
+        listed = [prior for group in self.groups for prior in group.priors.values()]
+        pairs = np.array(listed + ([] if self.features is None else [self.feature_prior])).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def split(self, theta: Array) -> list[Array]:
         """Return the logs of each group."""
-        return np.split(theta, np.cumsum([len(group.priors) for group in self.groups])[:-1])
+        return np.split(theta, np.cumsum([len(group.priors) for group in self.groups]))[: len(self.groups)]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFit:
+    """Posterior of the coefficients w of features, and how the chains' means fall with w."""
+
+    precision: float  # 1 / s^2
+    mean: Array  # (K,)
+    half: Array  # (K, K): the covariance is half^T half
+    response: Array  # (n, K): E[u | w] = u - response (w - mean)
+    dual: Array  # (n, K): K^-1 response
+
+    def linear(self, D: Array) -> Array:
+        """Return by how much what the rows say of the nodes beside D falls with w, shape (n, K)."""
+        return self.dual + D[:, None] * self.response
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +178,7 @@ class ChainFit:
     variance: Array  # (N,)
     bounds: list[float]
     converged: bool
+    features: FeatureFit | None = None
 
     @property
     def bound(self) -> float:
@@ -185,6 +218,13 @@ class _Conditioned:
         u = np.empty(r.size)
         for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
             u[part] = solve(nodes.starts, self.D[part], passes, r[part])[0]
+        return u
+
+    def solve_columns(self, r: Array) -> Array:
+        """Return (K^-1 + diag D)^-1 r of columns, shape (n, K)."""
+        u = np.empty_like(r)
+        for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
+            solve_columns(nodes.starts, self.D[part], passes, r[part], u[part])
         return u
 
     def gradient(self, r: Array) -> Array:
@@ -251,6 +291,125 @@ def _passes(
     return chains, message, variance, coupling
 
 
+class _Features:
+    """The coefficients w of features at given sites: chains are integrated out exactly, by conjugate gradients."""
+
+    def __init__(self, problem: ChainProblem, prior: _Prior, theta: Array, start: FeatureFit | None) -> None:
+        assert problem.features is not None  # noqa: S101 - type narrowing
+        self.F, self.H, self.precision = problem.features, problem.matrix, float(np.exp(-2.0 * theta[-1]))
+        n, k = self.H.shape[1], self.F.shape[1]
+        self.mean, self.dual, self.response = np.zeros(k), np.zeros((n, k)), np.zeros((n, k))
+        self.step, self.half, self.variance, self.divergence = 0.0, np.zeros((k, k)), np.zeros(0), 0.0
+        self._tau = np.full(self.F.shape[0], np.inf)
+        if start is not None:
+            self.mean, self.dual = start.mean * (start.precision / self.precision), start.dual.copy()
+            self.response = _Conditioned(prior, np.zeros(n)).solve_columns(self.dual)
+
+    def follow(self, chains: _Conditioned, tau: Array) -> None:
+        """Learn how the chains follow w, and its covariance without them, where sites have changed."""
+        if float(np.abs(tau - self._tau).max()) < _SAME_SITES * float(tau.max()):
+            return
+        self._tau = tau
+        weight, D = tau[:, None], chains.D[:, None]
+        rows = self.F - self.H @ self.response
+        r = self.H.T @ (weight * rows) - self.dual
+        z = chains.solve_columns(r)
+        size, direction, source = _dots(r, z), z, r.copy()
+        energy = self.precision + _dots(rows, weight * rows) + _dots(self.response, self.dual)
+        for _ in range(_MOST_STEPS):
+            if (size <= _FOLLOWED * energy).all():
+                break
+            prior = source - D * direction
+            image = prior + self.H.T @ (weight * (self.H @ direction))
+            length = size / np.maximum(_dots(direction, image), _TINY)
+            self.response += length * direction
+            self.dual += length * prior
+            r -= length * image
+            energy -= length * size
+            z = chains.solve_columns(r)
+            size, before = _dots(r, z), np.maximum(size, _TINY)
+            direction, source = z + size / before * direction, r + size / before * source
+        rows = self.F - self.H @ self.response
+        shared = self.response.T @ self.dual
+        shared = 0.5 * (shared + shared.T) + rows.T @ (weight * rows)
+        shared[np.diag_indices_from(shared)] += self.precision
+        factor = cholesky_precision(shared)
+        self.half = inverse_lower(factor)
+        self.variance = np.square(rows @ self.half.T).sum(axis=1)
+        log_det = 2.0 * float(np.log(np.diagonal(factor)).sum()) - self.mean.size * float(np.log(self.precision))
+        self.divergence = 0.5 * (log_det - float(tau @ self.variance))
+
+    def move(self, tau: Array, nu: Array, u: Array) -> Array:
+        """Take Newton's step of w after one of the chains' means, and return it."""
+        slope = self.F.T @ (nu - tau * (self.H @ u + self.F @ self.mean)) - self.precision * self.mean
+        half = self.half @ slope
+        self.step = float(np.sqrt(half @ half / half.size))
+        step: Array = half @ self.half
+        self.mean = self.mean + step
+        return step
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """Return the inner products of columns."""
+    return np.asarray(np.einsum("ij,ij->j", a, b))
+
+
+class _Posterior:
+    """Chains, and coefficients of features, at given sites."""
+
+    def __init__(self, problem: ChainProblem, theta: Array, message: Array, start: ChainFit | None) -> None:
+        self.problem, self.layout, self.message = problem, problem.layout(), message
+        prior = _Prior(problem, theta)
+        n = prior.parts[-1].stop
+        self.u, self.alpha = np.zeros(n), np.zeros(n)
+        if start is not None:
+            # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
+            self.alpha = start.alpha
+            self.u = _Conditioned(prior, np.zeros(n)).solve(start.alpha)
+        self.features = None
+        if problem.features is not None:
+            known = None if start is None else start.features
+            if known is not None and known.mean.size != problem.features.shape[1]:  # of a search with fewer
+                known = None
+            self.features = _Features(problem, prior, theta, known)
+        self.chains = _told(prior, self.layout, message)
+        self.variance, self.coupling, self.step = np.zeros(0), 0.0, np.inf
+
+    def update(self, tau: Array, nu: Array, n_rounds: int, tol: float) -> None:
+        """Send messages in a few rounds, and find the means, at sites."""
+        problem, features = self.problem, self.features
+        passed = _passes(self.chains, self.layout, problem.coefficient, tau, self.message, n_rounds)
+        self.chains, self.message, self.variance, self.coupling = passed
+        start, rest = (self.u, self.alpha), nu
+        if features is not None:
+            features.follow(self.chains, tau)
+            self.variance = self.variance + features.variance
+            rest = nu - tau * (features.F @ features.mean)
+        self.u, self.alpha, self.step = _joint_means(problem, self.chains, (tau, rest), start, tol)
+        if features is not None:
+            change = features.move(tau, nu, self.u)
+            self.u, self.alpha = self.u - features.response @ change, self.alpha - features.dual @ change
+            self.step = max(self.step, features.step)
+
+    @property
+    def mean(self) -> Array:
+        """Means of z, shape (N,)."""
+        mean = project(self.problem.node, self.problem.coefficient, self.u)
+        return mean if self.features is None else mean + self.features.F @ self.features.mean
+
+    def bound(self, value: float) -> float:
+        """Return the bound, given the expected log-likelihood."""
+        chains, f = self.chains, self.features
+        value -= 0.5 * float(chains.log_det - chains.D @ chains.variance + self.u @ self.alpha)
+        value += self.coupling
+        return value if f is None else value - f.divergence - 0.5 * f.precision * float(f.mean @ f.mean)
+
+    def feature_fit(self) -> FeatureFit | None:
+        """Return what was learnt of the coefficients of features."""
+        f = self.features
+        return None if f is None else FeatureFit(f.precision, f.mean, f.half, f.response, f.dual)
+
+
 def fit_chains(
     problem: ChainProblem,
     theta: Array,
@@ -261,35 +420,28 @@ def fit_chains(
     on_iteration: OnIteration | None = None,
 ) -> ChainFit:
     """Infer the chains at fixed hyperparameters; `start` is of the same rows, perhaps at others."""
-    begin, n, likelihood = clock.perf_counter(), sum(g.nodes.size for g in problem.groups), problem.likelihood
-    node, coefficient, y, weight = problem.node, problem.coefficient, problem.y, problem.weight
-    prior, layout = _Prior(problem, theta), problem.layout()
+    begin, likelihood, y, weight = clock.perf_counter(), problem.likelihood, problem.y, problem.weight
     if start is None:
-        tau = _START_SITE * weight
-        nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * coefficient**2
-        message = _sums(layout[3].ravel(), told.ravel(), layout[0].size)
-        u, alpha, n_rounds = np.zeros(n), np.zeros(n), 3
+        tau, layout = _START_SITE * weight, problem.layout()
+        nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * problem.coefficient**2
+        message, n_rounds = _sums(layout[3].ravel(), told.ravel(), layout[0].size), 3
     else:
-        tau, nu, message, alpha, likelihood = start.tau, start.nu, start.message, start.alpha, start.likelihood
-        # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
-        u, n_rounds = _Conditioned(prior, np.zeros(n)).solve(alpha), 1
-    chains = _told(prior, layout, message)
-    chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, n_rounds)
-    u, alpha, _ = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
+        tau, nu, message, likelihood, n_rounds = start.tau, start.nu, start.message, start.likelihood, 1
+    q = _Posterior(problem, theta, message, start)
+    q.update(tau, nu, n_rounds, _SOLVED)
     bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
     rho, rose = 1.0, False  # share of the way that sites go
     while True:
-        mean = project(node, coefficient, u)
+        mean, variance = q.mean, q.variance
         sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
-        bound = float(sites.value.sum()) - 0.5 * float(chains.log_det - chains.D @ chains.variance + u @ alpha)
-        bound += coupling
+        bound = q.bound(float(sites.value.sum()))
         change, size = bound - last, max(1.0, abs(bound))
         if rose and change < -_TURN * size:  # Bethe's bound may fall a little, but not in turns
             rho = max(0.5 * rho, _LEAST_SHARE)
         if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])
-            chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 1)
-            u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
+            q.update(tau, nu, 1, _SOLVED)
+            step = q.step
             continue
         bounds.append(bound)
         rose, still = change > 0.0, abs(change) < 0.01 * tol * size and step < _STILL * rho
@@ -297,17 +449,16 @@ def fit_chains(
         event = Iteration(len(bounds), max_iter, bound, seconds_since(begin, len(bounds), 0))
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bound):
-            parts = u, alpha, chains.D, message, tau, nu, mean, variance
-            return ChainFit(theta, likelihood, *parts, bounds, converged)
+            parts = q.u, q.alpha, q.chains.D, q.message, tau, nu, mean, variance
+            return ChainFit(theta, likelihood, *parts, bounds, converged, q.feature_fit())
         last, n_halved, before = bound, 0, (tau, nu)
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
         tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
         nu = nu + rho * (sites.pseudo_linear(mean) - nu)
-        chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 2)
-        tolerance = _SOLVED if len(bounds) < 3 else _SOLVED_LATER
-        u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), tolerance)
+        q.update(tau, nu, 2, _SOLVED if len(bounds) < 3 else _SOLVED_LATER)
+        step = q.step
 
 
 def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
@@ -318,7 +469,15 @@ def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
 
 def gradient_of_bound(problem: ChainProblem, fit: ChainFit) -> Array:
     """Return the derivatives of the bound in theta; sites, messages and means are stationary."""
-    return _Conditioned(_Prior(problem, fit.theta), fit.D).gradient(fit.linear)
+    prior, features = _Prior(problem, fit.theta), fit.features
+    gradient = _Conditioned(prior, fit.D).gradient(fit.linear)
+    if features is None:
+        return gradient
+    # The chains' second moments have those of the response, too, in directions of one deviation of w each.
+    still = _Conditioned(prior, np.zeros(fit.D.size))
+    gradient += np.sum([still.gradient(row) for row in features.half @ features.dual.T], axis=0)
+    size = float(features.mean @ features.mean + np.square(features.half).sum())
+    return np.append(gradient, features.precision * size - features.mean.size)
 
 
 def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: float) -> tuple[Array, ChainFit]:
@@ -352,10 +511,13 @@ class Trajectories:
     D: Array  # (n,): precision by the rows
     linear: Array  # (n,)
     scales: Array  # (4,): c^2, g^2, length-scale, w^2
+    response: Array | None = None  # (n, K): by how much `linear` falls with the coefficients of features
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_arrays(self, {"s": len(LOGS)}, time="n", D="n", linear="n", scales="s")
+        sizes = check_arrays(self, {"s": len(LOGS)}, time="n", D="n", linear="n", scales="s")
+        if self.response is not None:
+            check_arrays(self, sizes, response="n K")
         check_indices(self, "chain", self.chain, 0, np.iinfo(np.int64).max, self.time.size)
         is_sorted = (np.diff(self.chain) > 0) | ((np.diff(self.chain) == 0) & (np.diff(self.time) > 0))
         require(bool(is_sorted.all()), self, "time", "must be in order within each chain")
@@ -378,18 +540,29 @@ class Trajectories:
         """Variance of a chain at its first time."""
         return float(self.scales[0] + self.scales[1])
 
-    def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
+    def _conditioned(self, chain: IntArray, time: Array, values: Array) -> tuple[Nodes, IntArray, Array, Array, Any]:
+        """Return nodes with further times, their places, D, values beside it, and variances with their passes."""
         n, chains = self.time.size, np.concatenate([self.chain, chain])
         n_chains = int(chains.max(initial=-1)) + 1
         nodes, place = Nodes.from_times(chains, np.concatenate([self.time, time]), n_chains)
-        D, linear = np.zeros(nodes.size), np.zeros(nodes.size)
-        D[place[:n]], linear[place[:n]] = self.D, self.linear
+        D, held = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
+        D[place[:n]], held[place[:n]] = self.D, values
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
-        variance, _, passes = condition(scales, nodes.starts, nodes.time, decay, D)
-        mean = solve(nodes.starts, D, passes, linear)[0]
-        return mean[place[n:]], variance[place[n:]]
+        return nodes, place[n:], D, held, condition(scales, nodes.starts, nodes.time, decay, D)
+
+    def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
+        nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
+        return solve(nodes.starts, D, passes, linear)[0][place], variance[place]
+
+    def responses(self, chain: IntArray, time: Array) -> Array:
+        """Return by how much means of chains at times fall with the coefficients of features, shape (n, K)."""
+        assert self.response is not None  # noqa: S101 - type narrowing
+        nodes, place, D, linear, (_, _, passes) = self._conditioned(chain, time, self.response)
+        out = np.empty_like(linear)
+        solve_columns(nodes.starts, D, passes, linear, out)
+        return np.asarray(out[place])
 
     def covariance(self, time: Array) -> Array:
         """Return the covariance of a single chain at times, shape (n, n)."""
@@ -409,5 +582,6 @@ def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
     out = []
     for group, logs, part in zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True):
         scales, nodes = np.array(group.scales(logs)), group.nodes
-        out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales))
+        response = None if fit.features is None else fit.features.linear(fit.D)[part]
+        out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales, response))
     return out

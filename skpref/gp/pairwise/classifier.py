@@ -75,7 +75,7 @@ class GPPLClassifier(MovingClassifier):
         "additive-matern-5/2" are an `AdditiveMatern`, which has no interactions. None: "product-matern-3/2".
     item_effects : bool, default=True
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
-        unknown and adds to its variance. Without `items` it must be True.
+        unknown and adds to its variance. Without `items`, or with `time`, it must be True.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first); of tasks, of positions.
     covariates : list of str, int or pair, or dict of them by name, default=None
@@ -91,7 +91,7 @@ class GPPLClassifier(MovingClassifier):
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
         Column of X with the time of each comparison: dates, or numbers in any unit. Utilities and effects then move in
-        time as `dynamics` says, and predictions need the column, too. It is for items without features, by
+        time as `dynamics` says, and predictions need the column, too; the function of the features of items stays. By
         ``inference="auto"`` or "vb". None: nothing moves.
     dynamics : str, default="auto"
         How utilities move, with `time`. "constant"; "drift": a random walk from an item's first comparison; "form":
@@ -99,7 +99,8 @@ class GPPLClassifier(MovingClassifier):
         "drift+form+career", all items share a function of the time since their first comparison. "auto": the evidence
         chooses between "constant", "drift+form" and "drift+form+career". Effects of covariates and of the left side
         drift unless it is "constant". Standard deviations and lengths are learnt under priors that are relative to
-        the time between the first and the last comparison, unless ``optimizer=None``.
+        the time between the first and the last comparison, unless ``optimizer=None``. The kernel is then that of a fit
+        without `time`.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._checks import require
-from skpref._estimator import check_credibility
+from skpref._estimator import check_credibility, check_memory, warn_constant
 from skpref._math.random import as_generator
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
@@ -19,7 +19,8 @@ from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_ot
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood
-from skpref.gp.pairwise.over_time import MovingPosterior, SkillDynamics, UtilityCurves, fit_over_time
+from skpref.gp.pairwise.moving_posterior import MovingPosterior
+from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.likelihoods import PairwiseTies
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
-
-_MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
 
 
 class MovingClassifier(ShardedClassifier):
@@ -87,15 +86,13 @@ class MovingClassifier(ShardedClassifier):
                     delattr(self, name)
             return fit
         self._refuse_fixed_parameters()
+        if data.X is not None:
+            check_memory(data.X.shape[0], self._max_inducing(data.X))
+            warn_constant(data.X)
         earlier = self._earlier() if resume else None
-        fit, self.moving_posterior_, self.dynamics_ = fit_over_time(
-            data.comparisons,
-            config,
-            self.dynamics,
-            earlier,
-            as_generator(self.random_state),
-            is_dated=is_dated,
-        )
+        movement = Movement(self.dynamics, self.optimizer is not None, self.kernel, is_dated, earlier)
+        found = fit_over_time(data, config, movement, as_generator(self.random_state))
+        fit, self.moving_posterior_, self.dynamics_ = found
         return fit
 
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
@@ -112,12 +109,12 @@ class MovingClassifier(ShardedClassifier):
     def _refuse_fixed_parameters(self) -> None:
         """Refuse parameters that have no meaning for items whose utilities move."""
         refused = {
-            "items": self.items is not None,
             "scale_prior": self.scale_prior is not None,
             "checkpoint": self.checkpoint is not None,
             "inference": self.inference not in ("auto", "vb"),
             "optimizer": self.optimizer not in ("auto", None),
-            "kernel": self.kernel is not None,
+            "kernel": self.kernel is not None and self.items is None,
+            "item_effects": not self.item_effects,
             "warm_start": self.warm_start,
         }
         for name in (name for name, is_given in refused.items() if is_given):
@@ -145,8 +142,11 @@ class MovingClassifier(ShardedClassifier):
         require(
             moving.items.n_chains == self._items.seen.size, self, "moving_posterior_", "must be of the compared items"
         )
-        same = moving.n_effects == self.posterior_.mean.size and moving.has_order == self.posterior_.has_order
+        n_basis = self.posterior_.n_basis
+        same = moving.n_effects == self.posterior_.mean.size - n_basis and moving.has_order == self.posterior_.has_order
         require(same, self, "moving_posterior_", "must have the effects of posterior_")
+        same = n_basis == (0 if moving.features is None else moving.features.mean.size)
+        require(same, self, "moving_posterior_", "must have the features of posterior_")
 
     def _moments_at_times(
         self, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None, time: Array, *, order: bool
@@ -256,20 +256,8 @@ class MovingClassifier(ShardedClassifier):
         check_credibility(credibility)
         grid = as_grid(times, (float(moving.first.min()), moving.end), is_dated=moving.is_dated)
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
-        position, n, n_all = chosen.position, grid.size, moving.items.n_chains
-        mean, variance = moving.utility(np.repeat(position, n), np.tile(grid, position.size))
-        average, spread = np.empty(n), np.empty(n)
-        step = max(1, _MAX_CURVES // n_all)
-        for part in range(0, n, step):
-            few = grid[part : part + step]
-            of_all = moving.utility(np.tile(np.arange(n_all), few.size), np.repeat(few, n_all))
-            own = (each.reshape(few.size, n_all).mean(axis=1) for each in of_all)
-            average[part : part + step], spread[part : part + step] = own
-        utility = mean - np.tile(average, position.size)
-        # Of the difference to the average, in which the item has a share.
-        shared = np.tile(spread, position.size) / n_all
-        std = np.sqrt(np.maximum(variance * (1.0 - 2.0 / n_all) + shared, 0.0))
+        utility, std = (each.ravel() for each in moving.curves(chosen, grid))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
-        time = np.tile(to_dates(grid) if moving.is_dated else grid, position.size)
-        columns = np.repeat(ids, n), time, utility, std, utility - half_width, utility + half_width
+        time = np.tile(to_dates(grid) if moving.is_dated else grid, chosen.size)
+        columns = np.repeat(ids, grid.size), time, utility, std, utility - half_width, utility + half_width
         return frame_or_record(UtilityCurves(*columns))

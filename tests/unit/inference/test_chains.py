@@ -76,7 +76,10 @@ def exact(problem, theta):
     H = np.zeros((n, nodes.size))
     for slot in range(problem.node.shape[1]):
         np.add.at(H, (np.arange(n), problem.node[:, slot]), problem.coefficient[:, slot])
-    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(theta)) @ H.T
+    logs = problem.split(theta)[0]
+    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(logs)) @ H.T
+    if problem.features is not None:
+        K += np.exp(2.0 * theta[-1]) * problem.features @ problem.features.T
     tau, nu = np.full(n, 0.2), problem.y - 0.5
     for _ in range(300):
         root = np.sqrt(tau)
@@ -163,6 +166,55 @@ def test_many_games_are_close_to_the_exact_posterior(kind):
     assert_allclose(fit.mean, mean, atol=0.03)
     assert_allclose(np.sqrt(fit.variance / variance).mean(), 1.0, atol=0.03)
     assert_allclose(fit.bound, bound, atol=1.5)
+
+
+def with_features(problem, n_items, left, right, seed=5):
+    rows = np.random.default_rng(seed).normal(size=(n_items, 4)) * np.array([1.0, 0.8, 0.5, 0.3])
+    return replace(problem, features=rows[left] - rows[right])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_that_rows_share_are_exact(kind):
+    left, right, time, y, n_items = games(n_items=20, n=150)
+    plain = problem_of(left, right, time, y, n_items, kind)
+    problem = with_features(plain, n_items, left, right)
+    theta = problem.priors()[0]
+    fit = fit_chains(problem, theta, max_iter=300, tol=1e-9)
+    mean, variance, bound = exact(problem, theta)
+    assert fit.converged
+    assert_allclose(fit.mean, mean, atol=0.01)
+    assert_allclose(np.sqrt(fit.variance / variance).mean(), 1.0, atol=0.03)
+    # What the chains' bound lacks it lacks without features as well.
+    without = fit_chains(plain, theta[:-1], max_iter=300, tol=1e-9).bound - exact(plain, theta[:-1])[2]
+    assert_allclose(fit.bound - bound, without, atol=0.03)
+    # The coefficients, by the dense Gaussian of the same sites.
+    H, nodes, F = problem.matrix.toarray(), problem.groups[0].nodes, problem.features
+    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(theta[:-1])) @ H.T
+    precision = np.eye(4) + F.T @ np.linalg.solve(np.diag(1.0 / fit.tau) + K, F)
+    covariance_of_w = fit.features.half.T @ fit.features.half
+    assert_allclose(covariance_of_w, np.linalg.inv(precision), rtol=0.02, atol=2e-3)
+    wanted = np.linalg.solve(precision, F.T @ np.linalg.solve(np.diag(1.0 / fit.tau) + K, fit.nu / fit.tau))
+    assert_allclose(fit.features.mean, wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("unit", [None, 4 * np.arange(31)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_with_features_are_those_of_differences(kind, unit):
+    left, right, time, y, n_items = games()
+    problem = with_features(problem_of(left, right, time, y, n_items, kind, unit=unit), n_items, left, right)
+    theta = problem.priors()[0] + 0.1
+    fit = fit_chains(problem, theta, max_iter=300, tol=1e-8)
+    steps = 1e-3 * np.eye(theta.size)
+
+    def bound(theta):
+        return fit_chains(problem, theta, max_iter=300, tol=1e-8).bound
+
+    wanted = [(bound(theta + step) - bound(theta - step)) / 2e-3 for step in steps]
+    assert_allclose(gradient_of_bound(problem, fit), wanted, rtol=0.01, atol=0.015)
+    warm = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8, start=fit)
+    cold = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8)
+    assert_allclose(warm.mean, cold.mean, atol=2e-3)
+    assert_allclose(warm.bound, cold.bound, atol=5e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from skpref import Fixed, GPPLClassifier, Table, load, save
+from skpref import Fixed, GPPLClassifier, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.likelihoods import Poisson
 
@@ -368,7 +368,6 @@ def test_one_time_is_constant():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"items": Table(np.eye(8))}, "items=Table"),
         ({"scale_prior": Fixed(1.0)}, "scale_prior="),
         ({"inference": "laplace"}, "inference='laplace'"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b'"),

@@ -1,0 +1,243 @@
+"""The posterior of utilities that move in time, and predictions at any time (docs/maths 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.chains import Trajectories
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.gp.entities import Items
+    from skpref.inference.scale import Scale
+
+AGES = 200  # ages that are told apart in a span
+_MOST_AGES = 2_000  # ages of which covariances are taken at most
+_MOST_ROWS = 2**24  # values of rows by coefficients of features that are held: 128 MB
+_MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePosterior:
+    """Posterior of the function of features, phi(x)^T w, which does not move; chains follow it by their responses."""
+
+    basis: InducingBasis
+    mean: Array  # (K,): of w
+    half: Array  # (K, K): its covariance is half^T half
+    sd: float  # prior standard deviation
+    average: Array  # (K,): average of phi over the compared items
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, basis=InducingBasis)
+        check_arrays(self, {"K": self.basis.chol.shape[0]}, mean="K", half="K K", average="K")
+        check_diagonals(self, "half")
+        check_positive(self, "sd")
+
+    def new_pairs(self, items: Items, phi: Array, left: IntArray, right: IntArray) -> Array:
+        """Return what inducing points leave of the variance of pairs; compared items have it in their own utilities."""
+        rest, new = self.basis.residual(items.features, phi), items.position < 0
+        variance, both = rest[left] * new[left] + rest[right] * new[right], new[left] & new[right]
+        variance[both] = self.basis.pair_residual(items.features, phi, left[both], right[both])
+        return self.sd**2 * variance
+
+
+@dataclass(frozen=True, eq=False)
+class MovingPosterior:
+    """Posterior of utilities over time, and of effects that drift."""
+
+    items: Trajectories  # with a node at each time of each compared item
+    effects: Trajectories | None  # of covariates, in units of `covariate_scale`, then of the left side
+    career: Trajectories | None  # over the time since an item's first comparison
+    covariate_scale: Array  # (q,)
+    has_order: bool
+    is_dated: bool  # whether times are years since 1970
+    features: FeaturePosterior | None = None
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool}
+        check_types(self, items=Trajectories, features=FeaturePosterior | None, **types)
+        check_arrays(self, covariate_scale="q")
+        check_positive(self, "covariate_scale")
+        require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
+        for name, n in (("items", None), ("effects", self.n_effects), ("career", 1)):
+            part = getattr(self, name)
+            chains = np.zeros(0, dtype=np.int64) if part is None else np.unique(part.chain)
+            whole = part is None or np.array_equal(chains, np.arange(n or max(chains.size, 1)))
+            require(whole, self, name, "must have nodes of each chain")
+            response = None if part is None or part.response is None else part.response.shape[1]
+            size = None if self.features is None or part is None else self.features.mean.size
+            require(response == size, self, name, "must have the responses to features, where there are any")
+
+    @property
+    def n_effects(self) -> int:
+        """Number of covariates, and one for the left side."""
+        return int(self.covariate_scale.size) + int(self.has_order)
+
+    @property
+    def first(self) -> Array:
+        """Time of the first comparison of each item, shape (n_items,)."""
+        return self.items.first
+
+    @property
+    def end(self) -> float:
+        """Time of the last comparison."""
+        return float(self.items.time.max())
+
+    def utility(self, position: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of items at times, without the function of features, shape (n,).
+
+        Before its first comparison an item is as there.
+        """
+        mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
+        seen, first = position >= 0, self.first
+        item = position[seen]
+        at = np.maximum(time[seen], first[item])
+        mean[seen], variance[seen] = self.items.moments(item, at)
+        if self.career is not None:
+            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - first[item])
+            mean[seen] += of_age[0]
+            variance[seen] += of_age[1]
+        return mean, variance
+
+    def _rows(self, position: IntArray, time: Array, phi: Array) -> Array:
+        """Return by how much utilities of items at times rise with the coefficients of features, shape (n, K)."""
+        rows, seen, first = phi.copy(), position >= 0, self.first
+        item = position[seen]
+        at = np.maximum(time[seen], first[item])
+        rows[seen] -= self.items.responses(item, at)
+        if self.career is not None:
+            rows[seen] -= self.career.responses(np.zeros(item.size, dtype=np.int64), at - first[item])
+        return rows
+
+    def pairs(
+        self, items: Items, left: IntArray, right: IntArray, time: Array, covariates: Array | None, *, order: bool
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
+        if self.features is None:
+            return self._pairs(items, (left, right), time, covariates, None, order=order)
+        phi = self.features.basis.rows(items.features)
+        parts = []
+        for part in chunks(left.size, max(_MOST_ROWS // phi.shape[1], 1)) or [slice(0)]:
+            few = None if covariates is None else covariates[part]
+            parts.append(self._pairs(items, (left[part], right[part]), time[part], few, phi, order=order))
+        mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return mean, variance
+
+    def _pairs(
+        self,
+        items: Items,
+        sides: tuple[IntArray, IntArray],
+        time: Array,
+        covariates: Array | None,
+        phi: Array | None,
+        *,
+        order: bool,
+    ) -> tuple[Array, Array]:
+        (left, right), n, rows, f = sides, time.size, None, self.features
+        same, ends, twice = left == right, np.concatenate(sides), np.concatenate([time, time])
+        position = items.position[ends]
+        u, v = self.utility(position, twice)
+        mean, variance = u[:n] - u[n:], v[:n] + v[n:]
+        if self.career is not None:  # which both sides share
+            variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
+        if f is not None and phi is not None:
+            variance += f.new_pairs(items, phi, left, right)
+            mean += (phi[left] - phi[right]) @ f.mean
+            of_sides = self._rows(position, twice, phi[ends])
+            rows = of_sides[:n] - of_sides[n:]
+        variance = np.where(same, 0.0, variance)
+        columns = [] if covariates is None else list((covariates / self.covariate_scale).T)
+        columns += [np.ones(n)] if order and self.has_order else []
+        if self.effects is not None and columns:
+            numbers = np.arange(self.n_effects)[-len(columns) :] if covariates is None else np.arange(len(columns))
+            at = np.repeat(numbers, n), np.tile(time, len(columns))
+            effect, spread = self._effects_at(*at)
+            design = np.concatenate(columns)
+            mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
+            variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
+            if rows is not None:
+                falls = design[:, None] * self._responses_of_effects(*at)
+                rows -= falls.reshape(-1, *rows.shape).sum(axis=0)
+        if f is not None and rows is not None:
+            variance = variance + np.square(rows @ f.half.T).sum(axis=1)
+        return mean, variance
+
+    def _effects_at(self, number: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of effects at times; before the first comparison they are as there."""
+        assert self.effects is not None  # noqa: S101 - type narrowing
+        return self.effects.moments(number, np.maximum(time, self.effects.first[number]))
+
+    def _responses_of_effects(self, number: IntArray, time: Array) -> Array:
+        """Return by how much effects at times fall with the coefficients of features, shape (n, K)."""
+        assert self.effects is not None  # noqa: S101 - type narrowing
+        return self.effects.responses(number, np.maximum(time, self.effects.first[number]))
+
+    def _shared_career(self, position: IntArray, time: Array) -> Array:
+        """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
+        assert self.career is not None  # noqa: S101 - type narrowing
+        seen = position >= 0
+        first = np.where(seen, self.first[np.maximum(position, 0)], np.inf)
+        age = np.where(seen, np.maximum(np.concatenate([time, time]) - first, 0.0), 0.0)
+        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
+        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
+        left, right = np.split(place, 2)
+        return self.career.covariance(ages * step)[left, right]
+
+    def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
+        """Return the posterior of all items and effects at one time; items are independent given comparisons and w."""
+        n, numbers, f = self.items.n_chains, np.arange(self.n_effects), self.features
+        mean, variance = self.utility(np.arange(n), np.full(n, time))
+        times = np.full(numbers.size, time)
+        effect, spread = np.zeros(0), np.zeros(0)
+        if self.effects is not None:
+            effect, spread = self._effects_at(numbers, times)
+        least = np.finfo(float).tiny  # of a variance that rounding may lose
+        variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
+        parts = True, self.has_order, scales, float(mean.mean())
+        if f is None:
+            centre = np.zeros(numbers.size)
+            return PairPosterior(None, effect, half, mean, variance, *parts, centre, None, self.covariate_scale)
+        k = f.mean.size
+        whole = np.zeros((k + numbers.size, k + numbers.size))
+        whole[:k, :k], whole[k:, k:] = f.half, half
+        if self.effects is not None:
+            whole[:k, k:] = -f.half @ self._responses_of_effects(numbers, times).T
+        offsets = self._rows(np.arange(n), np.full(n, time), np.zeros((n, k))) @ whole[:, :k].T
+        parts = *parts[:3], parts[3] + float(f.average @ f.mean)
+        centre = whole[:, :k] @ f.average + offsets.mean(axis=0)
+        means = np.concatenate([f.mean, effect])
+        more = None, self.covariate_scale, offsets
+        return PairPosterior(f.basis, means, whole, mean, variance, *parts, centre, *more)
+
+    def curves(self, items: Items, grid: Array) -> tuple[Array, Array]:
+        """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
+        position, n, n_all, f = items.position, grid.size, self.items.n_chains, self.features
+        times, everyone = np.tile(grid, position.size), np.arange(n_all)
+        mean, variance = (each.reshape(-1, n) for each in self.utility(np.repeat(position, n), times))
+        average, spread, rows = np.empty(n), np.empty(n), np.zeros((position.size, n, 0))
+        if f is not None:
+            phi = f.basis.rows(items.features)
+            mean, own = mean + ((phi - f.average) @ f.mean)[:, None], f.sd**2 * f.basis.residual(items.features, phi)
+            variance = variance + np.where(position < 0, own, 0.0)[:, None]
+            rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0))
+            rows = rows.reshape(-1, n, f.mean.size) @ f.half.T
+        step = max(1, _MAX_CURVES // n_all)
+        for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
+            few = grid[part]
+            each = np.tile(everyone, few.size), np.repeat(few, n_all)
+            average[part], spread[part] = (a.reshape(few.size, n_all).mean(axis=1) for a in self.utility(*each))
+            if f is not None:
+                followed = self._rows(*each, np.zeros((few.size * n_all, f.mean.size)))
+                rows[:, part] -= followed.reshape(few.size, n_all, -1).mean(axis=1) @ f.half.T
+        # Of the difference to the average, in which the item has a share.
+        share = np.where(position >= 0, 2.0 / n_all, 0.0)[:, None]
+        variance = np.maximum(variance * (1.0 - share) + spread / n_all, 0.0) + np.square(rows).sum(axis=2)
+        return mean - average, np.sqrt(variance)
