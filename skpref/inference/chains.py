@@ -314,7 +314,7 @@ class _Features:
         rows = self.F - self.H @ self.response
         r = self.H.T @ (weight * rows) - self.dual
         z = chains.solve_columns(r)
-        size, direction, source = _dots(r, z), z, r.copy()
+        size, direction, source = _dots(r, z), z.copy(), r.copy()
         energy = self.precision + _dots(rows, weight * rows) + _dots(self.response, self.dual)
         for _ in range(_MOST_STEPS):
             if (size <= _FOLLOWED * energy).all():
@@ -328,7 +328,10 @@ class _Features:
             energy -= length * size
             z = chains.solve_columns(r)
             size, before = _dots(r, z), np.maximum(size, _TINY)
-            direction, source = z + size / before * direction, r + size / before * source
+            direction *= size / before
+            direction += z
+            source *= size / before
+            source += r
         rows = self.F - self.H @ self.response
         shared = self.response.T @ self.dual
         shared = 0.5 * (shared + shared.T) + rows.T @ (weight * rows)

@@ -221,14 +221,14 @@ class MovingPosterior:
         """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
         position, n, n_all, f = items.position, grid.size, self.items.n_chains, self.features
         times, everyone = np.tile(grid, position.size), np.arange(n_all)
-        mean, variance = (each.reshape(-1, n) for each in self.utility(np.repeat(position, n), times))
+        mean, variance = (each.reshape(position.size, n) for each in self.utility(np.repeat(position, n), times))
         average, spread, rows = np.empty(n), np.empty(n), np.zeros((position.size, n, 0))
         if f is not None:
             phi = f.basis.rows(items.features)
             mean, own = mean + ((phi - f.average) @ f.mean)[:, None], f.sd**2 * f.basis.residual(items.features, phi)
             variance = variance + np.where(position < 0, own, 0.0)[:, None]
             rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0))
-            rows = rows.reshape(-1, n, f.mean.size) @ f.half.T
+            rows = rows.reshape(position.size, n, f.mean.size) @ f.half.T
         step = max(1, _MAX_CURVES // n_all)
         for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
             few = grid[part]

@@ -69,8 +69,9 @@ _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answe
 # Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
 # model.
 _MANY, _MANY_EACH = 50_000, 10
-# Inducing points while hyperparameters are learnt, and comparisons times inducing points: arrays of nodes take 512 MB.
-_FEW, _MOST_RESPONSES = 64, 2**25
+# Inducing points while hyperparameters are learnt, and of a fit at least and, times comparisons, at most: the arrays then
+# take 2 GB.
+_FEW, _LEAST, _MOST_RESPONSES = 64, 8, 2**23
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
@@ -254,7 +255,7 @@ def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.rando
         assert features is not None  # noqa: S101 - the same items
         return features.basis
     c = data.comparisons
-    config = replace(config, n_inducing=min(config.n_inducing, max(_MOST_RESPONSES // c.n_pairs, _FEW)))
+    config = replace(config, n_inducing=min(config.n_inducing, max(_MOST_RESPONSES // c.n_pairs, _LEAST)))
     start = start_kernel(data.X, movement.kernel, rng)
     model = pair_model(data, start, config, rng, None)
     basis = model.basis(choose_kernel(model, start, rng))
