@@ -20,6 +20,7 @@ from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import (
     condition,
     decays,
+    end_states,
     project,
     scatter_rows,
     score,
@@ -534,6 +535,11 @@ class Trajectories:
         return self.time[np.flatnonzero(np.diff(self.chain, prepend=-1))]
 
     @property
+    def last(self) -> Array:
+        """Last time of each chain, where all have nodes, shape (n_chains,)."""
+        return self.time[np.flatnonzero(np.diff(self.chain, append=np.iinfo(np.int64).max))]
+
+    @property
     def n_chains(self) -> int:
         """Number of chains with nodes."""
         return int(np.count_nonzero(np.diff(self.chain, prepend=-1)))
@@ -545,14 +551,21 @@ class Trajectories:
 
     def _conditioned(self, chain: IntArray, time: Array, values: Array) -> tuple[Nodes, IntArray, Array, Array, Any]:
         """Return nodes with further times, their places, D, values beside it, and variances with their passes."""
-        n, chains = self.time.size, np.concatenate([self.chain, chain])
+        kept: Any = slice(None)
+        held = self.chain
+        if 0 < chain.size < self.time.size:  # chains are independent: leave out others
+            wanted, chain = np.unique(chain, return_inverse=True)
+            place = np.minimum(np.searchsorted(wanted, self.chain), wanted.size - 1)
+            kept = np.flatnonzero(wanted[place] == self.chain)
+            held = place[kept]
+        chains, n = np.concatenate([held, chain]), held.size
         n_chains = int(chains.max(initial=-1)) + 1
-        nodes, place = Nodes.from_times(chains, np.concatenate([self.time, time]), n_chains)
-        D, held = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
-        D[place[:n]], held[place[:n]] = self.D, values
+        nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), n_chains)
+        D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
+        D[place[:n]], linear[place[:n]] = self.D[kept], values[kept]
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
-        return nodes, place[n:], D, held, condition(scales, nodes.starts, nodes.time, decay, D)
+        return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
 
     def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
         """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
@@ -566,6 +579,25 @@ class Trajectories:
         out = np.empty_like(linear)
         solve_columns(nodes.starts, D, passes, linear, out)
         return np.asarray(out[place])
+
+    def ends(self) -> tuple[Array, Array, Array]:
+        """Return means (C, 2) and covariances (C, 3) of form and level at the last node of each chain, and its time."""
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        nodes, _, D, linear, (_, _, passes) = self._conditioned(*nothing, self.linear)
+        return *end_states(nodes.starts, D, passes, linear), nodes.time[nodes.starts[1:] - 1]
+
+    def with_nodes(self, chain: IntArray, time: Array, D: Array, linear: Array) -> Trajectories:
+        """Return chains that further rows tell of, which know nothing of the coefficients of features."""
+        chains, times = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
+        nodes, place = Nodes.from_times(chains, times, int(chains.max(initial=-1)) + 1)
+        total, values = (
+            _sums(place, np.concatenate(each), nodes.size) for each in ((self.D, D), (self.linear, linear))
+        )
+        response = None
+        if self.response is not None:
+            response = np.zeros((nodes.size, self.response.shape[1]))
+            response[place[: self.time.size]] = self.response
+        return Trajectories(nodes.chain, nodes.time, total, values, self.scales, response)
 
     def covariance(self, time: Array) -> Array:
         """Return the covariance of a single chain at times, shape (n, n)."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import Trajectories
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
-    from skpref.gp.entities import Items
+    from skpref._typing import Array, Features, IntArray
+    from skpref.data import Comparisons
     from skpref.inference.scale import Scale
+    from skpref.likelihoods import Likelihood
 
 AGES = 200  # ages that are told apart in a span
 _MOST_AGES = 2_000  # ages of which covariances are taken at most
@@ -190,6 +193,34 @@ class MovingPosterior:
         ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
         left, right = np.split(place, 2)
         return self.career.covariance(ages * step)[left, right]
+
+    def filtered(self, c: Comparisons, likelihood: Likelihood, X: Features) -> MovingPosterior:
+        """Return the posterior after comparisons in the order of time; the curve of careers and features stay.
+
+        X has the features of all items, of which those beyond the known ones are new.
+        """
+        assert c.time is not None  # noqa: S101 - type narrowing
+        n_old, f, one, sides = self.items.n_chains, self.features, np.ones(c.n_pairs), (c.left, c.right)
+        first = np.full(c.n_items, np.inf)
+        for side in sides:
+            np.minimum.at(first, side, c.time)
+        new, nothing = np.arange(n_old, c.n_items), np.zeros(c.n_items - n_old)
+        if f is not None:
+            total = n_old * f.average + f.basis.rows(X[n_old:]).sum(axis=0)
+            f = replace(f, average=total / c.n_items)
+        items = self.items.with_nodes(new, first[n_old:], nothing, nothing) if new.size else self.items
+        known = replace(self, items=items, features=f)
+        # All but the utilities of the items' own and the effects of the rows: careers and features.
+        mean, variance = known.pairs(Items(X, np.arange(c.n_items)), *sides, c.time, None, order=False)
+        (u, v), (other, more) = (known.items.moments(side, c.time) for side in sides)
+        rest = mean - (u - other), np.maximum(variance - (v + more), 0.0)
+        columns = [] if c.covariates is None else list((c.covariates / self.covariate_scale).T)
+        columns += [one] if self.has_order else []
+        slots = [(0, c.left, one), (0, c.right, -one)]
+        slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
+        parts = [known.items] + ([] if self.effects is None else [self.effects])
+        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood)
+        return replace(known, items=items, effects=effects[0] if effects else None)
 
     def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
         """Return the posterior of all items and effects at one time; items are independent given comparisons and w."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairData
+    from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -69,8 +70,7 @@ _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answe
 # Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
 # model.
 _MANY, _MANY_EACH = 50_000, 10
-# Inducing points while hyperparameters are learnt, and of a fit at least and, times comparisons, at most: the arrays then
-# take 2 GB.
+# Inducing points of a search, the least number of a fit, and the largest one times the comparisons, which takes 2 GB.
 _FEW, _LEAST, _MOST_RESPONSES = 64, 8, 2**23
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
@@ -235,17 +235,23 @@ def fit_over_time(
             raise DataError("the posterior over time left floating point; use smaller weights")
         moving = model.posterior(choice, problem, fit, basis, is_dated=movement.is_dated)
         record = _record(choice, moving, tried)
-        scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
-        if moving.features is not None:
-            scales["f"] = FixedScale(1.0 / moving.features.sd**2)
-        snapshot = moving.snapshot(moving.end, scales)
+    likelihood = fit.likelihood if c.stage is None else config.likelihood
+    parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
+    snapshot, state = end_posterior(moving)
+    return PairFit(snapshot, state, *parts), moving, record
+
+
+def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:
+    """Return the posterior at the last comparison, and as a state."""
+    scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
+    if moving.features is not None:
+        scales["f"] = FixedScale(1.0 / moving.features.sd**2)
+    snapshot = moving.snapshot(moving.end, scales)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
     blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
     if snapshot.mean.size:
         blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
-    likelihood = fit.likelihood if c.stage is None else config.likelihood
-    parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
-    return PairFit(snapshot, State(blocks, scales), *parts), moving, record
+    return snapshot, State(blocks, scales)
 
 
 def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator) -> InducingBasis:

@@ -11,11 +11,13 @@ from numpy.testing import assert_allclose
 from skpref._compiled import chains
 from skpref._compiled.chains import decays, score, solve
 from skpref.data.stages import pairs_of
+from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import (
     LOGS,
     ChainGroup,
     ChainProblem,
     Nodes,
+    Trajectories,
     fit_chains,
     gradient_of_bound,
     learn_chains,
@@ -361,6 +363,64 @@ def test_predictions_interpolate_and_go_to_the_prior():
     mean, variance = posterior.moments(np.array([0, 50]), np.array([far, 3.0]))
     assert variance[0] > g2 + 0.9 * w2 * far
     assert_allclose([mean[1], variance[1]], [0.0, c2 + g2], atol=1e-12)
+
+
+class Measured:
+    """Answers are values with noise of variance 1/2, so that a filter of single nodes is Kalman's."""
+
+    def derivatives(self, y, z):
+        return -np.square(y - z), 2.0 * (y - z), np.full(y.shape, -2.0)
+
+
+def test_a_filter_of_one_chain_a_row_is_exact():
+    rng, scales = np.random.default_rng(7), np.array([0.7, 0.4, 2.0, 0.1])
+    known = Trajectories(np.array([0, 0, 1]), np.array([0.0, 1.0, 0.5]), *rng.uniform(0.5, 2.0, (2, 3)), scales)
+    known = known.with_nodes(np.array([2]), np.array([1.5]), np.zeros(1), np.zeros(1))  # a new one
+    chain, time, y = rng.integers(3, size=30), np.sort(rng.uniform(1.5, 6.0, 30)), rng.normal(size=30)
+    coefficient, rest = rng.uniform(-1.0, 2.0, 30), rng.uniform(0.0, 0.3, 30)
+    time[1::5] = time[::5]
+    slots, moments = [(0, chain, coefficient)], (rest, 0.5 * rest)
+    (got,) = filter_chains([known], slots, time, moments, (y, np.ones(30)), Measured())
+    got.validate()
+    precision = coefficient**2 / (0.5 + 0.5 * rest)
+    linear = coefficient * (y - rest) / (0.5 + 0.5 * rest)
+    wanted = known.with_nodes(chain, time, precision, linear)
+    at = np.arange(3), np.full(3, 7.0)
+    for one, other in zip(got.moments(*at), wanted.moments(*at), strict=True):
+        assert_allclose(one, other, rtol=2e-3, atol=2e-4)
+    mean, covariance, last = got.ends()
+    assert_allclose(last, [time[chain == k].max() for k in range(3)])
+    value, variance = wanted.moments(np.arange(3), last)
+    assert_allclose(mean.sum(axis=1), value, atol=1e-3)
+    assert_allclose(covariance @ [1.0, 2.0, 1.0], variance, rtol=2e-3)
+
+
+@pytest.mark.parametrize("likelihood", [PairwiseLogit(), PairwiseLogitTies()])
+def test_a_filtered_answer_has_the_moments_of_bayes_rule(likelihood):
+    scales = np.array([0.7, 0.4, 2.0, 0.1])
+    items = Trajectories(np.array([0, 1]), np.zeros(2), np.zeros(2), np.zeros(2), scales)
+    effect = Trajectories(np.array([0]), np.array([3.0]), np.array([2.0]), np.array([1.0]), np.array([0.5, 0, 1, 0.2]))
+    slots = [(0, np.array([0]), np.ones(1)), (0, np.array([1]), -np.ones(1)), (1, np.array([0]), np.array([1.5]))]
+    z = np.linspace(-30.0, 30.0, 60_001)
+    for y, weight in ((1.0, 1.0), (0.5, 3.0), (0.0, 0.5)):
+        rest, at = (np.array([0.3]), np.array([0.2])), np.array([2.0])
+        moved = filter_chains([items, effect], slots, at, rest, (np.array([y]), np.array([weight])), likelihood)
+        assert moved[1].time.max() == 3.0  # the effect is known as of later: this row is one of that time
+        prior = [part.moments(np.array([c]), np.array([t])) for part, c, t in ((items, 0, 2.0), (effect, 0, 3.0))]
+        sizes = np.array([1.0, 1.0, 1.5])
+        v = np.array([prior[0][1][0], prior[0][1][0], prior[1][1][0]])
+        mean, variance = 0.3 + 1.5 * prior[1][0][0], 0.2 + sizes**2 @ v
+        logs = weight * likelihood.derivatives(np.full(z.size, y), z)[0] - 0.5 * (z - mean) ** 2 / variance
+        p = np.exp(logs - logs.max())
+        p /= p.sum()
+        after = p @ z
+        left, spread = moved[0].moments(np.array([0]), at)
+        assert_allclose(left, v[0] / variance * (after - mean), atol=2e-4)
+        fall = (variance - p @ (z - after) ** 2) / variance**2
+        assert_allclose(spread, v[0] - v[0] ** 2 * fall, rtol=3e-3)
+        beta, spread = moved[1].moments(np.array([0]), np.array([3.0]))
+        assert_allclose(beta, prior[1][0] + 1.5 * v[2] / variance * (after - mean), atol=2e-4)
+        assert_allclose(spread, v[2] - 2.25 * v[2] ** 2 * fall, rtol=3e-3)
 
 
 @pytest.mark.parametrize(
