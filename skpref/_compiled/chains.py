@@ -229,23 +229,6 @@ def send_messages_together(
 
 
 @njit()
-def end_states(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, Array]:
-    """Return means (C, 2) and covariances (C, 3) of form and level after the last node of each chain, which has one."""
-    decay, gain, share, after, _ = passes
-    mean, covariance = np.empty((starts.shape[0] - 1, 2)), np.empty((starts.shape[0] - 1, 3))
-    for chain in range(starts.shape[0] - 1):
-        form, level = 0.0, 0.0
-        for k in range(starts[chain], starts[chain + 1]):
-            form *= decay[k]
-            new = (r[k] - D[k] * (form + level)) * share[k]
-            form += gain[k, 0] * new
-            level += gain[k, 1] * new
-        mean[chain, 0], mean[chain, 1] = form, level
-        covariance[chain] = after[starts[chain + 1] - 1]
-    return mean, covariance
-
-
-@njit()
 def filter_rows(
     rows: tuple[IntArray, Array, Array, Array, Array, IntArray, Array],
     states: tuple[Array, Array, Array],
@@ -302,23 +285,3 @@ def filter_rows(
             covariance[c, 1] -= h**2 * shrink * x * y
             covariance[c, 2] -= h**2 * shrink * y * y
     return D, linear
-
-
-@njit()
-def project(node: IntArray, coefficient: Array, values: Array) -> Array:
-    """Return H values (N,): the sum of the values of each row's nodes times their coefficients."""
-    out = np.zeros(node.shape[0])
-    for m in range(node.shape[0]):
-        for s in range(node.shape[1]):
-            out[m] += coefficient[m, s] * values[node[m, s]]
-    return out
-
-
-@njit()
-def scatter_rows(node: IntArray, coefficient: Array, values: Array, n_nodes: int) -> Array:
-    """Return H^T values (n,)."""
-    out = np.zeros(n_nodes)
-    for m in range(node.shape[0]):
-        for s in range(node.shape[1]):
-            out[node[m, s]] += coefficient[m, s] * values[m]
-    return out

@@ -20,9 +20,6 @@ from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import (
     condition,
     decays,
-    end_states,
-    project,
-    scatter_rows,
     score,
     send_messages,
     send_messages_together,
@@ -149,21 +146,6 @@ class ChainProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureFit:
-    """Posterior of the coefficients w of features, and how the chains' means fall with w."""
-
-    precision: float  # 1 / s^2
-    mean: Array  # (K,)
-    half: Array  # (K, K): the covariance is half^T half
-    response: Array  # (n, K): E[u | w] = u - response (w - mean)
-    dual: Array  # (n, K): K^-1 response
-
-    def linear(self, D: Array) -> Array:
-        """Return by how much what the rows say of the nodes beside D falls with w, shape (n, K)."""
-        return self.dual + D[:, None] * self.response
-
-
-@dataclass(frozen=True, eq=False)
 class ChainFit:
     """Posterior of the chains, given what rows say: D and alpha + D u."""
 
@@ -179,7 +161,7 @@ class ChainFit:
     variance: Array  # (N,)
     bounds: list[float]
     converged: bool
-    features: FeatureFit | None = None
+    features: FeaturePart | None = None
 
     @property
     def bound(self) -> float:
@@ -240,31 +222,59 @@ class _Conditioned:
         return np.concatenate(out) if out else np.zeros(0)
 
 
+def _descend(
+    H: csr_array,
+    chains: _Conditioned,
+    tau: Array,
+    r: Array,
+    start: tuple[Array, Array],
+    least: float,
+    energy: Array | float = 0.0,
+) -> tuple[Array, Array, Any]:
+    """Solve (K^-1 + H^T W H) u = b from a residual r on, by columns; return u, K^-1 u, and the first squared step.
+
+    It ends where squared steps are at most `least`, or a small part of an energy, which falls with each of them.
+    """
+    is_vector, transposed = r.ndim == 1, H.T
+    D, weight = (each if is_vector else each[:, None] for each in (chains.D, tau))
+    solve_all = chains.solve if is_vector else chains.solve_columns
+    u, alpha, r, z = start[0].copy(), start[1].copy(), r.copy(), solve_all(r)
+    first = size = _dots(r, z)
+    direction, source = z.copy(), r.copy()
+    for _ in range(_MOST_STEPS):
+        if np.all(size <= np.maximum(least, _FOLLOWED * energy)):
+            break
+        prior = source - D * direction  # K^-1 direction, without K^-1
+        image = prior + transposed @ (weight * (H @ direction))
+        length = size / np.maximum(_dots(direction, image), _TINY)
+        u += length * direction
+        alpha += length * prior
+        r -= length * image
+        energy = energy - length * size
+        z = solve_all(r)
+        size, before = _dots(r, z), np.maximum(size, _TINY)
+        direction *= size / before
+        direction += z
+        source *= size / before
+        source += r
+    return u, alpha, first
+
+
 def _joint_means(
     problem: ChainProblem, chains: _Conditioned, sites: tuple[Array, Array], start: tuple[Array, Array], tol: float
 ) -> tuple[Array, Array, float]:
     """Solve (K^-1 + H^T W H) u = H^T nu; return u, K^-1 u, and the root mean square of the step in deviations."""
-    (tau, nu), (u, alpha), (node, coefficient) = sites, start, (problem.node, problem.coefficient)
-    n, D = u.size, chains.D
-    r = scatter_rows(node, coefficient, nu - tau * project(node, coefficient, u), n) - alpha
-    linear = scatter_rows(node, coefficient, nu, n)
+    (tau, nu), H, n = sites, problem.matrix, start[0].size
+    r, linear = H.T @ (nu - tau * (H @ start[0])) - start[1], H.T @ nu
     # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
     least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
-    z = chains.solve(r)
-    size = float(r @ z)
-    step = float(np.sqrt(max(size, 0.0) / n))
-    direction, source = z, r
-    for _ in range(_MOST_STEPS):
-        if size <= least or size <= 0.0:
-            break
-        prior = source - D * direction  # K^-1 direction, without K^-1
-        image = prior + scatter_rows(node, coefficient, tau * project(node, coefficient, direction), n)
-        length = size / float(direction @ image)
-        u, alpha, r = u + length * direction, alpha + length * prior, r - length * image
-        z = chains.solve(r)
-        size, before = float(r @ z), size
-        direction, source = z + size / before * direction, r + size / before * source
-    return u, alpha, step
+    u, alpha, size = _descend(H, chains, tau, r, start, least)
+    return u, alpha, float(np.sqrt(max(size, 0.0) / n))
+
+
+def _dots(a: Array, b: Array) -> Any:  # noqa: ANN401 - a number, or an array
+    """Return the inner product of vectors, or those of columns."""
+    return a @ b if a.ndim == 1 else np.einsum("ij,ij->j", a, b)
 
 
 def _sums(index: IntArray, values: Array, n: int) -> Array:
@@ -292,47 +302,31 @@ def _passes(
     return chains, message, variance, coupling
 
 
-class _Features:
-    """The coefficients w of features at given sites: chains are integrated out exactly, by conjugate gradients."""
+class FeaturePart:
+    """The coefficients w of features at given sites: chains are integrated out exactly, by conjugate gradients.
 
-    def __init__(self, problem: ChainProblem, prior: _Prior, theta: Array, start: FeatureFit | None) -> None:
+    Their means fall with w by the response (n, K), of which `dual` is K^-1 response; the covariance is half^T half.
+    """
+
+    def __init__(self, problem: ChainProblem, prior: _Prior, theta: Array, start: FeaturePart | None) -> None:
         assert problem.features is not None  # noqa: S101 - type narrowing
         self.F, self.H, self.precision = problem.features, problem.matrix, float(np.exp(-2.0 * theta[-1]))
         n, k = self.H.shape[1], self.F.shape[1]
         self.mean, self.dual, self.response = np.zeros(k), np.zeros((n, k)), np.zeros((n, k))
         self.step, self.half, self.variance, self.divergence = 0.0, np.zeros((k, k)), np.zeros(0), 0.0
         self._tau = np.full(self.F.shape[0], np.inf)
-        if start is not None:
-            self.mean, self.dual = start.mean * (start.precision / self.precision), start.dual.copy()
+        if start is not None and start.mean.size == k:  # of a search there may be fewer
+            self.mean, self.dual = start.mean * (start.precision / self.precision), start.dual
             self.response = _Conditioned(prior, np.zeros(n)).solve_columns(self.dual)
 
     def follow(self, chains: _Conditioned, tau: Array) -> None:
         """Learn how the chains follow w, and its covariance without them, where sites have changed."""
         if float(np.abs(tau - self._tau).max()) < _SAME_SITES * float(tau.max()):
             return
-        self._tau = tau
-        weight, D = tau[:, None], chains.D[:, None]
-        rows = self.F - self.H @ self.response
-        r = self.H.T @ (weight * rows) - self.dual
-        z = chains.solve_columns(r)
-        size, direction, source = _dots(r, z), z.copy(), r.copy()
-        energy = self.precision + _dots(rows, weight * rows) + _dots(self.response, self.dual)
-        for _ in range(_MOST_STEPS):
-            if (size <= _FOLLOWED * energy).all():
-                break
-            prior = source - D * direction
-            image = prior + self.H.T @ (weight * (self.H @ direction))
-            length = size / np.maximum(_dots(direction, image), _TINY)
-            self.response += length * direction
-            self.dual += length * prior
-            r -= length * image
-            energy -= length * size
-            z = chains.solve_columns(r)
-            size, before = _dots(r, z), np.maximum(size, _TINY)
-            direction *= size / before
-            direction += z
-            source *= size / before
-            source += r
+        self._tau, weight, rows = tau, tau[:, None], self.F - self.H @ self.response
+        r, start = self.H.T @ (weight * rows) - self.dual, (self.response, self.dual)
+        energy = self.precision + _dots(rows, weight * rows) + _dots(*start)
+        self.response, self.dual, _ = _descend(self.H, chains, tau, r, start, 0.0, energy)
         rows = self.F - self.H @ self.response
         shared = self.response.T @ self.dual
         shared = 0.5 * (shared + shared.T) + rows.T @ (weight * rows)
@@ -353,11 +347,6 @@ class _Features:
         return step
 
 
-def _dots(a: Array, b: Array) -> Array:
-    """Return the inner products of columns."""
-    return np.asarray(np.einsum("ij,ij->j", a, b))
-
-
 class _Posterior:
     """Chains, and coefficients of features, at given sites."""
 
@@ -372,10 +361,7 @@ class _Posterior:
             self.u = _Conditioned(prior, np.zeros(n)).solve(start.alpha)
         self.features = None
         if problem.features is not None:
-            known = None if start is None else start.features
-            if known is not None and known.mean.size != problem.features.shape[1]:  # of a search with fewer
-                known = None
-            self.features = _Features(problem, prior, theta, known)
+            self.features = FeaturePart(problem, prior, theta, None if start is None else start.features)
         self.chains = _told(prior, self.layout, message)
         self.variance, self.coupling, self.step = np.zeros(0), 0.0, np.inf
 
@@ -398,7 +384,7 @@ class _Posterior:
     @property
     def mean(self) -> Array:
         """Means of z, shape (N,)."""
-        mean = project(self.problem.node, self.problem.coefficient, self.u)
+        mean: Array = self.problem.matrix @ self.u
         return mean if self.features is None else mean + self.features.F @ self.features.mean
 
     def bound(self, value: float) -> float:
@@ -407,11 +393,6 @@ class _Posterior:
         value -= 0.5 * float(chains.log_det - chains.D @ chains.variance + self.u @ self.alpha)
         value += self.coupling
         return value if f is None else value - f.divergence - 0.5 * f.precision * float(f.mean @ f.mean)
-
-    def feature_fit(self) -> FeatureFit | None:
-        """Return what was learnt of the coefficients of features."""
-        f = self.features
-        return None if f is None else FeatureFit(f.precision, f.mean, f.half, f.response, f.dual)
 
 
 def fit_chains(
@@ -454,7 +435,7 @@ def fit_chains(
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bound):
             parts = q.u, q.alpha, q.chains.D, q.message, tau, nu, mean, variance
-            return ChainFit(theta, likelihood, *parts, bounds, converged, q.feature_fit())
+            return ChainFit(theta, likelihood, *parts, bounds, converged, q.features)
         last, n_halved, before = bound, 0, (tau, nu)
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
@@ -582,9 +563,11 @@ class Trajectories:
 
     def ends(self) -> tuple[Array, Array, Array]:
         """Return means (C, 2) and covariances (C, 3) of form and level at the last node of each chain, and its time."""
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        nodes, _, D, linear, (_, _, passes) = self._conditioned(*nothing, self.linear)
-        return *end_states(nodes.starts, D, passes, linear), nodes.time[nodes.starts[1:] - 1]
+        ahead = self.last + 1e3 * self.scales[2]  # where the form is forgotten
+        nodes, place, D, linear, (_, _, passes) = self._conditioned(np.arange(ahead.size), ahead, self.linear)
+        u = solve(nodes.starts, D, passes, linear)[0]
+        level = u[place]
+        return np.column_stack([u[place - 1] - level, level]), passes[3][place - 1], self.last
 
     def with_nodes(self, chain: IntArray, time: Array, D: Array, linear: Array) -> Trajectories:
         """Return chains that further rows tell of, which know nothing of the coefficients of features."""
@@ -617,6 +600,6 @@ def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
     out = []
     for group, logs, part in zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True):
         scales, nodes = np.array(group.scales(logs)), group.nodes
-        response = None if fit.features is None else fit.features.linear(fit.D)[part]
+        response = None if fit.features is None else (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
         out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales, response))
     return out

@@ -124,34 +124,22 @@ class MovingPosterior:
         self, items: Items, left: IntArray, right: IntArray, time: Array, covariates: Array | None, *, order: bool
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
-        if self.features is None:
-            return self._pairs(items, (left, right), time, covariates, None, order=order)
-        phi = self.features.basis.rows(items.features)
-        parts = []
-        for part in chunks(left.size, max(_MOST_ROWS // phi.shape[1], 1)) or [slice(0)]:
-            few = None if covariates is None else covariates[part]
-            parts.append(self._pairs(items, (left[part], right[part]), time[part], few, phi, order=order))
-        mean, variance = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return mean, variance
-
-    def _pairs(
-        self,
-        items: Items,
-        sides: tuple[IntArray, IntArray],
-        time: Array,
-        covariates: Array | None,
-        phi: Array | None,
-        *,
-        order: bool,
-    ) -> tuple[Array, Array]:
-        (left, right), n, rows, f = sides, time.size, None, self.features
-        same, ends, twice = left == right, np.concatenate(sides), np.concatenate([time, time])
+        n, rows, f = left.size, None, self.features
+        if f is not None and n > (most := max(_MOST_ROWS // f.mean.size, 1)):
+            found = []
+            for part in chunks(n, most):
+                few = None if covariates is None else covariates[part]
+                found.append(self.pairs(items, left[part], right[part], time[part], few, order=order))
+            means, variances = zip(*found, strict=True)
+            return np.concatenate(means), np.concatenate(variances)
+        same, ends, twice = left == right, np.concatenate([left, right]), np.concatenate([time, time])
         position = items.position[ends]
         u, v = self.utility(position, twice)
         mean, variance = u[:n] - u[n:], v[:n] + v[n:]
         if self.career is not None:  # which both sides share
             variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
-        if f is not None and phi is not None:
+        if f is not None:
+            phi = f.basis.rows(items.features)
             variance += f.new_pairs(items, phi, left, right)
             mean += (phi[left] - phi[right]) @ f.mean
             of_sides = self._rows(position, twice, phi[ends])

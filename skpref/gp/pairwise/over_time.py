@@ -98,7 +98,8 @@ class SkillDynamics:
     effect_start_sd, effect_drift_sd : float
         The same of the effects of covariates and of the left side, as `start_sd` and `drift_sd`.
     log_posteriors : dict of str to float
-        What was tried, with the bound on the log evidence plus the log prior of the hyperparameters, in nats.
+        What was tried, with the bound on the log evidence plus the log prior of the hyperparameters, in nats. Where
+        items have features, also without them, such as "drift+form, no features".
     feature_sd : float, default=0.0
         Standard deviation of the function of the items' features, which does not move; 0 without features.
 
