@@ -277,8 +277,9 @@ def filter_rows(
         for s in range(n_slots):
             c, h = chain[m, s], coefficient[m, s]
             x, y = covariance[c, 0] + covariance[c, 1], covariance[c, 1] + covariance[c, 2]
-            D[m, s] = h**2 * shrink / max(1.0 - h**2 * shrink * (x + y), _LEAST)
-            linear[m, s] = (mean[c, 0] + mean[c, 1]) * D[m, s] + h * gain / max(1.0 - h**2 * shrink * (x + y), _LEAST)
+            rest = max(1.0 - h**2 * shrink * (x + y), _LEAST)
+            D[m, s] = h**2 * shrink / rest
+            linear[m, s] = (mean[c, 0] + mean[c, 1]) * D[m, s] + h * gain / rest
             mean[c, 0] += h * gain * x
             mean[c, 1] += h * gain * y
             covariance[c, 0] -= h**2 * shrink * x * x

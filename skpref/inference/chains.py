@@ -532,21 +532,19 @@ class Trajectories:
 
     def _conditioned(self, chain: IntArray, time: Array, values: Array) -> tuple[Nodes, IntArray, Array, Array, Any]:
         """Return nodes with further times, their places, D, values beside it, and variances with their passes."""
-        kept: Any = slice(None)
-        held = self.chain
-        if 0 < chain.size < self.time.size:  # chains are independent: leave out others
-            wanted, chain = np.unique(chain, return_inverse=True)
-            place = np.minimum(np.searchsorted(wanted, self.chain), wanted.size - 1)
-            kept = np.flatnonzero(wanted[place] == self.chain)
-            held = place[kept]
-        chains, n = np.concatenate([held, chain]), held.size
-        n_chains = int(chains.max(initial=-1)) + 1
-        nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), n_chains)
+        wanted, chain = np.unique(chain, return_inverse=True)  # chains are independent: leave out others
+        kept = np.flatnonzero(np.isin(self.chain, wanted))
+        chains, n = np.concatenate([np.searchsorted(wanted, self.chain[kept]), chain]), kept.size
+        nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), wanted.size)
         D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
         D[place[:n]], linear[place[:n]] = self.D[kept], values[kept]
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
         return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
+
+    def clamped(self, chain: IntArray, time: Array) -> tuple[IntArray, Array]:
+        """Return chains and times, of which those before the first node of a chain are there."""
+        return chain, np.maximum(time, self.first[chain])
 
     def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
         """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""

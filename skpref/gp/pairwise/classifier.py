@@ -384,13 +384,7 @@ class GPPLClassifier(MovingClassifier):
                 )
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
-            ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
-            if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
-                msg = (
-                    "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
-                    "partial_fit cannot change it. Set it back, or call fit with all comparisons."
-                )
-                raise DataError(msg)
+            self._refuse_other_model("partial_fit")
             old = self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right])
             if self._has_tasks:

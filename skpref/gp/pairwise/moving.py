@@ -184,8 +184,7 @@ class MovingClassifier(ShardedClassifier):
         """
         moving = self._moving("update")
         self._refuse_tasks("update", "partial_fit")
-        if not self._same_covariates() or self._has_side != self.posterior_.has_order:
-            raise DataError("covariates or order_effect differs from fit; set it back")
+        self._refuse_other_model("update")
         old = self._kept_comparisons("update")
         rows = self._with_covariates(self._read(X, reset=False))
         self._refuse_other_times(rows)
@@ -206,6 +205,15 @@ class MovingClassifier(ShardedClassifier):
             self.components_ = together.components()[1]
             self._keep(together)
         return self
+
+    def _refuse_other_model(self, method: str) -> None:
+        """Refuse further comparisons where parameters name another model than the fit."""
+        ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
+        if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
+            raise DataError(
+                "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
+                f"{method} cannot change it. Set it back, or call fit with all comparisons."
+            )
 
     def _refuse_earlier(self, c: Comparisons) -> None:
         """Refuse comparisons for a filter that are not in the order of time, or too heavy for it."""

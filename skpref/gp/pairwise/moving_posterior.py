@@ -9,7 +9,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import Trajectories
@@ -42,13 +42,6 @@ class FeaturePosterior:
         check_arrays(self, {"K": self.basis.chol.shape[0]}, mean="K", half="K K", average="K")
         check_diagonals(self, "half")
         check_positive(self, "sd")
-
-    def new_pairs(self, items: Items, phi: Array, left: IntArray, right: IntArray) -> Array:
-        """Return what inducing points leave of the variance of pairs; compared items have it in their own utilities."""
-        rest, new = self.basis.residual(items.features, phi), items.position < 0
-        variance, both = rest[left] * new[left] + rest[right] * new[right], new[left] & new[right]
-        variance[both] = self.basis.pair_residual(items.features, phi, left[both], right[both])
-        return self.sd**2 * variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,24 +93,22 @@ class MovingPosterior:
         Before its first comparison an item is as there.
         """
         mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
-        seen, first = position >= 0, self.first
-        item = position[seen]
-        at = np.maximum(time[seen], first[item])
+        seen = position >= 0
+        item, at = self.items.clamped(position[seen], time[seen])
         mean[seen], variance[seen] = self.items.moments(item, at)
         if self.career is not None:
-            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - first[item])
+            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])
             mean[seen] += of_age[0]
             variance[seen] += of_age[1]
         return mean, variance
 
     def _rows(self, position: IntArray, time: Array, phi: Array) -> Array:
         """Return by how much utilities of items at times rise with the coefficients of features, shape (n, K)."""
-        rows, seen, first = phi.copy(), position >= 0, self.first
-        item = position[seen]
-        at = np.maximum(time[seen], first[item])
+        rows, seen = phi.copy(), position >= 0
+        item, at = self.items.clamped(position[seen], time[seen])
         rows[seen] -= self.items.responses(item, at)
         if self.career is not None:
-            rows[seen] -= self.career.responses(np.zeros(item.size, dtype=np.int64), at - first[item])
+            rows[seen] -= self.career.responses(np.zeros(item.size, dtype=np.int64), at - self.first[item])
         return rows
 
     def pairs(
@@ -140,7 +131,7 @@ class MovingPosterior:
             variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
         if f is not None:
             phi = f.basis.rows(items.features)
-            variance += f.new_pairs(items, phi, left, right)
+            variance += f.sd**2 * residual_of_new(f.basis, items, phi, left, right)
             mean += (phi[left] - phi[right]) @ f.mean
             of_sides = self._rows(position, twice, phi[ends])
             rows = of_sides[:n] - of_sides[n:]
@@ -149,27 +140,17 @@ class MovingPosterior:
         columns += [np.ones(n)] if order and self.has_order else []
         if self.effects is not None and columns:
             numbers = np.arange(self.n_effects)[-len(columns) :] if covariates is None else np.arange(len(columns))
-            at = np.repeat(numbers, n), np.tile(time, len(columns))
-            effect, spread = self._effects_at(*at)
+            at = self.effects.clamped(np.repeat(numbers, n), np.tile(time, len(columns)))
+            effect, spread = self.effects.moments(*at)
             design = np.concatenate(columns)
             mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
             variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
             if rows is not None:
-                falls = design[:, None] * self._responses_of_effects(*at)
+                falls = design[:, None] * self.effects.responses(*at)
                 rows -= falls.reshape(-1, *rows.shape).sum(axis=0)
         if f is not None and rows is not None:
             variance = variance + np.square(rows @ f.half.T).sum(axis=1)
         return mean, variance
-
-    def _effects_at(self, number: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of effects at times; before the first comparison they are as there."""
-        assert self.effects is not None  # noqa: S101 - type narrowing
-        return self.effects.moments(number, np.maximum(time, self.effects.first[number]))
-
-    def _responses_of_effects(self, number: IntArray, time: Array) -> Array:
-        """Return by how much effects at times fall with the coefficients of features, shape (n, K)."""
-        assert self.effects is not None  # noqa: S101 - type narrowing
-        return self.effects.responses(number, np.maximum(time, self.effects.first[number]))
 
     def _shared_career(self, position: IntArray, time: Array) -> Array:
         """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
@@ -214,10 +195,10 @@ class MovingPosterior:
         """Return the posterior of all items and effects at one time; items are independent given comparisons and w."""
         n, numbers, f = self.items.n_chains, np.arange(self.n_effects), self.features
         mean, variance = self.utility(np.arange(n), np.full(n, time))
-        times = np.full(numbers.size, time)
         effect, spread = np.zeros(0), np.zeros(0)
         if self.effects is not None:
-            effect, spread = self._effects_at(numbers, times)
+            at = self.effects.clamped(numbers, np.full(numbers.size, time))
+            effect, spread = self.effects.moments(*at)
         least = np.finfo(float).tiny  # of a variance that rounding may lose
         variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
         parts = True, self.has_order, scales, float(mean.mean())
@@ -228,7 +209,7 @@ class MovingPosterior:
         whole = np.zeros((k + numbers.size, k + numbers.size))
         whole[:k, :k], whole[k:, k:] = f.half, half
         if self.effects is not None:
-            whole[:k, k:] = -f.half @ self._responses_of_effects(numbers, times).T
+            whole[:k, k:] = -f.half @ self.effects.responses(*at).T
         offsets = self._rows(np.arange(n), np.full(n, time), np.zeros((n, k))) @ whole[:, :k].T
         parts = *parts[:3], parts[3] + float(f.average @ f.mean)
         centre = whole[:, :k] @ f.average + offsets.mean(axis=0)

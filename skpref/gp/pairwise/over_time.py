@@ -218,7 +218,8 @@ def fit_over_time(
     with limit_blas_threads(0):
         basis = None if data.X is None else _basis(data, config, movement, rng)
         phi = None if basis is None else basis.rows(data.X)
-        model = _Model(c, config, span if span > 0.0 else 1.0, phi, learn=movement.learn)
+        config = replace(config, learn_length_scales=movement.learn)  # of the form, too
+        model = _Model(c, config, span if span > 0.0 else 1.0, phi)
         if earlier is None:
             start, tried = model.featured(_search_rows(basis, data.X, phi, rng)).choose(dynamics, rng)
         else:
@@ -308,18 +309,11 @@ class _Model:
     """Comparisons over time as rows of chains."""
 
     def __init__(
-        self,
-        c: Comparisons,
-        config: PairConfig,
-        span: float,
-        phi: Array | None,
-        first: Array | None = None,
-        *,
-        learn: bool,
+        self, c: Comparisons, config: PairConfig, span: float, phi: Array | None, first: Array | None = None
     ) -> None:
         """Lay out the rows; `first` has the items' first times where these are a part of all rows, shape (n_items,)."""
         assert c.time is not None  # noqa: S101 - type narrowing
-        self.c, self.config, self.span, self.phi, self.learn = c, config, span, phi, learn
+        self.c, self.config, self.span, self.phi = c, config, span, phi
         n, time = c.n_items, c.time
         sides = np.concatenate([c.left, c.right])
         scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
@@ -393,7 +387,7 @@ class _Model:
         if self.c.n_pairs > enough:
             part, items = self.c.sample(enough, rng).compact()
             phi = None if self.phi is None else self.phi[items]
-            few = _Model(part, self.config, self.span, phi, self.first[items], learn=self.learn)
+            few = _Model(part, self.config, self.span, phi, self.first[items])
             best, tried = few.choose(dynamics, rng)
             return best._replace(fit=None), tried
         kind, with_career, _ = dynamics.partition("+career")
@@ -415,7 +409,7 @@ class _Model:
         theta, fit = problem.priors()[0], None
         if start is not None:
             theta[: start.size] = start
-        if self.learn:
+        if self.config.learn_length_scales:
             theta, fit = learn_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL)
         fit = fit_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL, start=fit)
         return _Learnt(choice, theta, fit, log_posterior(problem, fit))

@@ -314,14 +314,21 @@ class PairPosterior:
         design, mean, effects = (None, self.mean, half) if extra is None else extra
         variance = difference_variance(half, a, b, effects, design) + np.where(a == b, 0.0, own[a] + own[b])
         if self.basis is not None:
-            residual = self.basis.pair_residual(items.features, phi, a, b)
-            if self.offset_half is not None:
-                rest = self._has_rest(items)
-                own = rest * self.basis.residual(items.features, phi)
-                residual = np.where(rest[a] * rest[b] > 0.0, residual, own[a] + own[b])
+            if self.offset_half is None:
+                residual = self.basis.pair_residual(items.features, phi, a, b)
+            else:
+                residual = residual_of_new(self.basis, items, phi, a, b)
             variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
         difference = u[a] - u[b]
         return difference if design is None else difference + design @ mean, variance
+
+
+def residual_of_new(basis: InducingBasis, items: Items, phi: Array, left: IntArray, right: IntArray) -> Array:
+    """Return what inducing points leave of pairs, without the parts of compared items, whose own variables have it."""
+    rest, new = basis.residual(items.features, phi), items.position < 0
+    variance, both = rest[left] * new[left] + rest[right] * new[right], new[left] & new[right]
+    variance[both] = basis.pair_residual(items.features, phi, left[both], right[both])
+    return np.asarray(variance)
 
 
 def difference_covariance(covariance: Array, left: IntArray, right: IntArray) -> Array:
