@@ -273,7 +273,7 @@ def _joint_means(
 
 
 def _dots(a: Array, b: Array) -> Any:  # noqa: ANN401 - a number, or an array
-    """Return the inner product of vectors, or those of columns."""
+    """Return the inner product of vectors, or the inner products of columns."""
     return a @ b if a.ndim == 1 else np.einsum("ij,ij->j", a, b)
 
 
@@ -543,7 +543,7 @@ class Trajectories:
         return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
 
     def clamped(self, chain: IntArray, time: Array) -> tuple[IntArray, Array]:
-        """Return chains and times, of which those before the first node of a chain are there."""
+        """Return chains and times, each at least the first one of its chain."""
         return chain, np.maximum(time, self.first[chain])
 
     def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
