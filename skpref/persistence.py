@@ -46,6 +46,7 @@ __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
+_LARGE = 1e100  # numbers of a record are smaller, so that their squares are finite
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
@@ -389,8 +390,12 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
     elif isinstance(value, list | tuple):
         _check_all(dict(enumerate(value)), memo, where)
     elif name in _OBJECTS:
-        parts = _parts_of(name)
-        _check_all(vars(value) if parts is None else {part: getattr(value, part) for part in parts}, memo, where)
+        names = _parts_of(name)
+        parts = vars(value) if names is None else {part: getattr(value, part) for part in names}
+        for part, number in parts.items() if name in _RECORDS else ():
+            is_large = isinstance(number, float) and _LARGE <= abs(number) < np.inf
+            require(not is_large, where or name, f"{part} is too large a number")
+        _check_all(parts, memo, where)
     _check_itself(value, name, where)
 
 

@@ -96,7 +96,7 @@ class PairPosterior:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, basis=InducingBasis | None, has_offsets=bool, has_order=bool, centre_mean=float)
-        require(abs(self.centre_mean) < 1e100, self, "centre_mean", "must be an average of utilities")
+        require(np.isfinite(self.centre_mean), self, "centre_mean", "must be finite")
         n = check_arrays(self, offset_mean="N")["N"]
         joint = self.has_offsets and self.offset_variance is None
         check_arrays(self, covariate_scale="q")
