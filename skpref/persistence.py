@@ -46,7 +46,7 @@ __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
-_LARGE = 1e100  # numbers of a record are smaller, so that their squares are finite
+_LARGE = 1e150  # numbers of a record are smaller, so that their squares are finite
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
