@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpref._callbacks import fit_context
 from skpref._sources import accept_collections
+from skpref.data.weights import class_weights, refuse_balanced
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
 from skpref.factorization.machine.heads import ClassHead
 from skpref.likelihoods import PairwiseProbit
@@ -89,6 +90,10 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the first factors, the rows held out, the mini-batches and the samples.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the rows; classes that a dict lacks have weight 1. "balanced":
+        inversely proportional to the classes' weights in y. Probabilities are then those of such a population, and no
+        longer those of new rows. Not for rows in files or on a cluster, and "balanced" not for `partial_fit`.
     link : {"probit", "logit"}, default="probit"
         The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
 
@@ -147,13 +152,20 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     ['no']
     """
 
+    class_weight: dict[Any, float] | str | None = None
     link: Literal["probit", "logit"] = "probit"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CONSTRAINTS, "link": [StrOptions({"probit", "logit"})]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS | {
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "link": [StrOptions({"probit", "logit"})],
+    }
 
     @property
     def _head(self) -> ClassHead:
         return ClassHead(self.link)
+
+    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
+        return class_weights(self.class_weight, labels, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -203,6 +215,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         ValueError
             As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
+        refuse_balanced(self)
         return self._partial_fit(X, y, classes, sample_weight, freeze)
 
     @accept_collections

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.feature_selection import f_regression
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -434,6 +435,7 @@ def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
     rows = np.array(["a b", "bb cc", "cc aa aa"]) if cls.__name__ in {"CountVectorizer", "TfidfVectorizer"} else abs(X)
     inner = SVGPRegressor(inducing=5, optimizer=None, random_state=0)
     given |= {"SelectFromModel": [inner], "RFE": [inner], "TransformedTargetRegressor": [inner]}
+    given |= {"SelectPercentile": [f_regression], "GaussianRandomProjection": [2], "SparseRandomProjection": [2]}
     before = quiet(cls(*given.get(cls.__name__, [])).fit, rows, Y[: len(rows)])
     save(before, tmp_path / "m")
     use = "transform" if hasattr(cls, "transform") else "predict"

@@ -213,6 +213,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _fit_rows(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, stream: bool = False) -> Self:
         """Fit to rows in memory, all or the first of a stream."""
         X, labels = self._read(X, y, reset=True)
+        sample_weight = self._weights(labels, sample_weight)
         used, weight = _read_used_rows(X.shape[0], sample_weight)
         values, classes = self._head.read(labels, used, classes, y)
         X = X if sample_weight is None else X[used]
@@ -235,6 +236,11 @@ class FactorizationMachine(CallbackMixin, HasSettings):
         if draws:
             self._sample(data)
         return self
+
+    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
+        """Return the weights of rows with these labels."""
+        del labels
+        return sample_weight
 
     def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
         """Return whether a chain follows the variational fit."""
@@ -266,6 +272,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
                 msg = f"classes must be those of the first call, {record.list_classes()}; got {given!r:.200}"
                 raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, labels = self._read(X, y)
+            sample_weight = self._weights(labels, sample_weight)
             used, weight = _read_used_rows(X.shape[0], sample_weight)
             values = self._head.encode(labels, used, record.classes)
             data = TrainingRows(X if sample_weight is None else X[used], (values - old.offset) / old.scale, weight)
@@ -385,6 +392,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
             f"n_samples={self.n_samples!r}": self.n_samples > 0,
             "early_stopping=True": self.early_stopping,
             "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
+            f"class_weight={(weights := getattr(self, 'class_weight', None))!r}": weights is not None,
         }
         refuse_parameters(
             reasons,
