@@ -13,7 +13,7 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._validation import is_missing
-from skpref.data.columns import Columns, as_text
+from skpref.data.columns import Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
@@ -269,7 +269,11 @@ def _profiles(
     if none is not None and not is_none.any():
         where = "words are looked for in features and item, and numbers in item alone"
         raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
-    encoded = [_encoded(columns, name, is_none) for name in names]
+    try:
+        encoded = [_encoded(columns, name, is_none) for name in names]
+    except MissingCellError:
+        _refuse_blank_none(columns, names, members)
+        raise
     X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
     titles = [title for _, own, _ in encoded for title in own]
     texts = zip(*(own for _, _, own in encoded), strict=True)
@@ -293,6 +297,15 @@ def _profiles(
                 f"two different profiles would have the id {text!r}; write levels without commas and brackets"
             )
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
+
+
+def _refuse_blank_none(columns: Columns, names: tuple[Any, ...], members: Mapping[str, list[int]]) -> None:
+    """Refuse tables in which one alternative of each task has no attributes: it may be to choose none."""
+    rows_of_cells = zip(*(columns.cells(name) for name in names), strict=True)
+    blank = np.array([not any(map(as_text, cells)) for cells in rows_of_cells])
+    if all(blank[rows].sum() == 1 for rows in members.values()):
+        what = "one alternative of each task has no attributes; if it is to choose none, write none in these cells"
+        raise columns.fault(f"{what}, and give this word as none", int(np.argmax(blank)), names[0])
 
 
 def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, list[str], list[str]]:

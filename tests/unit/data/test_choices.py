@@ -140,6 +140,11 @@ def test_attributes_of_none_may_be_empty():
             "column 'price', row 3: an attribute is missing; leave such",
         ),
         (long(brand=["x", "", "z"] * 2), {"features": TWO}, "column 'brand', row 1: an attribute is missing"),
+        (
+            long(brand=["x", "y", ""] * 2, price=[3, 2, None] * 2),
+            {"features": TWO},
+            "column 'brand', row 2: one alternative of each task has no attributes; if it is to choose none",
+        ),
         (long(price=[3, 2, 0, np.inf, 3, 0]), {"features": TWO}, "column 'price', row 3: expected a finite number"),
         (
             long(price=[3, "cheap", 0, 2, 3, 0]),

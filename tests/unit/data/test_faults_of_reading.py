@@ -315,6 +315,21 @@ def test_counts_in_the_place_of_scores_give_a_warning(names: tuple[str, str]) ->
     assert from_counts(table, counts=names).sample_weight.sum() == 1781.0
 
 
+@pytest.mark.parametrize("name", ["tie", "Ties", "draws"])
+def test_counts_of_ties_are_the_third_column(name: str) -> None:
+    table = PAIRS | {"win": [3, 2, 1], name: [1, 0, 0], "loss": [2, 2, 2]}
+    assert from_counts(table, counts=("win", "loss", name)).sample_weight.sum() == 13.0
+    with pytest.raises(DataError, match=f"of the right one, and ties; got win, {name}, loss"):
+        from_counts(table, counts=("win", name, "loss"))
+
+
+def test_a_matrix_of_shares_of_wins_gives_a_warning() -> None:
+    wins = np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 0.5], [0.0, 0.5, 0.0]])
+    from_win_matrix(wins)  # a game of each pair may have half points
+    with pytest.warns(DataWarning, match="matrix seems to hold shares of wins"):
+        from_win_matrix(wins / np.maximum(wins + wins.T, 1.0))
+
+
 def test_a_matrix_of_wins() -> None:
     wins = [[0, 3, 1], [2, 0, 0], [0, np.nan, np.nan]]
     found = {("a", "b"): 3.0, ("a", "c"): 1.0, ("b", "a"): 2.0}
