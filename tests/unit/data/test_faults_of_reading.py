@@ -298,7 +298,7 @@ def test_counts_are_weights_and_rows_of_zeros_are_counted() -> None:
         ({"wins": [1, -1, 0]}, "column 'wins', row 1: -1 is outside the range >= 0 .a count."),
         ({"wins": [1, None, 0]}, "column 'wins', row 1: a number is missing .a count."),
         ({"wins": [0, 0, 0]}, "at least 1 comparison is required; all rows are left out: 3 without a win or a tie"),
-        ({}, r"there is no column 'wins'\. Found: left, right, losses"),
+        ({}, r"there is no column 'wins'\. Name yours by counts=\. Found: left, right, losses"),
     ],
 )
 def test_counts_that_are_none(more: dict[str, Any], message: str) -> None:
