@@ -21,6 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from skpref import LBFGS, GPOrdinalRegressor, GPPLClassifier, GPPLRegressor, Table
 from skpref.kernels import Linear, ProductMatern
 
+pytestmark = pytest.mark.filterwarnings("ignore:The kernel has the same scale")  # relevance_ of any kernel is compared
+
 QUICK = {"optimizer": None, "random_state": 0}
 
 

@@ -54,6 +54,8 @@ from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.likelihoods import PairwiseLogit
 from skpref.persistence import columns_of, load, save, save_with_columns, saved_classes
 
+pytestmark = pytest.mark.filterwarnings("ignore:The kernel has the same scale")  # relevance_ of any kernel is compared
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path

@@ -485,6 +485,8 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
         """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
         if self.groups is None:
+            if X.shape[1] == 2 and not np.any(X.data % 1.0) and min(np.unique(c).size for c in X.toarray().T) > 20:
+                warn("X has two columns of whole numbers. If they are ids, put OneHotDesign() before this estimator.")
             fields = one_hot_ranges(compress(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)

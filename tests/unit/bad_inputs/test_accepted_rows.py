@@ -157,6 +157,7 @@ def test_row_17_constant_features() -> None:
     np.testing.assert_array_equal(model.predict([[1.0, 1.0], [1.0, 1.0]]), 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:The kernel has the same scale")
 @pytest.mark.parametrize("kernel", [None, "ard"])  # to a linear kernel a constant is an offset
 def test_row_17_constant_features_of_levels(kernel: Any) -> None:
     options = {"kernel": kernel, "optimizer": LBFGS(0)}

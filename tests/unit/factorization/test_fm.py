@@ -437,6 +437,13 @@ def test_in_a_pipeline_with_unknown_ids():
     assert 0.0 < trained[1][0] < unknown[1][0]
 
 
+@pytest.mark.parametrize("make", MODELS)
+def test_ids_that_were_not_encoded_are_warned_of(make):
+    ids = np.array([(user, 7 * item) for user in range(30) for item in range(30)])
+    with pytest.warns(DataWarning, match=r"two columns of whole numbers. If they are ids, put OneHotDesign\(\) before"):
+        make(n_factors=D, n_epochs=2, random_state=0).fit(ids, ids[:, 0] % 2)
+
+
 @pytest.mark.parametrize("groups", [None, np.repeat(["user", "item"], [USERS, ITEMS])], ids=["found", "named"])
 @pytest.mark.parametrize("make", MODELS)
 def test_rows_without_a_one_in_a_group_are_warned_of(make, groups):

@@ -314,3 +314,10 @@ def test_an_unknown_user_is_one_of_a_task() -> None:
     asked[1, 0] = 99
     with pytest.raises(UnknownIdError, match="unknown user 99 in task 1"):
         model.predict(asked)
+
+
+def test_a_product_of_another_table_is_refused_with_advice(model: CrowdGPPL) -> None:
+    X = DATA.X[:1].copy()
+    X[0, 1] = "brand=x, price=99"
+    with pytest.raises(UnknownIdError, match=r"unknown item 'brand=x, price=99' in row 0; .* one call of from_tasks"):
+        model.predict(X)
