@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 import threadpoolctl
 
+from skpref.gp.crowd import fit_hierarchy
 from tests import compile_once, global_state, slow_tests
 from tests.examples import CI
 
@@ -93,13 +94,26 @@ def _restored_global_state() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten fits of `CrowdGPPL` where how its covariance is chosen does not matter: two candidates, one fold."""
-    from skpref.gp.crowd import fit_hierarchy
+# What the covariance of a crowd is chosen from, and by how many held-out comparisons.
+CHOICE = {name: getattr(fit_hierarchy, name) for name in ("_CANDIDATES", "_HELD_OUT")}
 
-    monkeypatch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:2])
-    monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", 1)
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_candidates() -> Iterator[None]:
+    """Shorten fits of `CrowdGPPL`, where how its covariance is chosen does not matter: two candidates, one fold."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_hierarchy, "_CANDIDATES", CHOICE["_CANDIDATES"][:2])
+        patch.setattr(fit_hierarchy, "_HELD_OUT", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def all_candidates() -> Iterator[None]:
+    """Choose the covariance as users do, in a module whose numbers depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CHOICE.items():
+            patch.setattr(fit_hierarchy, name, value)
+        yield
 
 
 @pytest.fixture(scope="session")

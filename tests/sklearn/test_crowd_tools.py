@@ -27,8 +27,6 @@ from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.kernels import Linear
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
-
 DATA = make_crowd(6, 8, 300, n_factors=0, scale=0.1, random_state=0)
 X, Y = DATA.comparisons, DATA.y
 

@@ -23,6 +23,8 @@ import skpref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("all_candidates")  # pages print numbers
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "skpref"
 SOURCES = sorted(PACKAGE.rglob("*.py"))

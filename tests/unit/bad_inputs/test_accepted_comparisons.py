@@ -5,7 +5,7 @@ Pairs of items are compared by a `GPPLClassifier`; a `CrowdGPPL` gets users befo
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,9 @@ import pytest
 from skpref import Table
 from skpref.exceptions import DataWarning
 from tests.unit.bad_inputs import places as at
-from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X
-
-pytestmark = pytest.mark.usefixtures("few_candidates")
+from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X, fitted
 
 MODELS = ["GPPLClassifier", "CrowdGPPL"]
-
-
-@cache
-def fitted(name: str) -> Any:
-    """Fit an estimator on valid data, once, by the few candidates of these tests: other files share `places.fitted`."""
-    return at.fitted.__wrapped__(name)
 
 
 def asked(name: str, pairs: Any = NAMED_PAIRS) -> Any:

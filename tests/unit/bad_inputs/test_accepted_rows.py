@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,6 @@ from tests.unit.bad_inputs.places import LEVEL, MAKERS, RATED, RATING, SCORE, K,
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-pytestmark = pytest.mark.usefixtures("few_candidates")
 
 
 class Learner(NamedTuple):
@@ -60,6 +58,12 @@ LEARNERS = {
     "VariationalFMClassifier": Learner(partial(_of_rows, "VariationalFMClassifier"), sparse_atol=0.0),
     "VariationalFMOrdinal": Learner(partial(_of_rows, "VariationalFMOrdinal"), sparse_atol=0.0),
 }
+
+
+@cache
+def learnt(name: str) -> np.ndarray:
+    """What is predicted after a fit to the valid table."""
+    return LEARNERS[name].learn(LEARNERS[name].valid)
 
 
 # ------------------------------------------------------------------------------------------------- the same numbers
@@ -101,7 +105,7 @@ def test_rows_7_13_14_containers_give_equal_results_and_stay_as_they_are(name: s
     learner = LEARNERS[name]
     same = CONTAINERS[kind](learner.valid, tmp_path)
     atol = learner.sparse_atol if sparse.issparse(same) else 0.0
-    np.testing.assert_allclose(learner.learn(same), learner.learn(learner.valid), rtol=0.0, atol=atol)
+    np.testing.assert_allclose(learner.learn(same), learnt(name), rtol=0.0, atol=atol)
     dense = same.toarray() if sparse.issparse(same) else np.array(same, dtype=float)
     np.testing.assert_array_equal(dense, learner.valid)
 
@@ -115,7 +119,7 @@ def test_row_20_targets_of_other_floats(name, dtype):
     np.testing.assert_array_equal(at.MAKERS[name]().fit(rows, y).predict(rows), same.predict(rows))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "uint8", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "uint8"])
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.filterwarnings("ignore:.*constant over")
 def test_row_20_small_types_are_computed_in_double(name: str, dtype: str) -> None:

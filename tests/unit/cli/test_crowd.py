@@ -141,7 +141,6 @@ def test_equal_seeds_give_equal_files(folder: Path) -> None:
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
-@pytest.mark.usefixtures("few_candidates")
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     write(folder / "votes.csv", votes_text(ties=True))
     assert (

@@ -17,6 +17,8 @@ from skpref.exceptions import DataError
 from skpref.search import default_space
 from skpref.search.default_spaces import Distributions
 
+pytestmark = pytest.mark.usefixtures("all_candidates")  # the README prints its numbers
+
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 

@@ -96,19 +96,18 @@ def test_one_shard_has_the_bits_of_pairs_in_memory(tmp_path: Path, weight: str |
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "weight"),
     [
-        ["user"],
-        ["price", "age"],
-        ["user", "price"],
-        ["price", "user", "item", "is_new"],
-        ["age", "user", "genre", "item"],
-        ["user", "item", "weekday"],
-        ["user", "age", "item", "genre", "price", "weekday", "mood", "is_new"],
+        (["user"], None),
+        (["price", "age"], "times"),
+        (["user", "price"], None),
+        (["price", "user", "item", "is_new"], "times"),
+        (["age", "user", "genre", "item"], None),
+        (["user", "item", "weekday"], "times"),
+        (["user", "age", "item", "genre", "price", "weekday", "mood", "is_new"], "times"),
     ],
-    ids="-".join,
+    ids=str,
 )
-@pytest.mark.parametrize("weight", [None, "times"])
 def test_the_fit_is_that_of_the_same_features_in_memory(tmp_path: Path, names: list[str], weight: str | None) -> None:
     path = stored(tmp_path, *names, "y", *([weight] if weight else []))
     model = VariationalFM(**FAST).fit(path, "y", weight)

@@ -31,6 +31,8 @@ from skpref.inference.scale import GammaScale
 from skpref.kernels import Linear
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
+pytestmark = pytest.mark.usefixtures("all_candidates")
+
 
 def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
     model, start = crowd_model(penalty=None)
