@@ -294,6 +294,7 @@ def test_a_shift_of_all_features_changes_nothing(model: CrowdGPPL) -> None:
     assert_allclose(shifted.predict_proba(DATA.X), model.predict_proba(DATA.X), atol=1e-6)
 
 
+@pytest.mark.statistical  # coverage over simulations
 def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
     inside = []
     for seed in range(2):

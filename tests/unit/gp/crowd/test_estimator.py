@@ -526,6 +526,7 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
 
 
+@pytest.mark.statistical  # coverage in a simulation
 def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
     data = make_crowd(60, 12, 240, n_features=0, n_user_features=0, n_factors=2, factor_scale=2.0, random_state=0)
     truth, held = data.utilities - data.utilities.mean(axis=1, keepdims=True), {}
