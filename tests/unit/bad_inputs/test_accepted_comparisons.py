@@ -119,7 +119,7 @@ def test_row_35_integral_floats_of_a_regressor() -> None:
 @pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
 def test_row_33_one_item_always_wins(inference: str) -> None:
     won = [["best", f"other {i}"] for i in range(5)] * 40
-    model = at.classifier(inference=inference, max_iter=2000).fit(won, np.ones(200))
+    model = at.classifier(inference=inference, max_iter=300).fit(won, np.ones(200))
     mean, std = model.utility(return_std=True)
     assert np.all(np.isfinite(mean))
     assert np.all(std > 0.0)
@@ -156,7 +156,7 @@ def test_row_33_separation_in_a_crowd(inference: str) -> None:
     # "best" wins always; and each user contradicts the other about the other items, always.
     rows = [[u, "best", f"other {i}"] for u in "ab" for i in range(4)] * 20
     rows += [["a" if sign else "b", f"other {i}", f"other {i + 1}"] for i in range(3) for sign in (0, 1)] * 20
-    model = at.crowd(inference=inference, max_iter=300).fit(rows, [1.0] * 160 + [0.0, 1.0] * 60)
+    model = at.crowd(inference=inference, max_iter=100).fit(rows, [1.0] * 160 + [0.0, 1.0] * 60)
     mean, std = model.utility(users=["a", "b", "unseen"], return_std=True)
     assert np.all(np.isfinite(mean))
     assert np.all(std > 0.0)

@@ -36,7 +36,7 @@ def _of_rows(name: str, rows: Any, **params: Any) -> np.ndarray:
 
 def _of_tables(rows: Any, *, users: bool) -> np.ndarray:
     tables = (at.ITEMS, Table(rows, ids=at.USER_NAMES)) if users else (Table(rows, ids=at.ITEM_NAMES), at.USERS)
-    return at.crowd(*tables).fit(at.NAMED_TRIPLES, at.PREFERRED).predict_proba(at.NAMED_TRIPLES)
+    return at.crowd(*tables, inference="vb").fit(at.NAMED_TRIPLES, at.PREFERRED).predict_proba(at.NAMED_TRIPLES)
 
 
 def _of_items(rows: Any) -> np.ndarray:

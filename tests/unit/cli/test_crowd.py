@@ -117,6 +117,11 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
     assert main(["rank", "out/model.skpref", "ask.csv", "--user", "J1"]) == 2
     assert "unknown user 'J1'; did you mean 'j1'?" in capsys.readouterr().err
 
+    # Equal seeds give equal files.
+    assert main(["tune", "votes.csv", *QUICK, "--out", "again"]) == 0
+    for name in ("ranking.csv", "annotators.csv", "factors.csv", "model.skpref"):
+        assert Path("out", name).read_bytes() == Path("again", name).read_bytes()
+
 
 def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "users.csv", users_text() + "silent,1.2\n")
@@ -132,13 +137,6 @@ def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]
     assert out.index("big") < out.index("small")
     assert main([*asked, "--user", "silent"]) == 0  # known by features alone
     assert "Ranking by user 'silent' (2)" in capsys.readouterr().out
-
-
-def test_equal_seeds_give_equal_files(folder: Path) -> None:
-    for out in ("a", "b"):
-        assert main(["tune", "votes.csv", *QUICK, "--out", out]) == 0
-    for name in ("ranking.csv", "annotators.csv", "factors.csv", "model.skpref"):
-        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
