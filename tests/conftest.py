@@ -98,7 +98,7 @@ def _restored_global_state() -> Iterator[None]:
 CHOICES = (
     (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
     (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
-    (shape, "_SHARES", shape._SHARES, shape._SHARES[1:]),
+    (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
     (shape, "_FACTORS", shape._FACTORS, (1.0,)),
 )
 

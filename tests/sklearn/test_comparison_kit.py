@@ -50,7 +50,10 @@ def test_our_estimators_pass(name: str) -> None:
 
 
 # With features on both sides it takes as long as all others together.
-@pytest.mark.parametrize("name", [pytest.param("tables", marks=pytest.mark.statistical), *(CROWDS.keys() - {"tables"})])
+NIGHTLY = {"tables": pytest.mark.statistical}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=NIGHTLY.get(name, ())) for name in CROWDS])
 def test_crowds_pass(name: str) -> None:
     check_comparison_estimator(CROWDS[name], columns=TRIPLES, seed=int(np.random.default_rng().integers(1000)))
 
