@@ -31,6 +31,8 @@ from skpref.elicitation._machines import _matrices, draws_of_population, populat
 from skpref.elicitation._people import MachineUser, _pairs_at
 from skpref.exceptions import DataError, UnknownIdError
 
+pytestmark = pytest.mark.usefixtures("all_candidates")  # gains of the questions are compared with numbers
+
 USERS, ITEMS = 60, 24
 RNG = np.random.default_rng(0)
 TASTE, SHAPE = RNG.standard_normal((USERS + 40, 2)), RNG.standard_normal((2, ITEMS))
