@@ -297,7 +297,7 @@ def test_a_shift_of_all_features_changes_nothing(model: CrowdGPPL) -> None:
 @pytest.mark.statistical  # coverage over simulations
 def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
     inside = []
-    for seed in range(2):
+    for seed in range(4):
         data = make_choices(n_users=60, n_tasks=10, random_state=seed)
         fitted = CrowdGPPL(data.table, random_state=0).fit(data.X, data.y)
         users = [f"person {u}" for u in range(60)]
