@@ -65,7 +65,7 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "posterior": [StrOptions({"full", "factorised"})],
     "learn_priors": ["boolean"],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
     "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
     "average": ["boolean"],
     "n_samples": [Interval(Integral, 0, None, closed="left")],
@@ -136,7 +136,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     posterior: Literal["full", "factorised"] = "full"
     learn_priors: bool = True
     batch_size: int | None = None
-    n_epochs: int = 100
+    max_iter: int = 100
     learning_rate: float = 0.02
     average: bool = True
     n_samples: int = 0
@@ -231,7 +231,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
         start = FMFitted(FMPosterior(machine, machine, *units), groups, one_hot_groups(X, code), classes)
         plan = self._plan(np.ones(code.size, dtype=bool), code, learn=True)
         if draws:
-            plan = replace(plan, n_epochs=min(plan.n_epochs, POLICY.passes_before_chain))
+            plan = replace(plan, max_iter=min(plan.max_iter, POLICY.passes_before_chain))
         self._optimise(start, machine, data, plan, rng)
         if draws:
             self._sample(data)
@@ -296,7 +296,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
 
     def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
         return FitOptions(
-            n_epochs=self.n_epochs,
+            max_iter=self.max_iter,
             tol=float(self.tol),
             learn_priors=learn and bool(self.learn_priors),
             learn_likelihood=learn,
@@ -595,7 +595,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
 
     @property
     def converged_(self) -> bool:
-        """Whether the fit ended before `n_epochs` because the bound no longer rose."""
+        """Whether the fit ended before `max_iter` because the bound no longer rose."""
         return self._learnt.converged
 
     @property

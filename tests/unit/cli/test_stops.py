@@ -25,7 +25,7 @@ EXPERIMENT = """
 [data]
 file = "answers.csv"
 [search]
-trials = 4
+trials = 3
 folds = 2
 seed = 3
 storage = "study.journal"
@@ -67,7 +67,7 @@ FINAL = "skpref.cli.tasks.base:Task.final"
 REPORT = "skpref.cli.tune.write_files"
 
 
-TUNE = ["tune", "answers.csv", "--trials", "9", "--folds", "2", "--no-mlflow", "--out"]
+TUNE = ["tune", "answers.csv", "--trials", "3", "--folds", "2", "--no-mlflow", "--out"]
 RUN = ["run", "plan.toml", "--json"]
 PLANS = {
     "between": (AFTER, 2, signal.SIGINT, [*TUNE, "between", "--storage", "a.journal"]),
@@ -126,12 +126,12 @@ def test_an_experiment_that_was_killed_goes_on(
     assert main(RUN) == 0
     out, err = capsys.readouterr()
     assert "resuming from 2 finished trials" in err
-    assert "trial 1 (2 of 4)" not in err
-    assert "trial 2 (3 of 4)" in err
+    assert "trial 1 (2 of 3)" not in err
+    assert "trial 2 (3 of 3)" in err
     first = result(out)
     assert main([*RUN, "--out", "again"]) == 0
     out, err = capsys.readouterr()
-    assert "resuming from 4 finished trials" in err
+    assert "resuming from 3 finished trials" in err
     assert result(out) == first
     # The same without a stop.
     (folder / "plan.toml").write_text(EXPERIMENT.replace("study.journal", "other.journal"), "utf-8")
@@ -196,9 +196,9 @@ def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, 
     ):
         code, out, err = found[name]
         assert code == 130
-        said = f"skpref: stopped after the search; the 9 finished trials are in {name}/trials.csv. The same command"
+        said = f"skpref: stopped after the search; the 3 finished trials are in {name}/trials.csv. The same command"
         assert err.splitlines()[-1].startswith(f"{said} {after}")
-        assert len((folder / name / "trials.csv").read_text("utf-8").splitlines()) == 10
+        assert len((folder / name / "trials.csv").read_text("utf-8").splitlines()) == 4
         assert not [path for path in names(folder / name) if path.endswith(".tmp")]
     code, out, err = found["fit"]
     assert code == 130

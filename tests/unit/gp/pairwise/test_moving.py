@@ -70,7 +70,7 @@ def test_utilities_that_do_not_move_are_found_to_be_constant():
     assert model().fit(frame, y).dynamics_.name == "constant"
 
 
-@pytest.mark.slow  # 30 fits
+@pytest.mark.statistical  # 30 fits
 @pytest.mark.parametrize("kind", ["auto", "drift+form"])
 def test_intervals_cover_the_past_the_present_and_the_future(kind):
     inside, far = [], []
