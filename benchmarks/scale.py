@@ -108,8 +108,7 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     dask.config.set(_ALLOCATOR)
     kind: Any = CrowdGPPL if n_users else GPPLClassifier
-    options = {"max_iter": passes} if n_users >= 0 else {"max_iter": passes}
-    model = (kind if n_users >= 0 else VariationalFM)(**options, tol=0.0, random_state=0)
+    model = (kind if n_users >= 0 else VariationalFM)(max_iter=passes, tol=0.0, random_state=0)
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)

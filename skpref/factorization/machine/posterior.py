@@ -72,7 +72,7 @@ class FMPosterior:
         """Raise DataError unless the parts fit together."""
         check_types(self, machine=Machine, last=Machine, offset=float)
         check_positive(self, "scale")
-        require(self.scale > 1e-150, self, "scale", "must have a square in the range of floats")
+        require(1e-150 < self.scale < 1e150, self, "scale", "must have a square in the range of floats")
         shape, kind = self.machine.mean.shape, type(self.machine.likelihood)
         require(self.last.mean.shape == shape, self, "last", f"must be of shape {shape}")
         require(type(self.last.likelihood) is kind, self, "last", "has another likelihood")

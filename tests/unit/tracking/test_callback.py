@@ -114,7 +114,7 @@ def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     assert store.tree() == [["Pipeline", ["VariationalFM"]]]
     (pipeline,) = store.children()
     (inner,) = store.children(pipeline)
-    assert pipeline.data.params["variationalfm__n_epochs"] == inner.data.params["max_iter"] == "3"
+    assert pipeline.data.params["variationalfm__max_iter"] == inner.data.params["max_iter"] == "3"
     assert [step for step, _ in store.curve(inner, "lower_bound")] == [1, 2, 3]
     # What the last step sees is not what the pipeline was given.
     assert pipeline.data.params["data.sha256"] != inner.data.params["data.sha256"]
