@@ -225,7 +225,7 @@ TWO_CLASSES = Reason(
 )
 IMPORTANCE = Reason(
     "Columns of ids have no importance, and none can be left out.",
-    "should have `coef_`|could not convert string to float|there is no column 'left'|expected shape",
+    "should have `coef_`|could not convert string to float",
 )
 NUMERIC = Reason("It takes numbers only: number the ids.", "could not convert string to float")
 POSITIONS = Reason(
