@@ -180,6 +180,7 @@ def ask_the_person(question):
 """,
     "tracking": "",
     "search": "",
+    "sklearn": "",
     "scale": """
 import pandas as pd
 rows = pd.DataFrame({"left": list("abca") * 50, "right": list("bcac") * 50, "won": [1, 1, 0, 1] * 50, "times": 2.0})

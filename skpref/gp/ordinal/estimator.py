@@ -65,7 +65,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
 
     A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1 learnt
     thresholds ([CG05]_ eq. 5). Distances between levels need not be known, and predictions are probabilities of all
-    levels.
+    levels. To scikit-learn it is a classifier: folds are stratified, and `VotingClassifier` takes it.
 
     Parameters
     ----------

@@ -161,9 +161,9 @@ class GPPLClassifier(MovingClassifier):
         Posterior mean and standard deviation of the advantage of the left side; zeros without `order_effect`.
     coef_ : ndarray of shape (n_covariates,)
         Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate. With
-        `time`, these and `order_effect_` are those at the last comparison.
+        `time`, these and `order_effect_` are those at the last comparison. Only with `covariates`.
     coef_std_ : ndarray of shape (n_covariates,)
-        Their posterior standard deviations; `covariate_table` has credible intervals.
+        Their posterior standard deviations; `covariate_table` has credible intervals. Only with `covariates`.
     covariate_names_ : ndarray of shape (n_covariates,)
         Names of the covariates.
     kernel_ : Kernel or None
