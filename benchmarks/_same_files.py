@@ -148,7 +148,7 @@ class Kind(NamedTuple):
     options: Mapping[str, Any]
 
 
-FM = {"n_factors": 2, "n_epochs": 8}
+FM = {"n_factors": 2, "max_iter": 8}
 KINDS = {
     "GPPLClassifier": Kind(judgements, of_pairs, {}),
     "CrowdGPPL": Kind(judgements, of_crowd, {"n_factors": 2, "tol": 1.0}),

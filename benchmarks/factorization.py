@@ -79,7 +79,7 @@ def ratings(path: Path, split: Path, options: dict[str, Any], *, implicit: bool)
     name += " implicit" if implicit else ""
     # Compiled and read from disk before the clock runs.
     for make in (VariationalFM, VariationalFMClassifier):
-        make(**options | {"n_epochs": 1}).fit(train[:200], y[~test][:200] >= 4)
+        make(**options | {"max_iter": 1}).fit(train[:200], y[~test][:200] >= 4)
     began = time.process_time()
     model = VariationalFM(**options).fit(train, y[~test])
     seconds = time.process_time() - began
@@ -122,7 +122,7 @@ def rivals(path: Path, split: Path, n_factors: int, python: str) -> None:
                 show(f"{name} myFM {kind} rank {n_factors} binary", what, *found["cost"][1])
 
 
-def scale(n_factors: int, n_epochs: int) -> None:
+def scale(n_factors: int, max_iter: int) -> None:
     """Seconds a pass and memory beyond X for up to 20 million rows and 150 thousand columns."""
     for n in (1_250_000, 5_000_000, 20_000_000):
         rng = np.random.default_rng(0)
@@ -132,11 +132,11 @@ def scale(n_factors: int, n_epochs: int) -> None:
         del u, i
         size = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes) / 2**30
         began, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        VariationalFM(n_factors, n_epochs=n_epochs, random_state=0).fit(X, y)
+        VariationalFM(n_factors, max_iter=max_iter, random_state=0).fit(X, y)
         seconds = time.process_time() - began
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
-            f"{n:,} rows rank {n_factors}: {seconds:.1f} s, {n_epochs} passes; X and y {size:.2f} GiB, peak before fit"
+            f"{n:,} rows rank {n_factors}: {seconds:.1f} s, {max_iter} passes; X and y {size:.2f} GiB, peak before fit"
             f" {peak:.2f}, after {grown:.2f}",
             flush=True,
         )
@@ -205,13 +205,13 @@ def main() -> None:
     args = parser.parse_args()
     for n_factors in args.n_factors:
         if args.task == "ratings":
-            options = {"n_factors": n_factors, "n_epochs": args.n_epochs, "posterior": args.posterior}
+            options = {"n_factors": n_factors, "max_iter": args.max_iter, "posterior": args.posterior}
             ratings(*args.paths, options, implicit=args.implicit)
             if args.rivals:
                 rivals(*args.paths, n_factors, args.rivals)
             continue
         if args.task == "scale":
-            scale(n_factors, args.n_epochs)
+            scale(n_factors, args.max_iter)
             continue
         if args.task == "duolingo":
             duolingo(*args.paths, n_factors)

@@ -280,7 +280,7 @@ def machine(
         "class": (skpref.VariationalFMClassifier, np.where(target > 0, "yes", "no")),
         "level": (skpref.VariationalFMOrdinal, np.digitize(target, [-1.0, 0.0, 1.0])),
     }[kind]
-    model = make(random_state=0, **{"n_factors": 3, "n_epochs": 30} | options)
+    model = make(random_state=0, **{"n_factors": 3, "max_iter": 30} | options)
     half = y.size // 2
     model.fit(X[:half], y[:half]) if parts else model.fit(X, y)
     if parts:
@@ -305,9 +305,9 @@ def asked_model(kind: str) -> Any:
     pairs, level = ratings()
     encoder = skpref.OneHotDesign()
     if kind == "numbers":
-        return make_pipeline(encoder, skpref.VariationalFM(3, n_epochs=30, random_state=0)).fit(pairs, level)
+        return make_pipeline(encoder, skpref.VariationalFM(3, max_iter=30, random_state=0)).fit(pairs, level)
     if kind == "likes":
-        return make_pipeline(encoder, skpref.VariationalFMClassifier(3, n_epochs=30, random_state=0)).fit(
+        return make_pipeline(encoder, skpref.VariationalFMClassifier(3, max_iter=30, random_state=0)).fit(
             pairs, level > 3
         )
     if kind == "levels":
@@ -503,16 +503,16 @@ def factor_cases() -> dict[str, Case]:
         "factorised_dense": {"design": "dense", "posterior": "factorised"},
         "groups": {"design": "dense", "groups": ["a", "a", "a", "b", "b", "b"]},
         "linear": {"n_factors": 0},
-        "fixed_priors": {"learn_priors": False, "n_epochs": 10},
-        "float32": {"dtype": "float32", "design": "implicit", "n_epochs": 10},
-        "batches": {"batch_size": 64, "n_epochs": 15},
-        "batches_implicit": {"design": "implicit", "batch_size": 64, "n_epochs": 8},
-        "batches_dense": {"design": "dense", "batch_size": 64, "average": False, "n_epochs": 15},
-        "samples": {"batch_size": 64, "n_samples": 3, "n_epochs": 10},
+        "fixed_priors": {"learn_priors": False, "max_iter": 10},
+        "float32": {"dtype": "float32", "design": "implicit", "max_iter": 10},
+        "batches": {"batch_size": 64, "max_iter": 15},
+        "batches_implicit": {"design": "implicit", "batch_size": 64, "max_iter": 8},
+        "batches_dense": {"design": "dense", "batch_size": 64, "average": False, "max_iter": 15},
+        "samples": {"batch_size": 64, "n_samples": 3, "max_iter": 10},
         "early_stopping": {"early_stopping": True, "n_iter_no_change": 3},
         "partial_fit": {"parts": True},
-        "partial_fit_dense": {"parts": True, "design": "dense", "batch_size": 64, "n_epochs": 8},
-        "warm": {"again": True, "n_epochs": 4},
+        "partial_fit_dense": {"parts": True, "design": "dense", "batch_size": 64, "max_iter": 8},
+        "warm": {"again": True, "max_iter": 4},
     }
     return (
         variants(partial(rated, "GibbsM3F", n_factors=4), "GibbsM3F", float32={"dtype": "float32"}, **gibbs)

@@ -108,8 +108,7 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     dask.config.set(_ALLOCATOR)
     kind: Any = CrowdGPPL if n_users else GPPLClassifier
-    options = {"max_iter": passes} if n_users >= 0 else {"n_epochs": passes}
-    model = (kind if n_users >= 0 else VariationalFM)(**options, tol=0.0, random_state=0)
+    model = (kind if n_users >= 0 else VariationalFM)(max_iter=passes, tol=0.0, random_state=0)
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)
@@ -157,7 +156,7 @@ def fit_machine(where: str, folder: str, passes: int) -> dict[str, Any]:
 
     seconds: list[float] = []
     machine_base.iteration_callback = lambda _: lambda _: seconds.append(time.process_time())
-    model = VariationalFM(n_epochs=passes, tol=0.0, random_state=0)
+    model = VariationalFM(max_iter=passes, tol=0.0, random_state=0)
     start = time.process_time()
     if where == "memory":
         import pyarrow.parquet as pq

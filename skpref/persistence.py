@@ -46,6 +46,7 @@ __all__ = ["FORMAT_VERSION", "load", "save"]
 
 FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
+_LARGE = 1e150  # numbers of a record are smaller, so that their squares are finite
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
@@ -80,24 +81,31 @@ _OURS = _named(
 # Their fitted state is arrays and plain values, and none of it is an index that compiled code follows unchecked.
 _SCIKIT_LEARN = _named(
     {
+        "sklearn.cluster._kmeans": "KMeans",
         "sklearn.compose._column_transformer": "ColumnTransformer",
         "sklearn.compose._target": "TransformedTargetRegressor",
+        "sklearn.decomposition._factor_analysis": "FactorAnalysis",
+        "sklearn.decomposition._fastica": "FastICA",
+        "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+        "sklearn.decomposition._nmf": "NMF",
         "sklearn.decomposition._pca": "PCA",
         "sklearn.decomposition._truncated_svd": "TruncatedSVD",
         "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
         "sklearn.feature_selection._from_model": "SelectFromModel",
         "sklearn.feature_selection._rfe": "RFE",
+        "sklearn.feature_selection._univariate_selection": "SelectKBest SelectPercentile",
         "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
         "sklearn.impute._base": "MissingIndicator SimpleImputer",
         "sklearn.impute._knn": "KNNImputer",
-        "sklearn.kernel_approximation": "Nystroem",
+        "sklearn.kernel_approximation": "Nystroem RBFSampler",
         "sklearn.pipeline": "FeatureUnion Pipeline",
         "sklearn.preprocessing._polynomial": "PolynomialFeatures",
-        "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
+        "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
         "QuantileTransformer RobustScaler StandardScaler",
         "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
         "sklearn.preprocessing._function_transformer": "FunctionTransformer",
         "sklearn.preprocessing._target_encoder": "TargetEncoder",
+        "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
     }
 )
 _RECORDS = _named(
@@ -121,7 +129,8 @@ _RECORDS = _named(
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",
         "skpref.gp.ordinal.fit": "OrdinalMember",
-        "skpref.gp.pairwise.over_time": "MovingPosterior SkillDynamics",
+        "skpref.gp.pairwise.moving_posterior": "FeaturePosterior MovingPosterior",
+        "skpref.gp.pairwise.over_time": "SkillDynamics",
         "skpref.gp.pairwise.posterior": "AverageResidual PairPosterior",
         "skpref.gp.posterior": "ExactLatent SparseLatent",
         "skpref.inference.basis": "InducingBasis",
@@ -157,6 +166,11 @@ _OTHERS = _named(
 )
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
+_FUNCTIONS = {
+    "numpy": "absolute cbrt exp expm1 log log10 log1p log2 sqrt square",
+    "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
+    "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression",
+}
 _SCALARS = "bool float32 float64 int32 int64 uint8 uint64"
 _NODES: dict[str, set[str]] = {
     "ObjectNode": set(_OBJECTS),
@@ -167,7 +181,7 @@ _NODES: dict[str, set[str]] = {
     "JsonNode": {"builtins.str"},
     "BytesNode": {"builtins.bytes"},
     "SliceNode": {"builtins.slice"},
-    "FunctionNode": {*_named({"numpy": "absolute cbrt exp expm1 log log10 log1p log2 sqrt square"})},
+    "FunctionNode": set(_named(_FUNCTIONS)),
     "TypeNode": {*_named({"builtins": "bool float int str", "numpy": _SCALARS})},
     "DTypeNode": {"numpy.dtype"},
     "NdArrayNode": {"numpy.ndarray", "numpy.str_", *_named({"numpy": _SCALARS})},
@@ -249,7 +263,8 @@ def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], co
         check_schema(schema, members, _NODES, _parts_of)
         _check(prepared, {})
     except Exception as error:
-        raise DataError(f"cannot save a {name}: {error}") from error
+        hint = "joblib saves any estimator, in files that run code when they are loaded"
+        raise DataError(f"cannot save a {name}: {error}; {hint}") from error
     write_archive(path, schema, members)
 
 
@@ -388,8 +403,12 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
     elif isinstance(value, list | tuple):
         _check_all(dict(enumerate(value)), memo, where)
     elif name in _OBJECTS:
-        parts = _parts_of(name)
-        _check_all(vars(value) if parts is None else {part: getattr(value, part) for part in parts}, memo, where)
+        names = _parts_of(name)
+        parts = vars(value) if names is None else {part: getattr(value, part) for part in names}
+        for part, number in parts.items() if name in _RECORDS else ():
+            is_large = isinstance(number, float) and _LARGE <= abs(number) < np.inf
+            require(not is_large, where or name, f"{part} is too large a number")
+        _check_all(parts, memo, where)
     _check_itself(value, name, where)
 
 

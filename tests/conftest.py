@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 import threadpoolctl
 
+from skpref.gp.crowd import fit_hierarchy, shape
 from tests import compile_once, global_state, slow_tests
 from tests.examples import CI
 
@@ -83,6 +84,7 @@ def _module_leaves_no_global_state(request: pytest.FixtureRequest) -> Iterator[N
     """Fail after a module whose fixtures leave global state that they changed, and restore it."""
     with global_state.restored() as left:
         yield
+    left = [name for name in left if name != "numpy_random"]  # which `random_state=None` uses
     assert not left, f"{request.node.nodeid} leaves global state behind: {', '.join(left)}"
 
 
@@ -93,13 +95,31 @@ def _restored_global_state() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten fits of `CrowdGPPL` where how its covariance is chosen does not matter: two candidates, one fold."""
-    from skpref.gp.crowd import fit_hierarchy
+# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold.
+CHOICES = (
+    (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
+    (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
+    (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
+    (shape, "_FACTORS", shape._FACTORS, (1.0,)),
+)
 
-    monkeypatch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:2])
-    monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", 1)
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_candidates() -> Iterator[None]:
+    """Shorten fits of `CrowdGPPL`: how the covariance is chosen matters in a few modules only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, _, few in CHOICES:
+            patch.setattr(module, name, few)
+        yield
+
+
+@pytest.fixture(scope="module")
+def all_candidates() -> Iterator[None]:
+    """Choose the covariance as users do, in a module whose numbers depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, whole, _ in CHOICES:
+            patch.setattr(module, name, whole)
+        yield
 
 
 @pytest.fixture(scope="session")

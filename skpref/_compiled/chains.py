@@ -107,6 +107,35 @@ def solve(starts: IntArray, D: Array, passes: Passes, r: Array) -> tuple[Array, 
 
 
 @njit()
+def solve_columns(starts: IntArray, D: Array, passes: Passes, r: Array, u: Array) -> None:
+    """Write (K^-1 + diag D)^-1 r of columns to u, both (n, K)."""
+    decay, gain, share, after, _ = passes
+    n_columns = r.shape[1]
+    form, level = np.empty(n_columns), np.empty(n_columns)
+    for chain in range(starts.shape[0] - 1):
+        a, b = starts[chain], starts[chain + 1]
+        form[:], level[:] = 0.0, 0.0
+        for k in range(a, b):
+            of_form, of_level, phi = gain[k, 0] * share[k], gain[k, 1] * share[k], decay[k]
+            for j in range(n_columns):
+                x = phi * form[j] + level[j]
+                u[k, j] = x
+                new = r[k, j] - D[k] * x
+                form[j] = phi * form[j] + of_form * new
+                level[j] += of_level * new
+        form[:], level[:] = 0.0, 0.0
+        for k in range(b - 1, a - 1, -1):
+            both, of_form, of_level = gain[k, 0] + gain[k, 1], after[k, 0] + after[k, 1], after[k, 1] + after[k, 2]
+            weight, x, y, phi = D[k] * share[k], gain[k, 0], gain[k, 1], decay[k]
+            for j in range(n_columns):
+                new = (r[k, j] - D[k] * u[k, j]) * share[k]
+                u[k, j] += both * new - of_form * form[j] - of_level * level[j]
+                pull = weight * (x * form[j] + y * level[j]) + new
+                form[j] = phi * (form[j] - pull)
+                level[j] -= pull
+
+
+@njit()
 def score(scales: Scales, starts: IntArray, time: Array, D: Array, passes: Passes, slope: Array, r: Array) -> Array:
     """Return the derivatives of E[log p(states)] in the logs of c, g, length and w, by the disturbance smoother."""
     c2, g2, length, w2 = scales
@@ -200,20 +229,60 @@ def send_messages_together(
 
 
 @njit()
-def project(node: IntArray, coefficient: Array, values: Array) -> Array:
-    """Return H values (N,): the sum of the values of each row's nodes times their coefficients."""
-    out = np.zeros(node.shape[0])
-    for m in range(node.shape[0]):
-        for s in range(node.shape[1]):
-            out[m] += coefficient[m, s] * values[node[m, s]]
-    return out
+def filter_rows(
+    rows: tuple[IntArray, Array, Array, Array, Array, IntArray, Array],
+    states: tuple[Array, Array, Array],
+    scales: Array,
+    table: tuple[float, float, Array],
+    rule: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Filter rows in the order of time; return what each tells its chains, D and the linear term, both (N, S).
 
-
-@njit()
-def scatter_rows(node: IntArray, coefficient: Array, values: Array, n_nodes: int) -> Array:
-    """Return H^T values (n,)."""
-    out = np.zeros(n_nodes)
-    for m in range(node.shape[0]):
-        for s in range(node.shape[1]):
-            out[node[m, s]] += coefficient[m, s] * values[m]
-    return out
+    Rows have chains (N, S), coefficients (N, S), times (N,), mean and variance of all else in z (N,), answers (N,) and
+    weights (N,). States of the chains, which move on, are means (C, 2), covariances (C, 3) and times (C,); `scales` are
+    of the chains (C, 4). `table` has log p of each answer (L, T) from a least z on in steps, and `rule` the points and
+    weights of Gauss and Hermite. A row's moments of z are those under its answer; its chains follow by regression.
+    """
+    chain, coefficient, time, rest_mean, rest_variance, answer, weight = rows
+    mean, covariance, last = states
+    least, step, logs = table
+    n_slots, n_points = chain.shape[1], rule[0].shape[0]
+    D, linear, level = np.zeros(chain.shape), np.zeros(chain.shape), np.empty(n_points)
+    for m in range(chain.shape[0]):
+        centre, spread = rest_mean[m], rest_variance[m]
+        for s in range(n_slots):
+            c, h = chain[m, s], coefficient[m, s]
+            gap = max(time[m] - last[c], 0.0)
+            phi = np.exp(-gap / scales[c, 2])
+            mean[c, 0] *= phi
+            covariance[c, 0] = scales[c, 1] - phi**2 * (scales[c, 1] - covariance[c, 0])
+            covariance[c, 1] *= phi
+            covariance[c, 2] += scales[c, 3] * gap
+            last[c] = max(time[m], last[c])
+            centre += h * (mean[c, 0] + mean[c, 1])
+            spread += h**2 * (covariance[c, 0] + 2.0 * covariance[c, 1] + covariance[c, 2])
+        root = np.sqrt(spread)
+        for k in range(n_points):
+            place = (centre + root * rule[0][k] - least) / step
+            cell = min(max(int(place), 0), logs.shape[1] - 2)
+            low, high = logs[answer[m], cell], logs[answer[m], cell + 1]
+            level[k] = weight[m] * (low + (place - cell) * (high - low))
+        highest, total, first, second = level.max(), 0.0, 0.0, 0.0
+        for k in range(n_points):
+            p = rule[1][k] * np.exp(level[k] - highest)
+            total, first, second = total + p, first + p * rule[0][k], second + p * rule[0][k] ** 2
+        first, second = first / total, second / total
+        gain = first / root if root > 0.0 else 0.0
+        shrink = max(1.0 - second + first**2, 0.0) / spread if spread > 0.0 else 0.0
+        for s in range(n_slots):
+            c, h = chain[m, s], coefficient[m, s]
+            x, y = covariance[c, 0] + covariance[c, 1], covariance[c, 1] + covariance[c, 2]
+            rest = max(1.0 - h**2 * shrink * (x + y), _LEAST)
+            D[m, s] = h**2 * shrink / rest
+            linear[m, s] = (mean[c, 0] + mean[c, 1]) * D[m, s] + h * gain / rest
+            mean[c, 0] += h * gain * x
+            mean[c, 1] += h * gain * y
+            covariance[c, 0] -= h**2 * shrink * x * x
+            covariance[c, 1] -= h**2 * shrink * x * y
+            covariance[c, 2] -= h**2 * shrink * y * y
+    return D, linear

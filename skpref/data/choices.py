@@ -13,7 +13,8 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._validation import is_missing
-from skpref.data.columns import Columns, as_text
+from skpref._warn import warn
+from skpref.data.columns import Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
@@ -38,6 +39,7 @@ NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
 # Names of columns that are made here: profiles, rows of a wide table, and its option none.
 _PROFILE, TASK, OPTION = "profile of features", "row of the wide table", "option none of the wide table"
+_EACH = 10  # alternatives of each number from which 1, 2, 3 are hardly chance, and may be codes of levels
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
 
@@ -269,7 +271,11 @@ def _profiles(
     if none is not None and not is_none.any():
         where = "words are looked for in features and item, and numbers in item alone"
         raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
-    encoded = [_encoded(columns, name, is_none) for name in names]
+    try:
+        encoded = [_encoded(columns, name, is_none) for name in names]
+    except MissingCellError:
+        _refuse_blank_none(columns, names, members, is_none)
+        raise
     X = np.where(is_none[:, None], 0.0, np.hstack([block for block, _, _ in encoded]))
     titles = [title for _, own, _ in encoded for title in own]
     texts = zip(*(own for _, _, own in encoded), strict=True)
@@ -295,6 +301,17 @@ def _profiles(
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 
+def _refuse_blank_none(
+    columns: Columns, names: tuple[Any, ...], members: Mapping[str, list[int]], is_none: BoolArray
+) -> None:
+    """Refuse tables in which one alternative of each task has no attributes: it may be to choose none."""
+    rows_of_cells = zip(*(columns.cells(name) for name in names), strict=True)
+    blank = np.array([not any(map(as_text, cells)) for cells in rows_of_cells]) & ~is_none
+    if all(blank[rows].sum() == 1 for rows in members.values()):
+        what = "one alternative of each task has no attributes; if it is to choose none, write none in these cells"
+        raise columns.fault(f"{what}, and give this word as none", int(np.argmax(blank)), names[0])
+
+
 def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, list[str], list[str]]:
     """Return an attribute as features, their names, and as texts of rows; it is a number, or has levels."""
     cells, given = columns.cells(name), np.flatnonzero(~is_none).tolist()
@@ -307,6 +324,12 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
     if not words:
         values = np.zeros(len(cells))
         values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
+        codes = set(values.tolist()) - {0.0}
+        if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
+            warn(
+                f"column {name!r} has the numbers 1 to {len(codes)}, and is read as a number. If they are codes of "
+                "levels, make it a column of categories, or write words such as 'level 1'."
+            )
         return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
     if len(words) < len(given):
         other = cells[next(row for row in given if is_number(cells[row]))]

@@ -28,6 +28,9 @@ Result = TypeVar("Result")
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
 DROP = "leave such rows out by missing='drop'"
 WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
+# Parameters of the readers by the name of a column that they read by default.
+_PARAMETERS = {name: name for name in ("left", "right", "winner", "chosen")}
+_PARAMETERS |= {"wins": "counts", "losses": "counts", "person": "user"}
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -120,7 +123,8 @@ class Columns:
         for name in names:
             if name not in self.values:
                 hint = nearest(name, self.names) or "."
-                told = f" {purpose}." if purpose else ""
+                usual = f"Name yours by {_PARAMETERS[name]}=" if name in _PARAMETERS else ""
+                told = f" {purpose or usual}." if purpose or usual else ""
                 alone = "; are its cells separated by commas, semicolons, tabs or bars?" if len(self.names) == 1 else ""
                 found = f" Found: {', '.join(map(str, self.names[:20]))}{', ...' * (len(self.names) > 20)}{alone}"
                 raise self.fault(f"there is no column {name!r}{hint}{told}{found}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from skpref._text import number
 from skpref._validation import column_names, refuse_collection
+from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
@@ -276,6 +277,11 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
             f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
         )
     i, j = np.nonzero(wins)
+    if i.size and np.allclose((wins + wins.T)[i, j], 1.0) and np.any(2.0 * wins % 1.0):
+        warn(
+            "matrix seems to hold shares of wins, since those of each pair add up to 1: each pair then counts as one "
+            "comparison, and intervals are too wide. Multiply it by the numbers of comparisons."
+        )
     table = {"left": ids[i], "right": ids[j], "wins": wins[i, j], "losses": np.zeros(i.size)}
     return from_counts(table)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from skpref._text import lacks_number
+from skpref._text import lacks_number, plain
 from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
-from skpref.data.winners import mirrored_rows, read_labels_of, read_margins, refuse_ties
+from skpref.data.winners import TIED, mirrored_rows, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -346,6 +346,8 @@ def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: Id
     """Return a comparison for each count of wins, losses and ties, which is its weight."""
     if not 2 <= len(names) <= 3:
         raise DataError(f"counts are two or three columns, wins of both sides and ties; got {len(names)}")
+    if any(plain(str(name)).removesuffix("s") in TIED for name in names[:2]):
+        raise DataError(f"counts are wins of the left item, of the right one, and ties; got {listed(names)}")
     counts = np.stack([columns.numbers(name, low=0.0, meaning="a count") for name in names], axis=1)
     row, kind = np.nonzero(counts)
     out = {"without a win or a tie": columns.size - np.unique(row).size}

@@ -19,7 +19,7 @@ from skpref.data.labels import WORDS
 from skpref.data.stages import MOST_SHOWN, pairs_of
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,11 @@ class Tasks:
         """Return rows of the items in a vocabulary, -1 where none was shown (or, if marked, -2: unknown), (n, K)."""
         numbers = np.full(self.present.shape, -1)
         for k, ids in enumerate(self.shown):
-            codes = vocabulary.encode(ids, "X", unknown=unknown, noun="row")
+            try:
+                codes = vocabulary.encode(ids, "X", unknown=unknown, noun="row")
+            except UnknownIdError as error:
+                advice = "products of tasks to come are among them if one call of from_tasks reads all tasks"
+                raise UnknownIdError(f"{error}; {advice}") from None
             numbers[self.present[:, k], k] = np.where(codes < 0, -2, codes)
         repeated = np.sort(numbers, axis=1)
         twice = ((np.diff(repeated, axis=1) == 0) & (repeated[:, 1:] >= 0)).any(axis=1)

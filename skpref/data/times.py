@@ -76,8 +76,9 @@ def _dates(columns: Columns, name: Any, cells: Sequence[Any]) -> list[np.datetim
     for row, cell in others.items():
         date = next(filter(None, (_parsed(str(cell), form) for form in forms)), None)
         if date is None:
-            more = " or 31.05.2024" if columns.is_text else ""
-            raise columns.fault(f"expected a date such as 2024-05-31{more}, got {shorten(cell)}", row, name)
+            advice = "; pandas.to_datetime reads other forms, and 31/05/2024 with dayfirst=True"
+            more, advice = (" or 31.05.2024", "") if columns.is_text else ("", advice)
+            raise columns.fault(f"expected a date such as 2024-05-31{more}, got {shorten(cell)}{advice}", row, name)
         dates[row] = _date(date)
     return [date for date in dates if date is not None]
 

@@ -7,12 +7,15 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from skpref._validation import assert_all_finite, check_numbers
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref._typing import Array
 
 # Larger weights count as this, as sums and squares must be finite; smaller ones, whose inverses overflow, count as 0.
@@ -44,6 +47,34 @@ def read_weights(sample_weight: object, n_rows: int, *, relative: bool = False) 
     if extreme and relative:
         return weight / (weight.max() or 1.0)
     return np.where(weight < _SMALLEST, 0.0, np.minimum(weight, _LARGEST)) if extreme else weight
+
+
+def class_weights(class_weight: Any, labels: NDArray[Any], sample_weight: object) -> Any:
+    """Return the weights of rows times those of their classes, as scikit-learn's `class_weight` gives them."""
+    if class_weight is None:
+        return sample_weight
+    weight = read_weights(sample_weight, labels.size)
+    classes, number = np.unique(labels, return_inverse=True)
+    if isinstance(class_weight, str):
+        totals = np.bincount(number, weight)
+        factors = weight.sum() / (classes.size * np.where(totals > 0.0, totals, 1.0))
+    else:
+        try:
+            factors = compute_class_weight(class_weight, classes=classes, y=labels)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"class_weight must be numbers by class, of {classes.tolist()!r:.200}: {error}") from error
+        if not (np.isfinite(factors) & (factors >= 0.0)).all():
+            raise DataError(f"class_weight must be numbers >= 0; got {class_weight!r:.200}")
+    return weight * factors[number]
+
+
+def refuse_balanced(estimator: Any) -> None:
+    """Refuse weights by the classes' sizes where rows come in parts."""
+    if isinstance(estimator.class_weight, str):
+        raise DataError(
+            "class_weight='balanced' needs all rows at once, which partial_fit does not have; pass the weights as a "
+            "dict, by compute_class_weight of scikit-learn"
+        )
 
 
 def _as_floats(sample_weight: Any, n_rows: int) -> Array:

@@ -46,7 +46,7 @@ _SIGNS = {"-1": {"-1"}, "h": {"h", "d"}}
 _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
 _WINS = re.compile(r"( team| side| player)?( wins?| won| ?vote)?$")  # of "home win", but not the word "win" alone
 _SCORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*[-:\u2013]\s*([0-9]+(?:\.[0-9]+)?)\s*")  # 2-1, 2 : 1
-_TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
+TIED = {"draw", "drawn", "tie", "tied", "istie", "isdraw"}  # names of columns of flags
 _YES = {"1", "true", "yes"}
 _COUNTS = "win", "vote", "count"  # in names of columns of counts
 _FEWEST = 10  # rows from which a pattern is hardly chance
@@ -176,7 +176,7 @@ def _stem(name: Any) -> str:
 def refuse_ties(columns: Columns, used: Sequence[Any]) -> None:
     """Refuse rows of winner and loser of which another column says that some are ties."""
     for name in columns.names:
-        if name in used or plain(str(name)) not in _TIED:
+        if name in used or plain(str(name)) not in TIED:
             continue
         words = [text.lower() for text in columns.texts(name)]
         ties = [row for row, word in enumerate(words) if word in _YES]

@@ -297,7 +297,8 @@ class Session:
         values = self._read(answers)
         for row in answers:
             if row not in self._asked and not (unasked and row in range(len(self._person))):
-                raise DataError(f"question {row!r} was not asked.")
+                advice = "" if unasked else " tell(answers, unasked=True) adds answers to other questions."
+                raise DataError(f"question {row!r} was not asked.{advice}")
             if row in self.answers_:
                 before = f"question {row!r} was answered before, with {self.answers_[row]!r}"
                 raise DataError(f"{before}; use correct to change it.")

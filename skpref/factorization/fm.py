@@ -49,13 +49,13 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
     batch_size : int, default=None
         Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
         learning rate and never lowers the bound.
-    n_epochs : int, default=100
+    max_iter : int, default=100
         Maximum number of passes over all rows.
     learning_rate : float, default=0.02
         Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
         If True, predictions after mini-batches use the average of the means and log standard deviations over the last
-        half of `n_epochs`, and over earlier passes in which the bound no longer rose. `predict_last` uses the last
+        half of `max_iter`, and over earlier passes in which the bound no longer rose. `predict_last` uses the last
         pass.
     n_samples : int, default=0
         If 0, expectations are exact or computed by quadrature. If positive, they are averages over this number of draws
@@ -109,7 +109,7 @@ class VariationalFM(RegressorMixin, FactorizationMachine):
     lower_bound_ : float
         The last of `lower_bounds_`.
     converged_ : bool
-        Whether the fit ended before `n_epochs` because the bound no longer rose.
+        Whether the fit ended before `max_iter` because the bound no longer rose.
     validation_losses_ : ndarray
         Root mean squared error of the standardised target after each pass, with `early_stopping`.
     n_iter_ : int

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpref._callbacks import fit_context
 from skpref._sources import accept_collections
+from skpref.data.weights import class_weights, refuse_balanced
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
 from skpref.factorization.machine.heads import ClassHead
 from skpref.likelihoods import PairwiseProbit
@@ -53,13 +54,13 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     batch_size : int, default=None
         Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
         learning rate and never lowers the bound.
-    n_epochs : int, default=100
+    max_iter : int, default=100
         Maximum number of passes over all rows.
     learning_rate : float, default=0.02
         Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
         If True, predictions after mini-batches use the average of the means and log standard deviations over the last
-        half of `n_epochs`, and over earlier passes in which the bound no longer rose. `predict_last` uses the last
+        half of `max_iter`, and over earlier passes in which the bound no longer rose. `predict_last` uses the last
         pass.
     n_samples : int, default=0
         If 0, expectations are exact or computed by quadrature. If positive, they are averages over this number of draws
@@ -89,6 +90,10 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the first factors, the rows held out, the mini-batches and the samples.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the rows; classes that a dict lacks have weight 1. "balanced":
+        inversely proportional to the classes' weights in y. Probabilities are then those of such a population, and no
+        longer those of new rows. Not for rows in files or on a cluster, and "balanced" not for `partial_fit`.
     link : {"probit", "logit"}, default="probit"
         The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
 
@@ -117,7 +122,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     lower_bound_ : float
         The last of `lower_bounds_`. An approximate bound, because y(x) is taken as normal.
     converged_ : bool
-        Whether the fit ended before `n_epochs` because the bound no longer rose.
+        Whether the fit ended before `max_iter` because the bound no longer rose.
     validation_losses_ : ndarray
         Log loss after each pass, with `early_stopping`.
     n_iter_ : int
@@ -147,13 +152,20 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
     ['no']
     """
 
+    class_weight: dict[Any, float] | str | None = None
     link: Literal["probit", "logit"] = "probit"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**CONSTRAINTS, "link": [StrOptions({"probit", "logit"})]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS | {
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "link": [StrOptions({"probit", "logit"})],
+    }
 
     @property
     def _head(self) -> ClassHead:
         return ClassHead(self.link)
+
+    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
+        return class_weights(self.class_weight, labels, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -203,6 +215,7 @@ class VariationalFMClassifier(ClassifierMixin, FactorizationMachine):
         ValueError
             As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
+        refuse_balanced(self)
         return self._partial_fit(X, y, classes, sample_weight, freeze)
 
     @accept_collections

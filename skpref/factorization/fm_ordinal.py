@@ -73,7 +73,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     batch_size : int, default=None
         Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
         learning rate and never lowers the bound.
-    n_epochs : int, default=100
+    max_iter : int, default=100
         Maximum number of passes over all rows.
     learning_rate : float, default=0.02
         Learning rate of Adam. Coordinate ascent ignores it.

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 _WORK = 2e8  # rows times squared features up to which more rows are used: a second or two
 _MIN_ROWS, _MAX_ROWS = 16, 1024
+_ROUNDING = 1e-6  # difference of logs up to which ratios of scales are equal
+
+
+def features_share_scales(kernel: Kernel) -> bool:
+    """Return whether a kernel's hyper-parameters of features keep the ratios that they had at the start of the search.
+
+    Bounds are multiples of the starts.
+    """
+    sizes = [parameter.n_elements for parameter in kernel.hyperparameters if not parameter.fixed]
+    parts = np.split(kernel.theta - kernel.bounds[:, 0], np.cumsum(sizes)[:-1]) if sizes else []
+    return all(np.ptp(part) < _ROUNDING for part in parts)
 
 
 def prior_relevance(kernel: Kernel, X: Features) -> Array:

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import (
     condition,
     decays,
-    project,
-    scatter_rows,
     score,
     send_messages,
     send_messages_together,
     solve,
+    solve_columns,
 )
 from skpref._events import Iteration, seconds_since
+from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
 from skpref.inference.sites import VARIATIONAL
@@ -47,6 +49,9 @@ _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradi
 _MOST_STEPS = 300  # steps of the conjugate gradients
 _LEAST_SHARE, _TURN = 0.05, 1e-4  # least share of the way that sites go, and relative fall that shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
+_FOLLOWED = 1e-3  # relative error of the precision of features' coefficients
+_SAME_SITES = 0.02  # change of sites, of the largest one, after which that precision stays
+_TINY = np.finfo(float).tiny
 _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 
@@ -102,6 +107,15 @@ class ChainProblem:
     weight: Array  # (N,)
     likelihood: Likelihood
     unit: IntArray  # (U + 1,): first row of each unit, whose rows speak to their nodes together
+    features: Array | None = None  # (N, K): z has their products with coefficients w ~ N(0, s^2 I), too
+    feature_prior: tuple[float, float] = (0.0, 1.0)  # of log s
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """Return H as a sparse matrix, shape (N, n)."""
+        ends = np.arange(0, self.node.size + 1, self.node.shape[1])
+        shape = self.y.size, self.parts[-1].stop
+        return csr_array((self.coefficient.ravel(), self.node.ravel(), ends), shape=shape)
 
     def layout(self) -> Layout:
         """Return the messages of units to nodes, as `send_messages` takes them."""
@@ -122,12 +136,13 @@ class ChainProblem:
 
     def priors(self) -> tuple[Array, Array]:
         """Return means and standard deviations of the logs of all hyperparameters."""
-        pairs = np.array([prior for group in self.groups for prior in group.priors.values()]).reshape(-1, 2)
+        listed = [prior for group in self.groups for prior in group.priors.values()]
+        pairs = np.array(listed + ([] if self.features is None else [self.feature_prior])).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
     def split(self, theta: Array) -> list[Array]:
         """Return the logs of each group."""
-        return np.split(theta, np.cumsum([len(group.priors) for group in self.groups])[:-1])
+        return np.split(theta, np.cumsum([len(group.priors) for group in self.groups]))[: len(self.groups)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +161,7 @@ class ChainFit:
     variance: Array  # (N,)
     bounds: list[float]
     converged: bool
+    features: FeaturePart | None = None
 
     @property
     def bound(self) -> float:
@@ -187,6 +203,13 @@ class _Conditioned:
             u[part] = solve(nodes.starts, self.D[part], passes, r[part])[0]
         return u
 
+    def solve_columns(self, r: Array) -> Array:
+        """Return (K^-1 + diag D)^-1 r of columns, shape (n, K)."""
+        u = np.empty_like(r)
+        for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
+            solve_columns(nodes.starts, self.D[part], passes, r[part], u[part])
+        return u
+
     def gradient(self, r: Array) -> Array:
         """Return the derivatives of the expected log prior of the chains in theta, r = alpha + D u."""
         out, prior = [], self.prior
@@ -199,31 +222,59 @@ class _Conditioned:
         return np.concatenate(out) if out else np.zeros(0)
 
 
+def _descend(
+    H: csr_array,
+    chains: _Conditioned,
+    tau: Array,
+    r: Array,
+    start: tuple[Array, Array],
+    least: float,
+    energy: Array | float = 0.0,
+) -> tuple[Array, Array, Any]:
+    """Solve (K^-1 + H^T W H) u = b from a residual r on, by columns; return u, K^-1 u, and the first squared step.
+
+    It ends where squared steps are at most `least`, or a small part of an energy, which falls with each of them.
+    """
+    is_vector, transposed = r.ndim == 1, H.T
+    D, weight = (each if is_vector else each[:, None] for each in (chains.D, tau))
+    solve_all = chains.solve if is_vector else chains.solve_columns
+    u, alpha, r, z = start[0].copy(), start[1].copy(), r.copy(), solve_all(r)
+    first = size = _dots(r, z)
+    direction, source = z.copy(), r.copy()
+    for _ in range(_MOST_STEPS):
+        if np.all(size <= np.maximum(least, _FOLLOWED * energy)):
+            break
+        prior = source - D * direction  # K^-1 direction, without K^-1
+        image = prior + transposed @ (weight * (H @ direction))
+        length = size / np.maximum(_dots(direction, image), _TINY)
+        u += length * direction
+        alpha += length * prior
+        r -= length * image
+        energy = energy - length * size
+        z = solve_all(r)
+        size, before = _dots(r, z), np.maximum(size, _TINY)
+        direction *= size / before
+        direction += z
+        source *= size / before
+        source += r
+    return u, alpha, first
+
+
 def _joint_means(
     problem: ChainProblem, chains: _Conditioned, sites: tuple[Array, Array], start: tuple[Array, Array], tol: float
 ) -> tuple[Array, Array, float]:
     """Solve (K^-1 + H^T W H) u = H^T nu; return u, K^-1 u, and the root mean square of the step in deviations."""
-    (tau, nu), (u, alpha), (node, coefficient) = sites, start, (problem.node, problem.coefficient)
-    n, D = u.size, chains.D
-    r = scatter_rows(node, coefficient, nu - tau * project(node, coefficient, u), n) - alpha
-    linear = scatter_rows(node, coefficient, nu, n)
+    (tau, nu), H, n = sites, problem.matrix, start[0].size
+    r, linear = H.T @ (nu - tau * (H @ start[0])) - start[1], H.T @ nu
     # Relative to the size of the means, and at most a small part of a deviation: heavy weights make these small.
     least = min(tol**2 * float(linear @ chains.solve(linear)), n * (0.1 * _STILL) ** 2)
-    z = chains.solve(r)
-    size = float(r @ z)
-    step = float(np.sqrt(max(size, 0.0) / n))
-    direction, source = z, r
-    for _ in range(_MOST_STEPS):
-        if size <= least or size <= 0.0:
-            break
-        prior = source - D * direction  # K^-1 direction, without K^-1
-        image = prior + scatter_rows(node, coefficient, tau * project(node, coefficient, direction), n)
-        length = size / float(direction @ image)
-        u, alpha, r = u + length * direction, alpha + length * prior, r - length * image
-        z = chains.solve(r)
-        size, before = float(r @ z), size
-        direction, source = z + size / before * direction, r + size / before * source
-    return u, alpha, step
+    u, alpha, size = _descend(H, chains, tau, r, start, least)
+    return u, alpha, float(np.sqrt(max(size, 0.0) / n))
+
+
+def _dots(a: Array, b: Array) -> Any:  # noqa: ANN401 - a number, or an array
+    """Return the inner product of vectors, or the inner products of columns."""
+    return a @ b if a.ndim == 1 else np.einsum("ij,ij->j", a, b)
 
 
 def _sums(index: IntArray, values: Array, n: int) -> Array:
@@ -251,6 +302,99 @@ def _passes(
     return chains, message, variance, coupling
 
 
+class FeaturePart:
+    """The coefficients w of features at given sites: chains are integrated out exactly, by conjugate gradients.
+
+    Their means fall with w by the response (n, K), of which `dual` is K^-1 response; the covariance is half^T half.
+    """
+
+    def __init__(self, problem: ChainProblem, prior: _Prior, theta: Array, start: FeaturePart | None) -> None:
+        assert problem.features is not None  # noqa: S101 - type narrowing
+        self.F, self.H, self.precision = problem.features, problem.matrix, float(np.exp(-2.0 * theta[-1]))
+        n, k = self.H.shape[1], self.F.shape[1]
+        self.mean, self.dual, self.response = np.zeros(k), np.zeros((n, k)), np.zeros((n, k))
+        self.step, self.half, self.variance, self.divergence = 0.0, np.zeros((k, k)), np.zeros(0), 0.0
+        self._tau = np.full(self.F.shape[0], np.inf)
+        if start is not None and start.mean.size == k:  # of a search there may be fewer
+            self.mean, self.dual = start.mean * (start.precision / self.precision), start.dual
+            self.response = _Conditioned(prior, np.zeros(n)).solve_columns(self.dual)
+
+    def follow(self, chains: _Conditioned, tau: Array) -> None:
+        """Learn how the chains follow w, and its covariance without them, where sites have changed."""
+        if float(np.abs(tau - self._tau).max()) < _SAME_SITES * float(tau.max()):
+            return
+        self._tau, weight, rows = tau, tau[:, None], self.F - self.H @ self.response
+        r, start = self.H.T @ (weight * rows) - self.dual, (self.response, self.dual)
+        energy = self.precision + _dots(rows, weight * rows) + _dots(*start)
+        self.response, self.dual, _ = _descend(self.H, chains, tau, r, start, 0.0, energy)
+        rows = self.F - self.H @ self.response
+        shared = self.response.T @ self.dual
+        shared = 0.5 * (shared + shared.T) + rows.T @ (weight * rows)
+        shared[np.diag_indices_from(shared)] += self.precision
+        factor = cholesky_precision(shared)
+        self.half = inverse_lower(factor)
+        self.variance = np.square(rows @ self.half.T).sum(axis=1)
+        log_det = 2.0 * float(np.log(np.diagonal(factor)).sum()) - self.mean.size * float(np.log(self.precision))
+        self.divergence = 0.5 * (log_det - float(tau @ self.variance))
+
+    def move(self, tau: Array, nu: Array, u: Array) -> Array:
+        """Take Newton's step of w after one of the chains' means, and return it."""
+        slope = self.F.T @ (nu - tau * (self.H @ u + self.F @ self.mean)) - self.precision * self.mean
+        half = self.half @ slope
+        self.step = float(np.sqrt(half @ half / half.size))
+        step: Array = half @ self.half
+        self.mean = self.mean + step
+        return step
+
+
+class _Posterior:
+    """Chains, and coefficients of features, at given sites."""
+
+    def __init__(self, problem: ChainProblem, theta: Array, message: Array, start: ChainFit | None) -> None:
+        self.problem, self.layout, self.message = problem, problem.layout(), message
+        prior = _Prior(problem, theta)
+        n = prior.parts[-1].stop
+        self.u, self.alpha = np.zeros(n), np.zeros(n)
+        if start is not None:
+            # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
+            self.alpha = start.alpha
+            self.u = _Conditioned(prior, np.zeros(n)).solve(start.alpha)
+        self.features = None
+        if problem.features is not None:
+            self.features = FeaturePart(problem, prior, theta, None if start is None else start.features)
+        self.chains = _told(prior, self.layout, message)
+        self.variance, self.coupling, self.step = np.zeros(0), 0.0, np.inf
+
+    def update(self, tau: Array, nu: Array, n_rounds: int, tol: float) -> None:
+        """Send messages in a few rounds, and find the means, at sites."""
+        problem, features = self.problem, self.features
+        passed = _passes(self.chains, self.layout, problem.coefficient, tau, self.message, n_rounds)
+        self.chains, self.message, self.variance, self.coupling = passed
+        start, rest = (self.u, self.alpha), nu
+        if features is not None:
+            features.follow(self.chains, tau)
+            self.variance = self.variance + features.variance
+            rest = nu - tau * (features.F @ features.mean)
+        self.u, self.alpha, self.step = _joint_means(problem, self.chains, (tau, rest), start, tol)
+        if features is not None:
+            change = features.move(tau, nu, self.u)
+            self.u, self.alpha = self.u - features.response @ change, self.alpha - features.dual @ change
+            self.step = max(self.step, features.step)
+
+    @property
+    def mean(self) -> Array:
+        """Means of z, shape (N,)."""
+        mean: Array = self.problem.matrix @ self.u
+        return mean if self.features is None else mean + self.features.F @ self.features.mean
+
+    def bound(self, value: float) -> float:
+        """Return the bound, given the expected log-likelihood."""
+        chains, f = self.chains, self.features
+        value -= 0.5 * float(chains.log_det - chains.D @ chains.variance + self.u @ self.alpha)
+        value += self.coupling
+        return value if f is None else value - f.divergence - 0.5 * f.precision * float(f.mean @ f.mean)
+
+
 def fit_chains(
     problem: ChainProblem,
     theta: Array,
@@ -261,35 +405,28 @@ def fit_chains(
     on_iteration: OnIteration | None = None,
 ) -> ChainFit:
     """Infer the chains at fixed hyperparameters; `start` is of the same rows, perhaps at others."""
-    begin, n, likelihood = clock.perf_counter(), sum(g.nodes.size for g in problem.groups), problem.likelihood
-    node, coefficient, y, weight = problem.node, problem.coefficient, problem.y, problem.weight
-    prior, layout = _Prior(problem, theta), problem.layout()
+    begin, likelihood, y, weight = clock.perf_counter(), problem.likelihood, problem.y, problem.weight
     if start is None:
-        tau = _START_SITE * weight
-        nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * coefficient**2
-        message = _sums(layout[3].ravel(), told.ravel(), layout[0].size)
-        u, alpha, n_rounds = np.zeros(n), np.zeros(n), 3
+        tau, layout = _START_SITE * weight, problem.layout()
+        nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * problem.coefficient**2
+        message, n_rounds = _sums(layout[3].ravel(), told.ravel(), layout[0].size), 3
     else:
-        tau, nu, message, alpha, likelihood = start.tau, start.nu, start.message, start.alpha, start.likelihood
-        # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
-        u, n_rounds = _Conditioned(prior, np.zeros(n)).solve(alpha), 1
-    chains = _told(prior, layout, message)
-    chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, n_rounds)
-    u, alpha, _ = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
+        tau, nu, message, likelihood, n_rounds = start.tau, start.nu, start.message, start.likelihood, 1
+    q = _Posterior(problem, theta, message, start)
+    q.update(tau, nu, n_rounds, _SOLVED)
     bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
     rho, rose = 1.0, False  # share of the way that sites go
     while True:
-        mean = project(node, coefficient, u)
+        mean, variance = q.mean, q.variance
         sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
-        bound = float(sites.value.sum()) - 0.5 * float(chains.log_det - chains.D @ chains.variance + u @ alpha)
-        bound += coupling
+        bound = q.bound(float(sites.value.sum()))
         change, size = bound - last, max(1.0, abs(bound))
         if rose and change < -_TURN * size:  # Bethe's bound may fall a little, but not in turns
             rho = max(0.5 * rho, _LEAST_SHARE)
         if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])
-            chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 1)
-            u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), _SOLVED)
+            q.update(tau, nu, 1, _SOLVED)
+            step = q.step
             continue
         bounds.append(bound)
         rose, still = change > 0.0, abs(change) < 0.01 * tol * size and step < _STILL * rho
@@ -297,17 +434,16 @@ def fit_chains(
         event = Iteration(len(bounds), max_iter, bound, seconds_since(begin, len(bounds), 0))
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) >= max_iter or not np.isfinite(bound):
-            parts = u, alpha, chains.D, message, tau, nu, mean, variance
-            return ChainFit(theta, likelihood, *parts, bounds, converged)
+            parts = q.u, q.alpha, q.chains.D, q.message, tau, nu, mean, variance
+            return ChainFit(theta, likelihood, *parts, bounds, converged, q.features)
         last, n_halved, before = bound, 0, (tau, nu)
         if likelihood.has_parameters:
             likelihood = likelihood.learnt(y, mean, variance, weight)
             sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
         tau = tau + rho * (np.maximum(sites.weight, _LEAST_SITE) - tau)
         nu = nu + rho * (sites.pseudo_linear(mean) - nu)
-        chains, message, variance, coupling = _passes(chains, layout, coefficient, tau, message, 2)
-        tolerance = _SOLVED if len(bounds) < 3 else _SOLVED_LATER
-        u, alpha, step = _joint_means(problem, chains, (tau, nu), (u, alpha), tolerance)
+        q.update(tau, nu, 2, _SOLVED if len(bounds) < 3 else _SOLVED_LATER)
+        step = q.step
 
 
 def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
@@ -318,7 +454,15 @@ def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
 
 def gradient_of_bound(problem: ChainProblem, fit: ChainFit) -> Array:
     """Return the derivatives of the bound in theta; sites, messages and means are stationary."""
-    return _Conditioned(_Prior(problem, fit.theta), fit.D).gradient(fit.linear)
+    prior, features = _Prior(problem, fit.theta), fit.features
+    gradient = _Conditioned(prior, fit.D).gradient(fit.linear)
+    if features is None:
+        return gradient
+    # The chains' second moments have those of the response, too, in directions of one deviation of w each.
+    still = _Conditioned(prior, np.zeros(fit.D.size))
+    gradient += np.sum([still.gradient(row) for row in features.half @ features.dual.T], axis=0)
+    size = float(features.mean @ features.mean + np.square(features.half).sum())
+    return np.append(gradient, features.precision * size - features.mean.size)
 
 
 def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: float) -> tuple[Array, ChainFit]:
@@ -352,10 +496,13 @@ class Trajectories:
     D: Array  # (n,): precision by the rows
     linear: Array  # (n,)
     scales: Array  # (4,): c^2, g^2, length-scale, w^2
+    response: Array | None = None  # (n, K): by how much `linear` falls with the coefficients of features
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_arrays(self, {"s": len(LOGS)}, time="n", D="n", linear="n", scales="s")
+        sizes = check_arrays(self, {"s": len(LOGS)}, time="n", D="n", linear="n", scales="s")
+        if self.response is not None:
+            check_arrays(self, sizes, response="n K")
         check_indices(self, "chain", self.chain, 0, np.iinfo(np.int64).max, self.time.size)
         is_sorted = (np.diff(self.chain) > 0) | ((np.diff(self.chain) == 0) & (np.diff(self.time) > 0))
         require(bool(is_sorted.all()), self, "time", "must be in order within each chain")
@@ -369,6 +516,11 @@ class Trajectories:
         return self.time[np.flatnonzero(np.diff(self.chain, prepend=-1))]
 
     @property
+    def last(self) -> Array:
+        """Last time of each chain, where all have nodes, shape (n_chains,)."""
+        return self.time[np.flatnonzero(np.diff(self.chain, append=np.iinfo(np.int64).max))]
+
+    @property
     def n_chains(self) -> int:
         """Number of chains with nodes."""
         return int(np.count_nonzero(np.diff(self.chain, prepend=-1)))
@@ -378,18 +530,55 @@ class Trajectories:
         """Variance of a chain at its first time."""
         return float(self.scales[0] + self.scales[1])
 
-    def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
-        n, chains = self.time.size, np.concatenate([self.chain, chain])
-        n_chains = int(chains.max(initial=-1)) + 1
-        nodes, place = Nodes.from_times(chains, np.concatenate([self.time, time]), n_chains)
-        D, linear = np.zeros(nodes.size), np.zeros(nodes.size)
-        D[place[:n]], linear[place[:n]] = self.D, self.linear
+    def _conditioned(self, chain: IntArray, time: Array, values: Array) -> tuple[Nodes, IntArray, Array, Array, Any]:
+        """Return nodes with further times, their places, D, values beside it, and variances with their passes."""
+        wanted, chain = np.unique(chain, return_inverse=True)  # chains are independent: leave out others
+        kept = np.flatnonzero(np.isin(self.chain, wanted))
+        chains, n = np.concatenate([np.searchsorted(wanted, self.chain[kept]), chain]), kept.size
+        nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), wanted.size)
+        D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
+        D[place[:n]], linear[place[:n]] = self.D[kept], values[kept]
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
-        variance, _, passes = condition(scales, nodes.starts, nodes.time, decay, D)
-        mean = solve(nodes.starts, D, passes, linear)[0]
-        return mean[place[n:]], variance[place[n:]]
+        return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
+
+    def clamped(self, chain: IntArray, time: Array) -> tuple[IntArray, Array]:
+        """Return chains and times, each at least the first one of its chain."""
+        return chain, np.maximum(time, self.first[chain])
+
+    def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
+        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
+        nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
+        return solve(nodes.starts, D, passes, linear)[0][place], variance[place]
+
+    def responses(self, chain: IntArray, time: Array) -> Array:
+        """Return by how much means of chains at times fall with the coefficients of features, shape (n, K)."""
+        assert self.response is not None  # noqa: S101 - type narrowing
+        nodes, place, D, linear, (_, _, passes) = self._conditioned(chain, time, self.response)
+        out = np.empty_like(linear)
+        solve_columns(nodes.starts, D, passes, linear, out)
+        return np.asarray(out[place])
+
+    def ends(self) -> tuple[Array, Array, Array]:
+        """Return means (C, 2) and covariances (C, 3) of form and level at the last node of each chain, and its time."""
+        ahead = self.last + 1e3 * self.scales[2]  # where the form is forgotten
+        nodes, place, D, linear, (_, _, passes) = self._conditioned(np.arange(ahead.size), ahead, self.linear)
+        u = solve(nodes.starts, D, passes, linear)[0]
+        level = u[place]
+        return np.column_stack([u[place - 1] - level, level]), passes[3][place - 1], self.last
+
+    def with_nodes(self, chain: IntArray, time: Array, D: Array, linear: Array) -> Trajectories:
+        """Return chains that further rows tell of, which know nothing of the coefficients of features."""
+        chains, times = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
+        nodes, place = Nodes.from_times(chains, times, int(chains.max(initial=-1)) + 1)
+        total, values = (
+            _sums(place, np.concatenate(each), nodes.size) for each in ((self.D, D), (self.linear, linear))
+        )
+        response = None
+        if self.response is not None:
+            response = np.zeros((nodes.size, self.response.shape[1]))
+            response[place[: self.time.size]] = self.response
+        return Trajectories(nodes.chain, nodes.time, total, values, self.scales, response)
 
     def covariance(self, time: Array) -> Array:
         """Return the covariance of a single chain at times, shape (n, n)."""
@@ -409,5 +598,6 @@ def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
     out = []
     for group, logs, part in zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True):
         scales, nodes = np.array(group.scales(logs)), group.nodes
-        out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales))
+        response = None if fit.features is None else (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
+        out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales, response))
     return out

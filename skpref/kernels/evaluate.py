@@ -392,10 +392,10 @@ def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  # noqa: ANN401 - RBF or Matern
     """Return a kernel of the scaled distance and its pullback, by dlog k / dlog l_f = slope (x_f - z_f)^2 / l_f^2."""
+    K, nu = cross(kernel, X, Z), getattr(kernel, "nu", np.inf)  # refuses length-scales of another number of features
     scale = compiled.scale_of(
         np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)), compiled.SQUARED, Z.shape[1]
     )
-    K, nu = cross(kernel, X, Z), getattr(kernel, "nu", np.inf)
     # Centred, since the squares below are multiplied out and would lose digits.
     middle = Z.mean(axis=0)
     left, right = (X - middle) * scale, (Z - middle) * scale

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, fitted_part, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, heights_apart, label_size, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,12 +118,23 @@ class AnnotatorDisplay(Display):
         reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
         ax.axhline(0.5, linestyle=":", color="grey")
         ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=COLOUR, ecolor=PALE, elinewidth=2, alpha=0.8)
-        for row in np.argsort(mean, kind="stable")[: self.n_names]:
-            style = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": "small", "parse_math": False}
-            ax.annotate(shortened(self.user[row]), (n[row], mean[row]), **style)
         if n.size and n.max() > _WIDE * n.min():
             ax.set_xscale("log")
         else:
             ax.xaxis.get_major_locator().set_params(integer=True)
         title = f"{n.size} annotators (0.5 = random answers)"
         ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)
+        worst = np.argsort(mean, kind="stable")[: self.n_names]
+        size = label_size(ax, worst.size)
+        style = {
+            "fontsize": size,
+            "va": "center",
+            "parse_math": False,
+            "arrowprops": {"arrowstyle": "-", "color": PALE},
+        }
+        middle = float(ax.transAxes.transform((0.5, 0.5))[0])
+        for row, height in zip(worst, heights_apart(ax, mean[worst], size) if worst.size else (), strict=True):
+            x, y = ax.transData.transform((n[row], height))
+            side, align = (size, "left") if x < middle else (-size, "right")
+            place = ax.transData.inverted().transform((x + side, y))
+            ax.annotate(shortened(self.user[row]), (n[row], mean[row]), xytext=tuple(place), ha=align, **style)

@@ -76,17 +76,21 @@ def label_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_ylim(len(names) - 0.5, -0.5)
 
 
+def heights_apart(ax: Axes, heights: Array, size: float) -> Array:
+    """Return the heights nearest to ascending ones at which names of a font size do not overlap."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high)  # the names are placed for these limits
+    gap = (high - low) * _LINE * size / (72.0 / ax.figure.dpi * ax.get_window_extent().height)
+    gaps = gap * np.arange(heights.size)  # without which the heights only have to ascend
+    return np.asarray(gaps + isotonic_regression(heights - gaps, y_min=low, y_max=high - gaps[-1]))
+
+
 def label_ends(ax: Axes, ends: Array, names: Sequence[str], colours: Sequence[str]) -> None:
     """Name lines right of the axes by the heights of their ends, so that no two names overlap, as in `label_rows`."""
     step, size = _fitting(ax, len(names))
     order = np.argsort(ends, kind="stable")[::step]
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high)  # the names are placed for these limits
     size = min(size, ax.xaxis.label.get_fontsize())
-    gap = (high - low) * _LINE * size / (72.0 / ax.figure.dpi * ax.get_window_extent().height)
-    # The heights nearest to the ends with a gap between neighbours: without the gaps they only have to ascend.
-    gaps = gap * np.arange(order.size)
-    places = gaps + isotonic_regression(ends[order] - gaps, y_min=low, y_max=high - gaps[-1])
+    places = heights_apart(ax, ends[order], size)
     style = {"va": "center", "fontsize": size, "parse_math": False, "annotation_clip": False}
     style |= dict.fromkeys(("xycoords", "textcoords"), ax.get_yaxis_transform())
     for line, place in zip(order.tolist(), places.tolist(), strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
@@ -13,6 +14,7 @@ from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import OrdinalProbit
 
 
+@pytest.mark.statistical  # moments from many draws
 def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling() -> None:
     u, i = np.array([0, 0, 0, 1, 1, 1, 2, 2]), np.array([0, 1, 2, 0, 1, 2, 0, 2])
     level = np.array([0, 2, 1, 1, 2, 2, 0, 1])

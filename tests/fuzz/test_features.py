@@ -28,8 +28,8 @@ TARGETS = {
 SHORT = {
     "GPPLRegressor": {"max_iter": 20},
     "BayesianGPLVM": {"max_iter": 5},
-    "VariationalFM": {"n_epochs": 5, "n_factors": 2},
-    "VariationalFMClassifier": {"n_epochs": 5, "n_factors": 2},
+    "VariationalFM": {"max_iter": 5, "n_factors": 2},
+    "VariationalFMClassifier": {"max_iter": 5, "n_factors": 2},
 }
 NAMES = st.sampled_from(sorted(TARGETS))
 SIZES = st.tuples(st.integers(1, 20), st.sampled_from([3, 3, 3, 1, 2, 4]))

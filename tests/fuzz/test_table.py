@@ -162,7 +162,7 @@ def test_any_size_of_features_gives_finite_predictions(
         with np.errstate(under="ignore"):
             rows = (rows * 10.0 ** min(exponent, largest)).astype(dtype)
     y = np.arange(shape[0]) % 2 if name == "VariationalFMClassifier" else rng.standard_normal(shape[0])
-    model = MAKERS[name](n_factors=2, n_epochs=5, batch_size=batch_size)
+    model = MAKERS[name](n_factors=2, max_iter=5, batch_size=batch_size)
     try:
         prediction = output(model.fit(sparse.csr_array(rows) if in_csr else rows, y), rows)
     except ValueError as error:

@@ -7,12 +7,15 @@ import gzip
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.metrics import cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("all_candidates")
 
 
 def test_llmfao_people_differ(shared: Path) -> None:

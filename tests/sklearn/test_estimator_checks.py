@@ -93,7 +93,7 @@ def test_regressor_passes_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.slow  # the family's checks run in the default run on another variant
+@pytest.mark.statistical  # the checks of this estimator run in the default run with other parameters
 @parametrize_with_checks([GPPLRegressor(optimizer=None, inference="laplace", inducing=15)])
 def test_regressor_passes_with_fewer_inducing_points_than_items(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -104,7 +104,7 @@ def test_ordinal_passes_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.slow  # the family's checks run in the default run on another variant
+@pytest.mark.statistical  # the checks of this estimator run in the default run with other parameters
 @parametrize_with_checks([GPOrdinalRegressor(optimizer=None, inference="vb", inducing=15)])
 def test_ordinal_passes_every_check_with_inducing_points(estimator: Any, check: Any) -> None:
     check(estimator)

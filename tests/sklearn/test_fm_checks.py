@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
 OTHERS = [
-    VariationalFMClassifier(random_state=0),
     VariationalFMClassifier(link="logit", n_factors=2, random_state=0),
     VariationalFMOrdinal(random_state=0),
 ]

@@ -57,11 +57,6 @@ class IPM3F(RowsAsUsers, GibbsIPM3F):
 
 # Equal rows are one user here: `duplicates` says what becomes of their ratings.
 MORE = {"C": 1.0, "duplicates": "mean", "random_state": 0}
-SWEEPS = {"n_sweeps": 50, "burn_in": 20}
-OTHERS = [
-    IPM3F(prediction="scores", **SWEEPS, **MORE),
-    IPM3F(**SWEEPS, **MORE),
-]
 
 
 def run(estimator: Any, check: Any) -> None:
@@ -76,6 +71,6 @@ def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: An
 
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
-@parametrize_with_checks(OTHERS)
+@parametrize_with_checks([IPM3F(prediction="scores", n_sweeps=50, burn_in=20, **MORE)])
 def test_features_of_an_indian_buffet_pass_every_check(estimator: Any, check: Any) -> None:
     run(estimator, check)

@@ -26,7 +26,7 @@ def test_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.slow  # the family's checks run in the default run on another variant
+@pytest.mark.statistical  # the checks of the search run in the default run with a classifier
 @parametrize_with_checks([REGRESSION])
 def test_every_check_of_a_regressor(estimator: Any, check: Any) -> None:
     check(estimator)

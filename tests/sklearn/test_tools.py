@@ -1,4 +1,4 @@
-"""The estimators in scikit-learn's tools: pipelines, searches, scorers, calibration, routing, pickles, skops."""
+"""What `test_matrix` does not ask of scikit-learn's tools: tables of items, texts, groups, soft labels, skops."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import LBFGS, GPOrdinalRegressor, GPPLClassifier, GPPLRegressor, Table
 from skpref.kernels import Linear, ProductMatern
+
+pytestmark = pytest.mark.filterwarnings("ignore:The kernel has the same scale")  # relevance_ of any kernel is compared
 
 QUICK = {"optimizer": None, "random_state": 0}
 
@@ -45,10 +46,8 @@ def duels() -> tuple[Table, np.ndarray, np.ndarray]:
 # ------------------------------------------------------------------------------------------------------------ regressor
 def test_regressor_in_pipelines(items: Any) -> None:
     X, y, _ = items
-    model = make_pipeline(StandardScaler(), PCA(2), GPPLRegressor(**QUICK))
-    assert model.fit(X, y).score(X, y) > 0.6
-    named = model.set_output(transform="pandas").fit(X, y)
-    assert named[-1].feature_names_in_.tolist() == ["pca0", "pca1"]
+    model = make_pipeline(StandardScaler(), PCA(2), GPPLRegressor(**QUICK)).fit(X, y)
+    assert model.score(X, y) > 0.6
     mean, std = model.predict(X, return_std=True)
     assert np.all(std > 0.0)
     assert mean.shape == std.shape
@@ -62,15 +61,6 @@ def test_regressor_ranks_texts() -> None:
     assert dense.score(texts, grade) > 0.8
     sparse = make_pipeline(TfidfVectorizer(), GPPLRegressor(Linear())).fit(texts, grade)
     assert sparse.score(texts, grade) > 0.7
-
-
-def test_regressor_grid_search(items: Any) -> None:
-    X, y, _ = items
-    grid = {"gppl__kernel": [ProductMatern(2.0), RBF(2.0), Linear()], "gppl__inducing": [8, 300]}
-    pipe = Pipeline([("scale", StandardScaler()), ("gppl", GPPLRegressor(random_state=0))])
-    search = GridSearchCV(pipe, grid, cv=3, error_score="raise").fit(X, y)
-    assert search.best_score_ > 0.8
-    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -89,24 +79,14 @@ def test_groups_of_rows_travel(items: Any, routing: bool) -> None:
             assert pipe.score(X, y, qid=qid) > 0.9
 
 
-def test_routing_of_weights_is_asked_for(items: Any) -> None:
-    X, y, _ = items
-    with sklearn.config_context(enable_metadata_routing=True):
-        asked = GPPLRegressor(**QUICK).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        scores = cross_val_score(asked, X, y, cv=3, params={"sample_weight": np.ones(36)}, error_score="raise")
-    assert np.all(scores > 0.6)
-
-
 # ----------------------------------------------------------------------------------------------------------- classifier
-@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss", "neg_brier_score", None])
-@pytest.mark.parametrize("with_table", [False, True])
-def test_classifier_under_scorers(duels: Any, scoring: str | None, with_table: bool) -> None:
+def test_classifier_with_a_table_under_scorers(duels: Any) -> None:
     table, X, y = duels
-    model = GPPLClassifier(table if with_table else None, **QUICK)
     cv = StratifiedKFold(3, shuffle=True, random_state=0)
-    scores = cross_val_score(model, X, y, cv=cv, scoring=scoring, error_score="raise")
-    floor = {"neg_log_loss": -0.65, "neg_brier_score": -0.24}.get(scoring or "", 0.65)
-    assert scores.mean() > floor
+    scores = cross_val_score(
+        GPPLClassifier(table, **QUICK), X, y, cv=cv, scoring="neg_brier_score", error_score="raise"
+    )
+    assert scores.mean() > -0.24
 
 
 def test_soft_labels_under_cross_validation(duels: Any) -> None:
@@ -130,20 +110,6 @@ def test_grid_search_in_two_threads_agrees(duels: Any) -> None:
     with joblib.parallel_config("threading", n_jobs=2):
         together = clone(search).fit(X, y).cv_results_["mean_test_score"]
     np.testing.assert_array_equal(alone, together)
-
-
-@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_classifier_calibrated(duels: Any, method: str) -> None:
-    table, X, y = duels
-    model = CalibratedClassifierCV(GPPLClassifier(table, **QUICK), method=method, cv=3).fit(X, y)
-    assert model.score(X, y) > 0.7
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-
-
-def test_cross_val_predict(duels: Any) -> None:
-    table, X, y = duels
-    proba = cross_val_predict(GPPLClassifier(table, **QUICK), X, y, cv=3, method="predict_proba")
-    assert proba.shape == (150, 2)
 
 
 def test_clone_keeps_the_table_and_costs_nothing() -> None:
@@ -188,20 +154,6 @@ def test_ordinal_under_scorers(graded: Any, scoring: str | None) -> None:
     scores = cross_val_score(model, X, y, cv=StratifiedKFold(3), scoring=scoring, error_score="raise")
     floor = {None: -1.0, "neg_log_loss": -1.2, "accuracy": 0.5, "balanced_accuracy": 0.5, "roc_auc_ovr": 0.6}[scoring]
     assert scores.mean() > floor
-
-
-def test_ordinal_grid_search_and_routing(graded: Any) -> None:
-    X, y = graded
-    grid = {"kernel": [None, Linear(), RBF(1.0)], "inference": ["laplace", "vb"]}
-    search = GridSearchCV(GPOrdinalRegressor(**{**ORDINAL, "optimizer": None}), grid, cv=3, error_score="raise")
-    assert search.fit(X, y).best_score_ > -0.6
-    with joblib.parallel_config("threading", n_jobs=2):
-        together = clone(search).fit(X, y)
-    np.testing.assert_array_equal(together.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
-    with sklearn.config_context(enable_metadata_routing=True):
-        asked = GPOrdinalRegressor(**ORDINAL).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        scores = cross_val_score(asked, X, y, cv=3, params={"sample_weight": np.ones(45)}, error_score="raise")
-    assert np.all(scores > -0.8)
 
 
 # -------------------------------------------------------------------------------------------------------------- storing

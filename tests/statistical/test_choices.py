@@ -10,7 +10,7 @@ from skpref import CrowdGPPL
 from skpref.data import Table
 from skpref.gp.entities import Items
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("all_candidates")]
 N_SWEEPS, N_BURN_IN = 12_000, 1_000
 
 

@@ -90,7 +90,7 @@ def test_a_callback_changes_no_bit_and_can_be_taken_off() -> None:
 
 def test_a_true_answer_stops_the_fit() -> None:
     X = np.random.default_rng(0).standard_normal((40, 3))
-    model = VariationalFM(n_epochs=50, tol=0.0, random_state=0).set_callbacks(Listener(stop_at=3)).fit(X, X[:, 0])
+    model = VariationalFM(max_iter=50, tol=0.0, random_state=0).set_callbacks(Listener(stop_at=3)).fit(X, X[:, 0])
     assert model.n_iter_ == 3
 
 
@@ -124,7 +124,7 @@ def test_an_interruption_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_callbacks_go_through_searches_and_pipelines() -> None:
     X = np.random.default_rng(0).standard_normal((30, 2))
     listener = Listener()
-    pipeline = make_pipeline(StandardScaler(), VariationalFM(n_epochs=3, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=3, random_state=0))
     search = GridSearchCV(pipeline, {"variationalfm__n_factors": [1, 2]}, cv=2).set_callbacks(listener)
     search.fit(X, X[:, 0])
     ends = [event[1:] for event in listener.heard if event[0] == "end"]
@@ -137,7 +137,7 @@ def test_callbacks_go_through_searches_and_pipelines() -> None:
 def test_a_design_in_a_pipeline_takes_callbacks_too() -> None:
     listener = Listener()
     rated = [["ann", "tea"], ["ann", "coffee"], ["bob", "tea"]]
-    pipeline = make_pipeline(OneHotDesign(), VariationalFM(n_epochs=2)).set_callbacks(listener)
+    pipeline = make_pipeline(OneHotDesign(), VariationalFM(max_iter=2)).set_callbacks(listener)
     pipeline.fit(rated, [1.0, 2.0, 3.0])  # scikit-learn warns of steps that do not, and warnings are errors here
     assert [event[1] for event in listener.heard if event[0] == "end"] == ["OneHotDesign", "VariationalFM", "Pipeline"]
 
@@ -145,7 +145,7 @@ def test_a_design_in_a_pipeline_takes_callbacks_too() -> None:
 def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
     X = np.random.default_rng(0).standard_normal((30, 2))
     monitor = sklearn_callback.ScoringMonitor(scoring="r2")
-    model = VariationalFM(n_epochs=4, tol=0.0, random_state=0).set_callbacks(monitor).fit(X, X[:, 0])
+    model = VariationalFM(max_iter=4, tol=0.0, random_state=0).set_callbacks(monitor).fit(X, X[:, 0])
     log = monitor.get_logs()
     assert [row["task_name"] for row in log.data] == ["fit"]
     assert log.data[0]["r2"] == pytest.approx(model.score(X, X[:, 0]))
@@ -154,7 +154,7 @@ def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
 def test_whoever_knows_no_iterations_gets_tasks() -> None:
     Plain = type("Plain", (), {name: value for name, value in vars(Listener).items() if name != "on_iteration"})
     plain = Plain()
-    model = VariationalFM(n_epochs=4, tol=0.0, random_state=0).set_callbacks(plain)
+    model = VariationalFM(max_iter=4, tol=0.0, random_state=0).set_callbacks(plain)
     model.fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
     assert plain.heard.count(("begin", "VariationalFM", True)) == model.n_iter_
 
@@ -162,7 +162,7 @@ def test_whoever_knows_no_iterations_gets_tasks() -> None:
 @pytest.mark.parametrize(
     ("model", "n"),
     [
-        (VariationalFM(n_epochs=4), 4),
+        (VariationalFM(max_iter=4), 4),
         (GibbsM3F(n_sweeps=5, burn_in=2, random_state=0), 5),
         (BayesianGPLVM(1, max_iter=3, inducing=4, tol=1.0, random_state=0), 3),
     ],

@@ -15,8 +15,8 @@ X = RNG.normal(size=(40, 2))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=40) > 0.0).astype(int)
 PAIRS = RNG.permuted(np.tile(np.arange(5), (40, 1)), axis=1)[:, :2]
 CASES: dict[str, tuple[Any, Any, Any]] = {
-    "machine, probit": (VariationalFMClassifier(n_epochs=5, random_state=0), X, ndtr),
-    "machine, logit": (VariationalFMClassifier(link="logit", n_epochs=5, random_state=0), X, expit),
+    "machine, probit": (VariationalFMClassifier(max_iter=5, random_state=0), X, ndtr),
+    "machine, logit": (VariationalFMClassifier(link="logit", max_iter=5, random_state=0), X, expit),
     "pairs, probit": (GPPLClassifier(), PAIRS, None),
     "pairs, logit": (GPPLClassifier(likelihood="logit"), PAIRS, None),
 }

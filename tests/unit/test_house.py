@@ -23,6 +23,8 @@ import skpref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("all_candidates")  # pages print numbers
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "skpref"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -37,36 +39,24 @@ def parsed(path: Path) -> ast.Module:
 
 
 # ------------------------------------------------------------------------------------------------------------- imports
-@functools.cache
-def loaded_after(statement: str) -> set[str]:
-    """Top-level names in sys.modules of a fresh interpreter after a statement."""
-    code = f"import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300, cwd=ROOT
-    )
-    return set(done.stdout.split())
-
-
 # scikit-learn imports pandas, and pandas pyarrow, where they are installed: what the core loads by itself is not ours.
 CORE = "import numpy, scipy, sklearn.gaussian_process, sklearn.cluster, numba, joblib, threadpoolctl"
 
 
-def test_import_skpref_loads_no_extra() -> None:
-    assert (loaded_after("import skpref") - loaded_after(CORE)) & set(EXTRAS) == set()
-
-
-def test_rooms_are_attributes_and_dir_has_public_names_alone() -> None:
-    code = "import skpref; print(skpref.metrics.__name__, *(name for name in dir(skpref) if name[:2] != '__'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    first, *names = done.stdout.split()
+def test_importing_loads_no_extra_and_rooms_are_attributes() -> None:
+    """In a fresh interpreter: what the core, skpref and all its modules load, and the names of skpref."""
+    loaded = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    names = "print(skpref.metrics.__name__, *(name for name in dir(skpref) if name[:2] != '__'))"
+    steps = ["import sys", CORE, loaded, "import skpref", loaded, names, f"import {', '.join(MODULES)}", loaded]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(steps)], capture_output=True, text=True, check=True, timeout=300, cwd=ROOT
+    )
+    core, package, (first, *rooms), everything = (line.split() for line in done.stdout.splitlines())
+    for loads in (package, everything):
+        assert (set(loads) - set(core)) & set(EXTRAS) == set()
     assert first == "skpref.metrics"
-    assert {"metrics", "plots", "search", "tracking"} <= set(names)
-    assert not {name for name in names if name not in skpref.__all__ and f"skpref.{name}" not in MODULES}
-
-
-def test_no_module_loads_an_extra_when_imported() -> None:
-    everything = "import " + ", ".join(["skpref", *MODULES])
-    assert (loaded_after(everything) - loaded_after(CORE)) & set(EXTRAS) == set()
+    assert {"metrics", "plots", "search", "tracking"} <= set(rooms)
+    assert not {name for name in rooms if name not in skpref.__all__ and f"skpref.{name}" not in MODULES}
 
 
 def test_import_skpref_does_not_touch_the_network_or_the_disk(tmp_path: Path) -> None:

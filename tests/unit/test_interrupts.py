@@ -34,7 +34,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
         RATINGS,
         RNG.integers(1, 6, 2_000),
     ),
-    "machine": (VariationalFM(n_epochs=50, tol=0.0, random_state=0), X, X[:, 0] * X[:, 1]),
+    "machine": (VariationalFM(max_iter=50, tol=0.0, random_state=0), X, X[:, 0] * X[:, 1]),
 }
 
 

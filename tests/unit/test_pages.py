@@ -19,6 +19,8 @@ import pytest
 from skpref.cli.options import parse
 from skpref.cli.tune import read_task
 
+pytestmark = pytest.mark.usefixtures("all_candidates")
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
 
@@ -178,6 +180,7 @@ def ask_the_person(question):
 """,
     "tracking": "",
     "search": "",
+    "sklearn": "",
     "scale": """
 import pandas as pd
 rows = pd.DataFrame({"left": list("abca") * 50, "right": list("bcac") * 50, "won": [1, 1, 0, 1] * 50, "times": 2.0})
@@ -187,6 +190,8 @@ for k in range(2):
 """,
 }
 LESS = {
+    "as_frame=True)": "as_frame=True); X, y = X[:90], y[:90]",
+    "inducing=30": "inducing=5",
     "n_sweeps=30": "n_sweeps=12",
     "n_trials=20": "n_trials=1",
     "n_trials=10": "n_trials=1",

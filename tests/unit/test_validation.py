@@ -248,8 +248,8 @@ def test_diagonals_are_those_of_the_shape(shape: tuple[int, int]) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "U8", "S8"])
 def test_targets_of_any_kind_are_numbers(dtype: str) -> None:
     X, y = np.arange(8.0)[:, None], np.arange(-128, -120)
-    wanted = skpref.VariationalFM(n_epochs=3, random_state=0).fit(X, y.astype(np.float64)).predict(X)
-    assert np.array_equal(skpref.VariationalFM(n_epochs=3, random_state=0).fit(X, y.astype(dtype)).predict(X), wanted)
+    wanted = skpref.VariationalFM(max_iter=3, random_state=0).fit(X, y.astype(np.float64)).predict(X)
+    assert np.array_equal(skpref.VariationalFM(max_iter=3, random_state=0).fit(X, y.astype(dtype)).predict(X), wanted)
     with pytest.raises(ValueError, match="could not convert string to float"):
         skpref.VariationalFM().fit(X, np.array(["one"] * 8))
 

@@ -65,7 +65,7 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "posterior": [StrOptions({"full", "factorised"})],
     "learn_priors": ["boolean"],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
     "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
     "average": ["boolean"],
     "n_samples": [Interval(Integral, 0, None, closed="left")],
@@ -136,7 +136,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     posterior: Literal["full", "factorised"] = "full"
     learn_priors: bool = True
     batch_size: int | None = None
-    n_epochs: int = 100
+    max_iter: int = 100
     learning_rate: float = 0.02
     average: bool = True
     n_samples: int = 0
@@ -213,6 +213,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _fit_rows(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, stream: bool = False) -> Self:
         """Fit to rows in memory, all or the first of a stream."""
         X, labels = self._read(X, y, reset=True)
+        sample_weight = self._weights(labels, sample_weight)
         used, weight = _read_used_rows(X.shape[0], sample_weight)
         values, classes = self._head.read(labels, used, classes, y)
         X = X if sample_weight is None else X[used]
@@ -230,11 +231,16 @@ class FactorizationMachine(CallbackMixin, HasSettings):
         start = FMFitted(FMPosterior(machine, machine, *units), groups, one_hot_groups(X, code), classes)
         plan = self._plan(np.ones(code.size, dtype=bool), code, learn=True)
         if draws:
-            plan = replace(plan, n_epochs=min(plan.n_epochs, POLICY.passes_before_chain))
+            plan = replace(plan, max_iter=min(plan.max_iter, POLICY.passes_before_chain))
         self._optimise(start, machine, data, plan, rng)
         if draws:
             self._sample(data)
         return self
+
+    def _weights(self, labels: NDArray[Any], sample_weight: Any) -> Any:
+        """Return the weights of rows with these labels."""
+        del labels
+        return sample_weight
 
     def _needs_chain(self, data: TrainingRows, *, stream: bool) -> bool:
         """Return whether a chain follows the variational fit."""
@@ -266,6 +272,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
                 msg = f"classes must be those of the first call, {record.list_classes()}; got {given!r:.200}"
                 raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, labels = self._read(X, y)
+            sample_weight = self._weights(labels, sample_weight)
             used, weight = _read_used_rows(X.shape[0], sample_weight)
             values = self._head.encode(labels, used, record.classes)
             data = TrainingRows(X if sample_weight is None else X[used], (values - old.offset) / old.scale, weight)
@@ -289,7 +296,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
 
     def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
         return FitOptions(
-            n_epochs=self.n_epochs,
+            max_iter=self.max_iter,
             tol=float(self.tol),
             learn_priors=learn and bool(self.learn_priors),
             learn_likelihood=learn,
@@ -385,6 +392,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
             f"n_samples={self.n_samples!r}": self.n_samples > 0,
             "early_stopping=True": self.early_stopping,
             "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
+            f"class_weight={(weights := getattr(self, 'class_weight', None))!r}": weights is not None,
         }
         refuse_parameters(
             reasons,
@@ -477,6 +485,8 @@ class FactorizationMachine(CallbackMixin, HasSettings):
     def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
         """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
         if self.groups is None:
+            if X.shape[1] == 2 and not np.any(X.data % 1.0) and min(np.unique(c).size for c in X.toarray().T) > 20:
+                warn("X has two columns of whole numbers. If they are ids, put OneHotDesign() before this estimator.")
             fields = one_hot_ranges(compress(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
@@ -585,7 +595,7 @@ class FactorizationMachine(CallbackMixin, HasSettings):
 
     @property
     def converged_(self) -> bool:
-        """Whether the fit ended before `n_epochs` because the bound no longer rose."""
+        """Whether the fit ended before `max_iter` because the bound no longer rose."""
         return self._learnt.converged
 
     @property

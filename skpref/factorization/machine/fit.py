@@ -36,7 +36,7 @@ _MIN_STEP = 2.0**-12  # share of a full step at which the search for a better bo
 class FitOptions:
     """Options of a fit."""
 
-    n_epochs: int  # maximum number of passes
+    max_iter: int  # maximum number of passes
     tol: float  # converged if a pass raises the bound by less, per unit of weight
     learn_priors: bool  # whether the groups' priors are learnt
     learn_likelihood: bool  # whether its noise or thresholds are learnt
@@ -53,7 +53,7 @@ class FitOptions:
     def stops(self, bounds: list[float], start_time: float, machine: Machine) -> bool:
         """Report a pass, and return whether to stop."""
         fitted = None if self.fitted is None else partial(self.fitted, machine)
-        event = Iteration(len(bounds), self.n_epochs, bounds[-1], perf_counter() - start_time, fitted)
+        event = Iteration(len(bounds), self.max_iter, bounds[-1], perf_counter() - start_time, fitted)
         return bool((self.on_iteration and self.on_iteration(event)) or (self.stop and self.stop(machine)))
 
 
@@ -101,7 +101,7 @@ def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, l
     moments = sweep.moments(machine)
     expected, slopes = sweep.slopes(machine, moments)
     bound, min_gain, converged = machine.bound(expected), plan.tol * sweep.total_weight, False
-    while len(bounds) < plan.n_epochs and not converged:
+    while len(bounds) < plan.max_iter and not converged:
         candidate = sweep.update(machine, slopes, moments, rho)
         if candidate is None:
             raise DataError(sweep.singular_message())

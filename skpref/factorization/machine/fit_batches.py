@@ -184,7 +184,7 @@ def adam_ascent(
     bounds: list[float] = []
     start_time, average = perf_counter(), _Average()
     n_no_change, min_gain, converged = 0, plan.tol * float(weight.sum()), False
-    for epoch in range(plan.n_epochs):
+    for epoch in range(plan.max_iter):
         order, value, squares = rng.permutation(y.size), 0.0, 0.0
         for first in range(0, y.size, size):
             rows = np.sort(order[first : first + size])
@@ -199,7 +199,7 @@ def adam_ascent(
         state.reset_unseen(sizes.counts == 0)
         rises = value + state.machine.log_hyper_prior() > max(bounds, default=-np.inf) + min_gain
         n_no_change = 0 if rises or plan.patience is None else n_no_change + 1
-        if n_no_change or 2 * (epoch + 1) > plan.n_epochs:
+        if n_no_change or 2 * (epoch + 1) > plan.max_iter:
             average.add(state.machine)
         else:
             average = _Average()

@@ -196,9 +196,10 @@ class CrowdGPPL(ShardedCrowd):
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the shared advantage of the left side; zeros without `order_effect`.
     coef_ : ndarray of shape (n_covariates,)
-        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate.
+        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate. Only
+        with `covariates`.
     coef_std_ : ndarray of shape (n_covariates,)
-        Their posterior standard deviations; `covariate_table` has credible intervals.
+        Their posterior standard deviations; `covariate_table` has credible intervals. Only with `covariates`.
     covariate_names_ : ndarray of shape (n_covariates,)
         Names of the covariates.
     kernel_ : Kernel or None

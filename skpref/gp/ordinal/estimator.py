@@ -25,6 +25,7 @@ from skpref._estimator import (
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import validate_data
+from skpref._warn import warn
 from skpref.data.levels import check_labels, encode_levels, ordered_levels, with_levels_of
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights
@@ -33,7 +34,7 @@ from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, check_covariance
 from skpref.gp.ordinal.fit import FINAL_TOL, LIKELIHOODS, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
 from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
-from skpref.gp.relevance import prior_relevance
+from skpref.gp.relevance import features_share_scales, prior_relevance
 from skpref.inference.basis import full_passes_fit
 from skpref.metrics import ordinal_mae
 from skpref.settings import (
@@ -64,7 +65,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
 
     A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1 learnt
     thresholds ([CG05]_ eq. 5). Distances between levels need not be known, and predictions are probabilities of all
-    levels.
+    levels. To scikit-learn it is a classifier: folds are stratified, and `VotingClassifier` takes it.
 
     Parameters
     ----------
@@ -668,7 +669,13 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             raise AttributeError(msg)
         latent = self.posterior_
         X = latent.X if isinstance(latent, ExactLatent) else latent.basis.points
-        return prior_relevance(self.kernel_, X)
+        relevance = prior_relevance(self.kernel_, X)
+        if np.count_nonzero(relevance) > 1 and features_share_scales(self.kernel_):
+            warn(
+                "The kernel has the same scale for all features, so relevance_ hardly depends on the labels: "
+                "kernel='ard' learns a scale for each."
+            )
+        return relevance
 
     @property
     def feature_importances_(self) -> Array:

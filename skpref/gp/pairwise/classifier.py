@@ -75,7 +75,7 @@ class GPPLClassifier(MovingClassifier):
         "additive-matern-5/2" are an `AdditiveMatern`, which has no interactions. None: "product-matern-3/2".
     item_effects : bool, default=True
         Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
-        unknown and adds to its variance. Without `items` it must be True.
+        unknown and adds to its variance. Without `items`, or with `time`, it must be True.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first); of tasks, of positions.
     covariates : list of str, int or pair, or dict of them by name, default=None
@@ -91,7 +91,7 @@ class GPPLClassifier(MovingClassifier):
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
         Column of X with the time of each comparison: dates, or numbers in any unit. Utilities and effects then move in
-        time as `dynamics` says, and predictions need the column, too. It is for items without features, by
+        time as `dynamics` says, and predictions need the column, too; the function of the features of items stays. By
         ``inference="auto"`` or "vb". None: nothing moves.
     dynamics : str, default="auto"
         How utilities move, with `time`. "constant"; "drift": a random walk from an item's first comparison; "form":
@@ -99,7 +99,8 @@ class GPPLClassifier(MovingClassifier):
         "drift+form+career", all items share a function of the time since their first comparison. "auto": the evidence
         chooses between "constant", "drift+form" and "drift+form+career". Effects of covariates and of the left side
         drift unless it is "constant". Standard deviations and lengths are learnt under priors that are relative to
-        the time between the first and the last comparison, unless ``optimizer=None``.
+        the time between the first and the last comparison, unless ``optimizer=None``. The kernel is then that of a fit
+        without `time`.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.
@@ -160,9 +161,9 @@ class GPPLClassifier(MovingClassifier):
         Posterior mean and standard deviation of the advantage of the left side; zeros without `order_effect`.
     coef_ : ndarray of shape (n_covariates,)
         Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate. With
-        `time`, these and `order_effect_` are those at the last comparison.
+        `time`, these and `order_effect_` are those at the last comparison. Only with `covariates`.
     coef_std_ : ndarray of shape (n_covariates,)
-        Their posterior standard deviations; `covariate_table` has credible intervals.
+        Their posterior standard deviations; `covariate_table` has credible intervals. Only with `covariates`.
     covariate_names_ : ndarray of shape (n_covariates,)
         Names of the covariates.
     kernel_ : Kernel or None
@@ -383,13 +384,7 @@ class GPPLClassifier(MovingClassifier):
                 )
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
-            ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
-            if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
-                msg = (
-                    "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
-                    "partial_fit cannot change it. Set it back, or call fit with all comparisons."
-                )
-                raise DataError(msg)
+            self._refuse_other_model("partial_fit")
             old = self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right])
             if self._has_tasks:

@@ -236,7 +236,8 @@ def _named(columns: Columns, column: Any) -> Any:
     if isinstance(column, tuple):
         return tuple(_named(columns, part) for part in column)
     if isinstance(column, str) and columns.names and isinstance(columns.names[0], int):
-        raise DataError(f"column {column!r} is not in X, whose columns have no names: pass a data frame, or positions")
+        advice = "pass a data frame (transformers make one after set_output(transform='pandas')), or positions"
+        raise DataError(f"column {column!r} is not in X, whose columns have no names: {advice}")
     return column if isinstance(column, str) or column in columns.values else _name_at(columns, column)
 
 

@@ -133,6 +133,8 @@ class LearnsEffects:
     posterior_: Any
     likelihood_: Likelihood
     covariate_names_: npt.NDArray[Any]
+    coef_: Array
+    coef_std_: Array
     _columns: Any
 
     @property
@@ -150,8 +152,12 @@ class LearnsEffects:
         """Set the attributes of effects after a fit."""
         mean, variance = self._shared.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
-        self.coef_, covariance = self._shared.coefficients
-        self.coef_std_ = np.sqrt(np.diagonal(covariance))
+        coefficients, covariance = self._shared.coefficients
+        for name, values in (("coef_", coefficients), ("coef_std_", np.sqrt(np.diagonal(covariance)))):
+            # scikit-learn's selectors take an empty `coef_` for the importance of columns, and keep none.
+            vars(self).pop(name, None)
+            if values.size:
+                setattr(self, name, values)
         self.covariate_names_ = np.array(self._effect_names, dtype=str)
 
     def _same_covariates(self) -> bool:

@@ -251,11 +251,12 @@ def pair_model(
     if data.X is None or kernel is None:
         return PairModel(data=data, config=config)
     if points is None:
-        points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _length_scale(kernel), kernel=kernel)
+        points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, length_scale(kernel), kernel=kernel)
     return PairModel(data=data, config=config, points=points, exact=determine_rows(points, data.X, kernel))
 
 
-def _length_scale(kernel: Kernel) -> Any:
+def length_scale(kernel: Kernel) -> Any:
+    """Return the length-scales of a kernel that has finite ones."""
     scale = getattr(kernel, "length_scale", None)
     return scale if scale is None or np.all(np.isfinite(scale)) else None
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._checks import check_arrays, check_positive, check_types, require
+from skpref import inducing
+from skpref._checks import check_positive, check_types, require
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.records import make_frame
 from skpref.data.stages import sizes_of, starts_of
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp.pairwise.fit import PairFit, likelihood_of, root_mean_square
-from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.pairwise.fit import (
+    PairFit,
+    choose_kernel,
+    length_scale,
+    likelihood_of,
+    pair_model,
+    root_mean_square,
+    start_kernel,
+)
+from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
+from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.chains import (
     LOGS,
@@ -22,7 +33,6 @@ from skpref.inference.chains import (
     ChainGroup,
     ChainProblem,
     Nodes,
-    Trajectories,
     fit_chains,
     learn_chains,
     log_posterior,
@@ -32,10 +42,12 @@ from skpref.inference.problem import State
 from skpref.inference.scale import FixedScale
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
-    from skpref.gp.entities import Items
-    from skpref.gp.pairwise.fit import PairConfig
+    from skpref.gp.pairwise.fit import PairConfig, PairData
+    from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -53,12 +65,13 @@ KINDS = {
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
-_AGES, _MOST_AGES = 200, 2_000  # ages that are told apart in a span, and at most
 _LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
 # Comparisons, and comparisons for each item, beyond which a random part finds the hyperparameters: it follows the same
 # model.
 _MANY, _MANY_EACH = 50_000, 10
+# Inducing points of a search, the least number of a fit, and the largest one times the comparisons, which takes 2 GB.
+_FEW, _LEAST, _MOST_RESPONSES = 64, 8, 2**23
 _SEARCH_ITER = 40  # passes of a fit within the search for hyperparameters
 _SEARCH_TOL = 1e-4
 DYNAMICS = {"auto", *KINDS, *(f"{kind}+career" for kind in KINDS if kind != "constant")}
@@ -85,7 +98,10 @@ class SkillDynamics:
     effect_start_sd, effect_drift_sd : float
         The same of the effects of covariates and of the left side, as `start_sd` and `drift_sd`.
     log_posteriors : dict of str to float
-        What was tried, with the bound on the log evidence plus the log prior of the hyperparameters, in nats.
+        What was tried, with the bound on the log evidence plus the log prior of the hyperparameters, in nats. Where
+        items have features, also without them, such as "drift+form, no features".
+    feature_sd : float, default=0.0
+        Standard deviation of the function of the items' features, which does not move; 0 without features.
 
     Examples
     --------
@@ -106,115 +122,13 @@ class SkillDynamics:
     effect_start_sd: float
     effect_drift_sd: float
     log_posteriors: dict[str, float]
+    feature_sd: float = 0.0
 
     def validate(self) -> None:
         """Raise DataError unless all numbers are at least 0."""
         require(self.name in DYNAMICS - {"auto"}, self, "name", f"must be one of {', '.join(sorted(DYNAMICS))}")
-        check_positive(self, *(item.name for item in fields(self)[1:-1]), zero=True)
+        check_positive(self, *(item.name for item in fields(self) if item.name.endswith(("_sd", "_length"))), zero=True)
         check_types(self, log_posteriors=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class MovingPosterior:
-    """Posterior of utilities over time, and of effects that drift."""
-
-    items: Trajectories  # with a node at each time of each compared item
-    effects: Trajectories | None  # of covariates, in units of `covariate_scale`, then of the left side
-    career: Trajectories | None  # over the time since an item's first comparison
-    covariate_scale: Array  # (q,)
-    has_order: bool
-    is_dated: bool  # whether times are years since 1970
-
-    def validate(self) -> None:
-        """Raise DataError unless the parts fit together."""
-        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool}
-        check_types(self, items=Trajectories, **types)
-        check_arrays(self, covariate_scale="q")
-        check_positive(self, "covariate_scale")
-        require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
-        for name, n in (("items", None), ("effects", self.n_effects), ("career", 1)):
-            part = getattr(self, name)
-            chains = np.zeros(0, dtype=np.int64) if part is None else np.unique(part.chain)
-            whole = part is None or np.array_equal(chains, np.arange(n or max(chains.size, 1)))
-            require(whole, self, name, "must have nodes of each chain")
-
-    @property
-    def n_effects(self) -> int:
-        """Number of covariates, and one for the left side."""
-        return int(self.covariate_scale.size) + int(self.has_order)
-
-    @property
-    def first(self) -> Array:
-        """Time of the first comparison of each item, shape (n_items,)."""
-        return self.items.first
-
-    @property
-    def end(self) -> float:
-        """Time of the last comparison."""
-        return float(self.items.time.max())
-
-    def utility(self, position: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of items at times, shape (n,); before its first comparison an item is as there."""
-        mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
-        seen, first = position >= 0, self.first
-        item = position[seen]
-        at = np.maximum(time[seen], first[item])
-        mean[seen], variance[seen] = self.items.moments(item, at)
-        if self.career is not None:
-            of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - first[item])
-            mean[seen] += of_age[0]
-            variance[seen] += of_age[1]
-        return mean, variance
-
-    def pairs(
-        self, items: Items, left: IntArray, right: IntArray, time: Array, covariates: Array | None, *, order: bool
-    ) -> tuple[Array, Array]:
-        """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
-        n, same = left.size, left == right
-        position = items.position[np.concatenate([left, right])]
-        u, v = self.utility(position, np.concatenate([time, time]))
-        mean, variance = u[:n] - u[n:], v[:n] + v[n:]
-        if self.career is not None:  # which both sides share
-            variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
-        variance = np.where(same, 0.0, variance)
-        columns = [] if covariates is None else list((covariates / self.covariate_scale).T)
-        columns += [np.ones(n)] if order and self.has_order else []
-        if self.effects is not None and columns:
-            numbers = np.arange(self.n_effects)[-len(columns) :] if covariates is None else np.arange(len(columns))
-            effect, spread = self._effects_at(np.repeat(numbers, n), np.tile(time, len(columns)))
-            design = np.concatenate(columns)
-            mean = mean + (design * effect).reshape(-1, n).sum(axis=0)
-            variance = variance + (design**2 * spread).reshape(-1, n).sum(axis=0)
-        return mean, variance
-
-    def _effects_at(self, number: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of effects at times; before the first comparison they are as there."""
-        assert self.effects is not None  # noqa: S101 - type narrowing
-        return self.effects.moments(number, np.maximum(time, self.effects.first[number]))
-
-    def _shared_career(self, position: IntArray, time: Array) -> Array:
-        """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
-        assert self.career is not None  # noqa: S101 - type narrowing
-        seen = position >= 0
-        first = np.where(seen, self.first[np.maximum(position, 0)], np.inf)
-        age = np.where(seen, np.maximum(np.concatenate([time, time]) - first, 0.0), 0.0)
-        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / _AGES
-        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
-        left, right = np.split(place, 2)
-        return self.career.covariance(ages * step)[left, right]
-
-    def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
-        """Return the posterior of all items and effects at one time; items are independent given the comparisons."""
-        n, numbers = self.items.n_chains, np.arange(self.n_effects)
-        mean, variance = self.utility(np.arange(n), np.full(n, time))
-        effect, spread = np.zeros(0), np.zeros(0)
-        if self.effects is not None:
-            effect, spread = self._effects_at(numbers, np.full(numbers.size, time))
-        least = np.finfo(float).tiny  # of a variance that rounding may lose
-        variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
-        centre = float(mean.mean()), np.zeros(numbers.size)
-        parts = True, self.has_order, scales, *centre, None, self.covariate_scale
-        return PairPosterior(None, effect, half, mean, variance, *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,17 +184,23 @@ class UtilityCurves:
         return len(self.time)
 
 
+@dataclass(frozen=True)
+class Movement:
+    """What is to be learnt of how utilities move."""
+
+    dynamics: str  # a name of `DYNAMICS`
+    learn: bool  # whether hyperparameters are learnt
+    kernel: Kernel | str | None  # of the function of features
+    is_dated: bool
+    earlier: tuple[MovingPosterior, SkillDynamics] | None  # a fit whose dynamics, hyperparameters and kernel stay
+
+
 @np.errstate(invalid="ignore", over="ignore")  # a posterior that is not finite is refused in words
 def fit_over_time(
-    c: Comparisons,
-    config: PairConfig,
-    dynamics: str,
-    earlier: tuple[MovingPosterior, SkillDynamics] | None,
-    rng: np.random.Generator,
-    *,
-    is_dated: bool,
+    data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator
 ) -> tuple[PairFit, MovingPosterior, SkillDynamics]:
     """Choose how utilities move, and infer them; the dynamics of an earlier fit stay."""
+    c, dynamics, earlier = data.comparisons, movement.dynamics, movement.earlier
     assert c.time is not None  # noqa: S101 - type narrowing
     heaviest = float(c.weight.max(initial=0.0))
     if heaviest > _MAX_WEIGHT:
@@ -294,11 +214,14 @@ def fit_over_time(
     if span <= 0.0 and dynamics != "constant":
         warn("all comparisons have the same time, so that nothing can move: dynamics='constant' is fitted", DataWarning)
         dynamics = "constant"
-    model = _Model(c, config, span if span > 0.0 else 1.0)
+    schedule = config.schedule
     with limit_blas_threads(0):
-        schedule = config.schedule
+        basis = None if data.X is None else _basis(data, config, movement, rng)
+        phi = None if basis is None else basis.rows(data.X)
+        config = replace(config, learn_length_scales=movement.learn)  # of the form, too
+        model = _Model(c, config, span if span > 0.0 else 1.0, phi)
         if earlier is None:
-            start, tried = model.choose(dynamics, rng)
+            start, tried = model.featured(_search_rows(basis, data.X, phi, rng)).choose(dynamics, rng)
         else:
             start, tried = model.again(*earlier), earlier[1].log_posteriors
         choice, problem = start.choice, model.problem(start.choice)
@@ -312,17 +235,48 @@ def fit_over_time(
         )
         if not np.isfinite(fit.bound):
             raise DataError("the posterior over time left floating point; use smaller weights")
-        moving = model.posterior(choice, problem, fit, is_dated=is_dated)
+        moving = model.posterior(choice, problem, fit, basis, is_dated=movement.is_dated)
         record = _record(choice, moving, tried)
-        scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
-        snapshot = moving.snapshot(moving.end, scales)
+    likelihood = fit.likelihood if c.stage is None else config.likelihood
+    parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
+    snapshot, state = end_posterior(moving)
+    return PairFit(snapshot, state, *parts), moving, record
+
+
+def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:
+    """Return the posterior at the last comparison, and as a state."""
+    scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
+    if moving.features is not None:
+        scales["f"] = FixedScale(1.0 / moving.features.sd**2)
+    snapshot = moving.snapshot(moving.end, scales)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
     blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
     if snapshot.mean.size:
         blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
-    likelihood = fit.likelihood if c.stage is None else config.likelihood
-    parts = likelihood, None, fit.bounds, fit.bound, fit.converged
-    return PairFit(snapshot, State(blocks, scales), *parts), moving, record
+    return snapshot, State(blocks, scales)
+
+
+def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator) -> InducingBasis:
+    """Return the basis of the function of features, with the kernel of a model of these data that does not move."""
+    if movement.earlier is not None:
+        features = movement.earlier[0].features
+        assert features is not None  # noqa: S101 - the same items
+        return features.basis
+    c = data.comparisons
+    config = replace(config, n_inducing=min(config.n_inducing, max(_MOST_RESPONSES // c.n_pairs, _LEAST)))
+    start = start_kernel(data.X, movement.kernel, rng)
+    model = pair_model(data, start, config, rng, None)
+    basis = model.basis(choose_kernel(model, start, rng))
+    assert basis is not None  # noqa: S101 - items have features
+    return basis
+
+
+def _search_rows(basis: InducingBasis | None, X: Features, phi: Array | None, rng: np.random.Generator) -> Array | None:
+    """Return the rows of a basis of few inducing points, for the search of hyperparameters."""
+    if basis is None or basis.chol.shape[0] <= _FEW:
+        return phi
+    points = inducing.choose(basis.points, _FEW, "kmeans++", rng, length_scale(basis.kernel))
+    return InducingBasis.from_points(basis.kernel, points).rows(X)
 
 
 @dataclass(frozen=True)
@@ -354,10 +308,12 @@ class _Learnt(NamedTuple):
 class _Model:
     """Comparisons over time as rows of chains."""
 
-    def __init__(self, c: Comparisons, config: PairConfig, span: float, first: Array | None = None) -> None:
+    def __init__(
+        self, c: Comparisons, config: PairConfig, span: float, phi: Array | None, first: Array | None = None
+    ) -> None:
         """Lay out the rows; `first` has the items' first times where these are a part of all rows, shape (n_items,)."""
         assert c.time is not None  # noqa: S101 - type narrowing
-        self.c, self.config, self.span = c, config, span
+        self.c, self.config, self.span, self.phi = c, config, span, phi
         n, time = c.n_items, c.time
         sides = np.concatenate([c.left, c.right])
         scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
@@ -372,9 +328,15 @@ class _Model:
             p = len(self.columns)
             nodes, place = Nodes.from_times(np.repeat(np.arange(p), c.n_pairs), np.tile(time, p), p)
             self.nodes["effects"] = nodes, np.split(place, p)
-        age = np.rint((np.tile(time, 2) - self.first[sides]) * (_AGES / span)) * (span / _AGES)
+        age = np.rint((np.tile(time, 2) - self.first[sides]) * (AGES / span)) * (span / AGES)
         nodes, place = Nodes.from_times(np.zeros(age.size, dtype=np.int64), age, 1)
         self.nodes["career"] = nodes, np.split(place, 2)
+
+    def featured(self, phi: Array | None) -> _Model:
+        """Return the same rows with other features of the items."""
+        other = copy(self)
+        other.phi = phi
+        return other
 
     def problem(self, choice: _Choice) -> ChainProblem:
         """Return the rows of a choice."""
@@ -392,7 +354,11 @@ class _Model:
             start += held.size
         matrix = np.ascontiguousarray(np.column_stack(nodes)), np.ascontiguousarray(np.column_stack(coefficients))
         likelihood = likelihood_of(self.config, self.c)
-        return ChainProblem(tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c))
+        rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
+        if self.phi is None:
+            return ChainProblem(*rows)
+        features = self.phi[self.c.left] - self.phi[self.c.right]
+        return ChainProblem(*rows, features, (float(np.log(noise_unit(self.config.likelihood))), 1.0))
 
     def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
         """Return the priors of logs in the unit of the times and of the answer noise."""
@@ -411,24 +377,33 @@ class _Model:
             scales: Array = getattr(moving, name).scales
             kept = [LOGS.index(key) for key in self._priors(name, choice.kind)]
             theta.append(np.log(scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
+        if moving.features is not None:
+            theta.append(np.log([moving.features.sd]))
         return _Learnt(choice, np.concatenate(theta), None, 0.0)
 
     def choose(self, dynamics: str, rng: np.random.Generator) -> tuple[_Learnt, dict[str, float]]:
         """Return what moves with its hyperparameters, and the log posterior of each choice that was tried."""
-        enough = max(_MANY, _MANY_EACH * self.c.n_items)
+        enough = max(_MANY if self.phi is None else _MANY // 5, _MANY_EACH * self.c.n_items)
         if self.c.n_pairs > enough:
             part, items = self.c.sample(enough, rng).compact()
-            best, tried = _Model(part, self.config, self.span, self.first[items]).choose(dynamics, rng)
+            phi = None if self.phi is None else self.phi[items]
+            few = _Model(part, self.config, self.span, phi, self.first[items])
+            best, tried = few.choose(dynamics, rng)
             return best._replace(fit=None), tried
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
-        found = [self._learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]
+        plain = self.featured(None)
+        found = [plain.learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]
         if dynamics == "auto":
-            found.append(self._learnt(replace(found[-1].choice, career=True), found[-1].theta))
-        best = max(found, key=lambda each: each.log_posterior)
-        return best, {str(each.choice): each.log_posterior for each in found}
+            found.append(plain.learnt(replace(found[-1].choice, career=True), found[-1].theta))
+        tried = {str(each.choice): each.log_posterior for each in found}
+        if self.phi is not None:
+            without = {f"{name}, no features": value for name, value in tried.items()}
+            found = [self.learnt(each.choice, each.theta) for each in found]
+            tried = {str(each.choice): each.log_posterior for each in found} | without
+        return max(found, key=lambda each: each.log_posterior), tried
 
-    def _learnt(self, choice: _Choice, start: Array | None = None) -> _Learnt:
+    def learnt(self, choice: _Choice, start: Array | None = None) -> _Learnt:
         """Return a choice at its best hyperparameters; `start` has the logs of all groups but the last ones."""
         problem = self.problem(choice)
         theta, fit = problem.priors()[0], None
@@ -439,11 +414,18 @@ class _Model:
         fit = fit_chains(problem, theta, max_iter=_SEARCH_ITER, tol=_SEARCH_TOL, start=fit)
         return _Learnt(choice, theta, fit, log_posterior(problem, fit))
 
-    def posterior(self, choice: _Choice, problem: ChainProblem, fit: ChainFit, *, is_dated: bool) -> MovingPosterior:
+    def posterior(
+        self, choice: _Choice, problem: ChainProblem, fit: ChainFit, basis: InducingBasis | None, *, is_dated: bool
+    ) -> MovingPosterior:
         """Return the record for predictions."""
         parts = dict(zip(choice.groups, trajectories(problem, fit), strict=True))
         more = self.covariate_scale, self.config.order, is_dated
-        return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more)
+        features = None
+        if basis is not None and fit.features is not None and self.phi is not None:
+            found = fit.features
+            sd, average = float(found.precision**-0.5), self.phi.mean(axis=0)
+            features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
+        return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, features)
 
 
 def _units(c: Comparisons) -> IntArray:
@@ -480,5 +462,6 @@ def _record(choice: _Choice, moving: MovingPosterior, tried: dict[str, float]) -
         career_sd=career,
         effect_start_sd=float(np.sqrt(effects[0])),
         effect_drift_sd=float(np.sqrt(effects[3])),
+        feature_sd=0.0 if moving.features is None else moving.features.sd,
         log_posteriors=tried,
     )

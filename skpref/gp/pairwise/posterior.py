@@ -89,11 +89,14 @@ class PairPosterior:
     centre_half: Array  # (K,): average of their half rows
     average_residual: AverageResidual | None  # of the seen items; None where inducing points leave nothing
     covariate_scale: Array = field(default_factory=lambda: np.ones(0))  # (q,): the units of the coefficients
+    # (N, K): what the dense block adds to the rows of seen items' utilities beside their features; the offsets of these
+    # have what inducing points leave, too
+    offset_half: Array | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, basis=InducingBasis | None, has_offsets=bool, has_order=bool, centre_mean=float)
-        require(abs(self.centre_mean) < 1e100, self, "centre_mean", "must be an average of utilities")
+        require(np.isfinite(self.centre_mean), self, "centre_mean", "must be finite")
         n = check_arrays(self, offset_mean="N")["N"]
         joint = self.has_offsets and self.offset_variance is None
         check_arrays(self, covariate_scale="q")
@@ -108,6 +111,8 @@ class PairPosterior:
             "average_residual",
             f"must be of {self.n_basis} inducing points",
         )
+        if self.offset_half is not None:
+            check_arrays(self, {"N": n, "K": size}, offset_half="N K")
         if self.offset_variance is not None:
             check_arrays(self, {"N": n}, offset_variance="N")
             check_positive(self, "offset_variance")
@@ -163,7 +168,9 @@ class PairPosterior:
         half = product(phi, np.ascontiguousarray(self.half[:, :m]).T)
         if self.has_offsets:
             mean[seen] += self.offset_mean[position[seen]]
-            if self.offset_variance is None:
+            if self.offset_half is not None:
+                half[seen] += self.offset_half[position[seen]]
+            elif self.offset_variance is None:
                 half[seen] += self.half[:, m + position[seen]].T
         return (mean - self.centre_mean, half - self.centre_half, phi) if centred else (mean, half, phi)
 
@@ -199,11 +206,15 @@ class PairPosterior:
             variance += self.average_residual.variance / s
         return covariance, variance
 
+    def _has_rest(self, items: Items) -> Array:
+        """Return 1 for items with a rest beside inducing points, and 0 where the offset has it, shape (n,)."""
+        return np.ones(items.size) if self.offset_half is None else np.where(items.position < 0, 1.0, 0.0)
+
     def _independent_variance(self, items: Items, phi: Array, *, item_effects: bool, centred: bool) -> Array:
         """Return the variance of each item that is not in the dense block: of its offset and its residual, (n,)."""
         variance = self._own_variance(items, item_effects=item_effects)
         if self.basis is not None:
-            variance += self.basis.residual(items.features, phi) / self.scales["f"].mean
+            variance += self._has_rest(items) * self.basis.residual(items.features, phi) / self.scales["f"].mean
         if centred:
             with_average, of_average = self._with_average(items, phi)
             variance = np.maximum(variance - 2.0 * with_average + of_average, 0.0)
@@ -235,7 +246,8 @@ class PairPosterior:
             # k(x, x') - phi phi'^T, without white noise off the diagonal.
             residual = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
             residual[np.diag_indices_from(residual)] = self.basis.residual(items.features, phi)
-            covariance += residual / self.scales["f"].mean
+            rest = self._has_rest(items)
+            covariance += rest[:, None] * residual * rest / self.scales["f"].mean
         own = self._own_variance(items, item_effects=item_effects)
         # An item that occurs twice is one item; unseen items are all different.
         identity = np.where(items.position >= 0, items.position, -1 - np.arange(items.size))
@@ -302,10 +314,21 @@ class PairPosterior:
         design, mean, effects = (None, self.mean, half) if extra is None else extra
         variance = difference_variance(half, a, b, effects, design) + np.where(a == b, 0.0, own[a] + own[b])
         if self.basis is not None:
-            residual = self.basis.pair_residual(items.features, phi, a, b)
+            if self.offset_half is None:
+                residual = self.basis.pair_residual(items.features, phi, a, b)
+            else:
+                residual = residual_of_new(self.basis, items, phi, a, b)
             variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
         difference = u[a] - u[b]
         return difference if design is None else difference + design @ mean, variance
+
+
+def residual_of_new(basis: InducingBasis, items: Items, phi: Array, left: IntArray, right: IntArray) -> Array:
+    """Return what inducing points leave of pairs, without the parts of compared items, whose own variables have it."""
+    rest, new = basis.residual(items.features, phi), items.position < 0
+    variance, both = rest[left] * new[left] + rest[right] * new[right], new[left] & new[right]
+    variance[both] = basis.pair_residual(items.features, phi, left[both], right[both])
+    return np.asarray(variance)
 
 
 def difference_covariance(covariance: Array, left: IntArray, right: IntArray) -> Array:

@@ -141,8 +141,9 @@ class SummedClassifier(SparseGP):
                 f"inference={self.inference!r}": inference_name(self.inference) == "svi",
                 f"optimizer={self.optimizer!r}": self._uses_adam(),
                 f"window={self.window!r}": self.window is not None,
+                f"class_weight={self.class_weight!r}": self.class_weight is not None,
             },
-            "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window",
+            "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window and class_weight",
         )
 
 

@@ -27,7 +27,7 @@ from skpref._sources import accept_collections, as_source, is_elsewhere, refuse_
 from skpref._validation import validate_data
 from skpref.data.levels import check_labels
 from skpref.data.tables import canonical
-from skpref.data.weights import read_weights
+from skpref.data.weights import class_weights, read_weights, refuse_balanced
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.hyperpriors import classifier_priors
@@ -117,6 +117,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
         pass changes by less than `tol` of its size. The search for the f of the softmax ends when an iteration gains
         less than ``tol / 100`` nats per row.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the rows; classes that a dict lacks have weight 1. "balanced":
+        inversely proportional to the classes' weights in y. Probabilities are then those of such a population, and no
+        longer those of new rows. Not for rows in files or on a cluster, and "balanced" not for `partial_fit`.
     window : int, default=None
         Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
@@ -182,6 +186,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         "likelihood": [StrOptions(set(_LIKELIHOODS))],
         "multi_class": [StrOptions({"auto", "softmax", "one_vs_rest"})],
         "inference": [StrOptions({"auto", "vb", "svi"}), SVI],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
     }
 
@@ -197,6 +202,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         optimizer: str | Adam | None = "l-bfgs-b",
         max_iter: int = 200,
         tol: float = 1e-4,
+        class_weight: dict[Any, float] | str | None = None,
         window: int | None = None,
         warm_start: bool = False,
         verbose: int = 0,
@@ -212,6 +218,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         self.optimizer = optimizer
         self.max_iter = max_iter
         self.tol = tol
+        self.class_weight = class_weight
         self.window = window
         self.warm_start = warm_start
         self.verbose = verbose
@@ -294,6 +301,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             that are not among `classes_`.
         """
         self._validate_params()
+        refuse_balanced(self)
         with unchanged_on_failure(self):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)
@@ -324,7 +332,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             self, X, check_labels(y), accept_sparse="csr", dtype=np.float64, order="C", reset=reset
         )
         check_classification_targets(targets)
-        weight = read_weights(sample_weight, rows.shape[0])
+        weight = read_weights(class_weights(self.class_weight, targets, sample_weight), rows.shape[0])
         used = weight > 0.0
         present, label = np.unique(targets, return_inverse=True)
         if classes is None:

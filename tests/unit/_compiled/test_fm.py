@@ -173,8 +173,7 @@ def test_columns_of_a_field_share_no_row(seed, density):
         assert held[:, a:b].sum(axis=1).max() <= 1
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize(("dtype", "index"), [(np.float64, np.int32), (np.float32, np.int64)])
 def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
     rng = np.random.default_rng(1)
     n, sizes, d = 3000, (90, 40, 11), 4

@@ -89,8 +89,8 @@ def test_parallel_paths_have_the_same_bits_for_any_number_of_threads(kind, modul
             return [
                 module.cross(form(X), form(Z), c, kind),
                 module.cross_vjp(form(X), form(Z), c, kind, G),
-                module.gram(form(X), c, kind),
-                module.gram_vjp(form(X), c, kind, X @ X.T),
+                module.gram(form(X[:303]), c, kind),
+                module.gram_vjp(form(X[:303]), c, kind, X[:303] @ X[:303].T),
                 module.paired(form(pairs[0]), form(pairs[1]), c, kind),
                 module.paired_vjp(form(pairs[0]), form(pairs[1]), c, kind, g),
             ]

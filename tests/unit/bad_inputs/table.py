@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 PARAMETERS: dict[str, list[Any]] = {
     name: values
     for names, values in (
-        ("batch_size max_iter n_epochs n_chains n_components", [0]),
+        ("batch_size max_iter n_chains n_components", [0]),
         ("n_sweeps pairs_per_item n_iter_no_change n_max_exact window", [0]),
         ("burn_in n_samples", [-1]),
         ("tol max_new", [-1.0]),
@@ -88,6 +88,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("users", ["ann"]),
         ("dtype", [7]),
         ("checkpoint", [7, Checkpoint("run", -1.0)]),
+        ("class_weight", ["heavy", 3]),
         ("n_jobs", ["two"]),
         ("threshold_means", ["low"]),
         ("random_state", ["a"]),

@@ -5,7 +5,7 @@ Pairs of items are compared by a `GPPLClassifier`; a `CrowdGPPL` gets users befo
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,9 @@ import pytest
 from skpref import Table
 from skpref.exceptions import DataWarning
 from tests.unit.bad_inputs import places as at
-from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X
-
-pytestmark = pytest.mark.usefixtures("few_candidates")
+from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X, fitted
 
 MODELS = ["GPPLClassifier", "CrowdGPPL"]
-
-
-@cache
-def fitted(name: str) -> Any:
-    """Fit an estimator on valid data, once, by the few candidates of these tests: other files share `places.fitted`."""
-    return at.fitted.__wrapped__(name)
 
 
 def asked(name: str, pairs: Any = NAMED_PAIRS) -> Any:
@@ -127,7 +119,7 @@ def test_row_35_integral_floats_of_a_regressor() -> None:
 @pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
 def test_row_33_one_item_always_wins(inference: str) -> None:
     won = [["best", f"other {i}"] for i in range(5)] * 40
-    model = at.classifier(inference=inference, max_iter=2000).fit(won, np.ones(200))
+    model = at.classifier(inference=inference, max_iter=300).fit(won, np.ones(200))
     mean, std = model.utility(return_std=True)
     assert np.all(np.isfinite(mean))
     assert np.all(std > 0.0)
@@ -164,7 +156,7 @@ def test_row_33_separation_in_a_crowd(inference: str) -> None:
     # "best" wins always; and each user contradicts the other about the other items, always.
     rows = [[u, "best", f"other {i}"] for u in "ab" for i in range(4)] * 20
     rows += [["a" if sign else "b", f"other {i}", f"other {i + 1}"] for i in range(3) for sign in (0, 1)] * 20
-    model = at.crowd(inference=inference, max_iter=300).fit(rows, [1.0] * 160 + [0.0, 1.0] * 60)
+    model = at.crowd(inference=inference, max_iter=100).fit(rows, [1.0] * 160 + [0.0, 1.0] * 60)
     mean, std = model.utility(users=["a", "b", "unseen"], return_std=True)
     assert np.all(np.isfinite(mean))
     assert np.all(std > 0.0)

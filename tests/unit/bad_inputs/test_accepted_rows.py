@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("few_candidates")
-
 
 class Learner(NamedTuple):
     """What is predicted after a fit to a table of numbers, a valid table, and how near sparse rows come."""
@@ -38,7 +36,7 @@ def _of_rows(name: str, rows: Any, **params: Any) -> np.ndarray:
 
 def _of_tables(rows: Any, *, users: bool) -> np.ndarray:
     tables = (at.ITEMS, Table(rows, ids=at.USER_NAMES)) if users else (Table(rows, ids=at.ITEM_NAMES), at.USERS)
-    return at.crowd(*tables).fit(at.NAMED_TRIPLES, at.PREFERRED).predict_proba(at.NAMED_TRIPLES)
+    return at.crowd(*tables, inference="vb").fit(at.NAMED_TRIPLES, at.PREFERRED).predict_proba(at.NAMED_TRIPLES)
 
 
 def _of_items(rows: Any) -> np.ndarray:
@@ -60,6 +58,12 @@ LEARNERS = {
     "VariationalFMClassifier": Learner(partial(_of_rows, "VariationalFMClassifier"), sparse_atol=0.0),
     "VariationalFMOrdinal": Learner(partial(_of_rows, "VariationalFMOrdinal"), sparse_atol=0.0),
 }
+
+
+@cache
+def learnt(name: str) -> np.ndarray:
+    """What is predicted after a fit to the valid table."""
+    return LEARNERS[name].learn(LEARNERS[name].valid)
 
 
 # ------------------------------------------------------------------------------------------------- the same numbers
@@ -101,7 +105,7 @@ def test_rows_7_13_14_containers_give_equal_results_and_stay_as_they_are(name: s
     learner = LEARNERS[name]
     same = CONTAINERS[kind](learner.valid, tmp_path)
     atol = learner.sparse_atol if sparse.issparse(same) else 0.0
-    np.testing.assert_allclose(learner.learn(same), learner.learn(learner.valid), rtol=0.0, atol=atol)
+    np.testing.assert_allclose(learner.learn(same), learnt(name), rtol=0.0, atol=atol)
     dense = same.toarray() if sparse.issparse(same) else np.array(same, dtype=float)
     np.testing.assert_array_equal(dense, learner.valid)
 
@@ -115,7 +119,7 @@ def test_row_20_targets_of_other_floats(name, dtype):
     np.testing.assert_array_equal(at.MAKERS[name]().fit(rows, y).predict(rows), same.predict(rows))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "uint8", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "uint8"])
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.filterwarnings("ignore:.*constant over")
 def test_row_20_small_types_are_computed_in_double(name: str, dtype: str) -> None:
@@ -157,6 +161,7 @@ def test_row_17_constant_features() -> None:
     np.testing.assert_array_equal(model.predict([[1.0, 1.0], [1.0, 1.0]]), 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:The kernel has the same scale")
 @pytest.mark.parametrize("kernel", [None, "ard"])  # to a linear kernel a constant is an offset
 def test_row_17_constant_features_of_levels(kernel: Any) -> None:
     options = {"kernel": kernel, "optimizer": LBFGS(0)}
@@ -266,7 +271,7 @@ def test_row_53_a_feature_that_no_training_row_had(name: str) -> None:
 @pytest.mark.parametrize("name", at.MACHINES)
 def test_row_55_batches_larger_than_the_data(name: str) -> None:
     with pytest.warns(DataWarning, match="batch_size=31 is more than the 30 rows; a batch has all of them"):
-        MAKERS[name](batch_size=31, n_epochs=2).fit(*at.TRAINING[name])
+        MAKERS[name](batch_size=31, max_iter=2).fit(*at.TRAINING[name])
 
 
 def test_row_55_more_inducing_points_than_items_are_clipped() -> None:

@@ -49,7 +49,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     ),
     "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
     "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL),
-    "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", n_epochs=2).fit(at.X, at.SCORE),
+    "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", max_iter=2).fit(at.X, at.SCORE),
 }
 # The same estimators fitted to fewer rows, items, users, features, levels or factors, and what depends on these.
 SMALL_X, SMALL_ITEMS = at.X[:20, :2], Table(at.X[:20, :2], ids=at.ITEM_NAMES[:20])

@@ -198,8 +198,14 @@ def test_one_answer_of_each_user_with_a_huge_weight(weight: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", [[1e3], [1e12], [1.0, 1e300]], ids=str)
-@pytest.mark.parametrize("name", ["GPPLRegressor", "GPOrdinalRegressor"])
+@pytest.mark.parametrize(
+    ("name", "weight"),
+    [
+        *(("GPPLRegressor", weight) for weight in ([1e12], [1.0, 1e300])),
+        *(("GPOrdinalRegressor", weight) for weight in ([1e3], [1.0, 1e300])),
+    ],
+    ids=str,
+)
 def test_weights_with_a_search(name: str, weight: list[float]) -> None:
     settings = {"kernel": "auto", "optimizer": "l-bfgs-b"} if name[2] == "O" else {"optimizer": "auto"}
     rows, y = at.TRAINING[name]

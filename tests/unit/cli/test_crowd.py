@@ -13,8 +13,7 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
-from skpref.cli.options import Tune
-from skpref.cli.rankings import annotators_text
+from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons
 from skpref.cli.tasks.compared import Compared, make_task
 
@@ -110,6 +109,11 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
     assert main(["rank", "out/model.skpref", "ask.csv", "--user", "J1"]) == 2
     assert "unknown user 'J1'; did you mean 'j1'?" in capsys.readouterr().err
 
+    # Equal seeds give equal files.
+    assert main(["tune", "votes.csv", *QUICK, "--out", "again"]) == 0
+    for name in ("ranking.csv", "annotators.csv", "factors.csv", "model.skpref"):
+        assert Path("out", name).read_bytes() == Path("again", name).read_bytes()
+
 
 def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "users.csv", users_text() + "silent,1.2\n")
@@ -137,17 +141,13 @@ def test_equal_seeds_give_equal_files(folder: Path) -> None:
 @pytest.mark.usefixtures("few_candidates")
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     write(folder / "votes.csv", votes_text(ties=True))
-    assert (
-        main(["tune", "votes.csv", *QUICK[:2], "--trials", "9", "--timeout", "600", "--folds", "2", "--no-mlflow"]) == 0
-    )
-    trials = rows_of(folder / "skpref-out" / "trials.csv")
-    assert {row["order_effect"] for row in trials} == {"True", "False"}
-    assert {row["likelihood"] for row in trials} > {"probit-ties"}
+    space = comparisons.read(parse(["tune", "votes.csv", *QUICK])).space
+    assert space["order_effect"] == [False, True]
+    assert "probit-ties" in space["likelihood"]
     wins = "person,winner,loser\n" + "\n".join(line.rsplit(",", 1)[0] for line in votes_text().splitlines()[1:])
     write(folder / "wins.csv", wins)
-    assert main(["tune", "wins.csv", *QUICK, "--user", "person"]) == 0
-    (trial,) = rows_of(folder / "skpref-out" / "trials.csv")
-    assert "order_effect" not in trial  # sides drawn for winners and losers mean nothing
+    space = comparisons.read(parse(["tune", "wins.csv", *QUICK, "--user", "person"])).space
+    assert "order_effect" not in space  # sides drawn for winners and losers mean nothing
 
 
 def test_fit_reports_the_order_effect_and_the_judges(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ FILMS = ["Alien", "Brazil", "Casablanca", "Duel", "Evil", "Fargo"]
 PAIRS = [(f"user {u}", film) for u in range(15) for film in FILMS]
 Z = (RNG.standard_normal((15, 1)) + RNG.standard_normal((15, 2)) @ RNG.standard_normal((2, 6))).ravel()
 CROWD = make_crowd(n_users=10, n_items=5, n_comparisons=200, random_state=0)
-SHORT = {"n_factors": 2, "n_epochs": 20, "random_state": 0}
+SHORT = {"n_factors": 2, "max_iter": 20, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

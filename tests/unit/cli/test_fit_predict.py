@@ -77,7 +77,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "fm": (table("user,item,rating", STARS), ("--set", "n_factors=1"), "user,item,old\n1,0,x\n1,7,y\n", "prediction"),
     "fm-ordinal": (
         table("user,item,rating", STARS),
-        ("--set", "n_factors=1", "--set", "n_epochs=20"),
+        ("--set", "n_factors=1", "--set", "max_iter=20"),
         "user,item\n1,0\n1,7\n",
         "level",
     ),
@@ -150,7 +150,7 @@ def test_predict_reads_the_columns_of_fit(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", table("who,what,rating", STARS))
-    few = ("--set", "n_epochs=2") if model == "fm" else ("--set", "n_sweeps=5", "--set", "burn_in=1")
+    few = ("--set", "max_iter=2") if model == "fm" else ("--set", "n_sweeps=5", "--set", "burn_in=1")
     assert main(["fit", "stars.csv", "--model", model, "--user", "who", "--item", "what", *few]) == 0
     write(tmp_path / "asked.csv", "who,what\n1,0\n")
     capsys.readouterr()
@@ -234,7 +234,7 @@ def test_predict_with_a_machine_that_was_fitted_to_files(
         price=RNG.normal(size=len(STARS)), is_new=RNG.random(len(STARS)) < 0.5, shop=[b"a", b"b"] * 40
     )
     frame.to_parquet("trained.parquet")
-    model: Any = VariationalFM(n_factors=1, n_epochs=3, random_state=0).fit("trained.parquet", "stars")
+    model: Any = VariationalFM(n_factors=1, max_iter=3, random_state=0).fit("trained.parquet", "stars")
     save(model, "m.skpref")
     asked = frame.drop(columns="stars").iloc[[3, 70]]
     path = tmp_path / ("asked" if form == "folder" else f"asked.{form}")
@@ -266,7 +266,7 @@ def test_predict_levels_of_a_machine(
     files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    model: Any = VariationalFMOrdinal(n_factors=1, n_epochs=3, random_state=0)
+    model: Any = VariationalFMOrdinal(n_factors=1, max_iter=3, random_state=0)
     *pairs, stars = np.transpose(STARS)
     if files:
         pytest.importorskip("pyarrow")
@@ -301,7 +301,7 @@ def test_what_a_machine_of_files_cannot_predict(
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     pandas.DataFrame({"who": ["1", "2"], "price": [0.5, 1.5], "y": [True, False]}).to_parquet("trained.parquet")
-    save(VariationalFMClassifier(n_factors=0, n_epochs=1).fit("trained.parquet"), "m.skpref")
+    save(VariationalFMClassifier(n_factors=0, max_iter=1).fit("trained.parquet"), "m.skpref")
     write(tmp_path / "asked.csv", asked)
     assert main(["predict", "m.skpref", "asked.csv"]) == 2
     assert message in capsys.readouterr().err

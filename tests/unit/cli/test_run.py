@@ -17,6 +17,8 @@ from skpref.exceptions import DataError
 from skpref.search import default_space
 from skpref.search.default_spaces import Distributions
 
+pytestmark = pytest.mark.usefixtures("all_candidates")  # the README prints its numbers
+
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
@@ -149,6 +151,7 @@ def between(name: str) -> str:
     return found[1]
 
 
+@pytest.mark.statistical  # sixteen trials; the README's numbers are checked every night
 @pytest.mark.filterwarnings("ignore:The comparisons form")
 def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("statsmodels")

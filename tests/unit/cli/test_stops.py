@@ -24,7 +24,7 @@ EXPERIMENT = """
 [data]
 file = "answers.csv"
 [search]
-trials = 4
+trials = 3
 folds = 2
 seed = 3
 storage = "study.journal"
@@ -64,7 +64,7 @@ FINAL = "skpref.cli.tasks.base:Task.final"
 REPORT = "skpref.cli.tune.write_files"
 
 
-TUNE = ["tune", "answers.csv", "--trials", "9", "--folds", "2", "--no-mlflow", "--out"]
+TUNE = ["tune", "answers.csv", "--trials", "3", "--folds", "2", "--no-mlflow", "--out"]
 RUN = ["run", "plan.toml", "--json"]
 PLANS = {
     "between": (LOSS, 4, signal.SIGINT, [*TUNE, "between", "--storage", "a.journal"]),

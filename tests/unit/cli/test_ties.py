@@ -32,8 +32,7 @@ def write_league(n: int = 120, *, user: bool = False) -> None:
     Path("league.csv").write_text("\n".join(lines), "utf-8")
 
 
-@pytest.mark.parametrize("model", ["gppl", "crowd"])
-@pytest.mark.parametrize("likelihood", ["logit-ties", "probit-ties", "logit"])
+@pytest.mark.parametrize(("model", "likelihood"), [("gppl", "logit-ties"), ("gppl", "logit"), ("crowd", "probit-ties")])
 def test_half_of_a_tie_counts_for_either_side_by_every_likelihood(model: str, likelihood: str) -> None:
     write_league(user=model == "crowd")
     task = read(parse(["tune", "league.csv", "--model", model]))

@@ -24,7 +24,7 @@ from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_ne
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
-FAST: dict[str, Any] = test_files.FAST | {"n_epochs": 4}
+FAST: dict[str, Any] = test_files.FAST | {"max_iter": 4}
 NAMES = ["user", "age", "item", "price", "mood"]
 X = FRAME[["user", "item", "price"]]
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_tasks
 from skpref.data.choices import encode_profile
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from tests.unit.data.stages import choice_of, choices_of
 
 LONG = {
@@ -101,6 +101,15 @@ def test_numbers_as_text_and_booleans_are_numbers():
     assert read(long(price=[-0.0, 1, 2, 0.0, 1, 2]), features="price")[0][0][1] == "price=0"
 
 
+def test_numbers_that_may_be_codes_of_levels_give_a_warning():
+    tasks = {"task": np.repeat(range(15), 2), "person": ["ann"] * 30, "chosen": [1, 0] * 15}
+    coded, priced = np.tile([1, 2, 2, 3, 1, 3], 5), np.tile([1, 2, 2, 4, 1, 4], 5)
+    with pytest.warns(DataWarning, match="column 'brand' has the numbers 1 to 3, and is read as a number"):
+        read(tasks | {"brand": coded}, features="brand")
+    read(tasks | {"price": priced}, features="price")
+    read(pd.DataFrame(tasks | {"brand": pd.Categorical(coded)}), features="brand")
+
+
 def test_attributes_of_none_may_be_empty():
     empty = long(price=[3, 2, None, 2, 3, float("nan")])
     assert read(empty, features=TWO, none="none") == read(LONG, features=TWO, none="none")
@@ -140,6 +149,11 @@ def test_attributes_of_none_may_be_empty():
             "column 'price', row 3: an attribute is missing; leave such",
         ),
         (long(brand=["x", "", "z"] * 2), {"features": TWO}, "column 'brand', row 1: an attribute is missing"),
+        (
+            long(brand=["x", "y", ""] * 2, price=[3, 2, None] * 2),
+            {"features": TWO},
+            "column 'brand', row 2: one alternative of each task has no attributes; if it is to choose none",
+        ),
         (long(price=[3, 2, 0, np.inf, 3, 0]), {"features": TWO}, "column 'price', row 3: expected a finite number"),
         (
             long(price=[3, "cheap", 0, 2, 3, 0]),

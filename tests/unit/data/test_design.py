@@ -78,11 +78,11 @@ def test_tools_of_scikit_learn():
     pairs = np.column_stack([rng.integers(12, size=200), rng.integers(8, size=200)])
     y = rng.standard_normal(12)[pairs[:, 0]] + rng.standard_normal(8)[pairs[:, 1]]
     before = pairs.copy()
-    model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=1, n_epochs=30, random_state=0))
+    model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=1, max_iter=30, random_state=0))
     assert cross_val_score(model, pairs, y, cv=3).min() > 0.8
     lists = OneHotDesign(users=range(12), items=range(8))
     groups = lists.fit(pairs[:1]).groups_
-    named = make_pipeline(lists, VariationalFM(n_factors=1, groups=groups, n_epochs=30, random_state=0))
+    named = make_pipeline(lists, VariationalFM(n_factors=1, groups=groups, max_iter=30, random_state=0))
     assert cross_val_score(named, pairs, y, cv=3).min() > 0.8
     np.testing.assert_array_equal(pairs, before)
     design = OneHotDesign(implicit=True).fit(pairs)

@@ -298,7 +298,7 @@ def test_counts_are_weights_and_rows_of_zeros_are_counted() -> None:
         ({"wins": [1, -1, 0]}, "column 'wins', row 1: -1 is outside the range >= 0 .a count."),
         ({"wins": [1, None, 0]}, "column 'wins', row 1: a number is missing .a count."),
         ({"wins": [0, 0, 0]}, "at least 1 comparison is required; all rows are left out: 3 without a win or a tie"),
-        ({}, r"there is no column 'wins'\. Found: left, right, losses"),
+        ({}, r"there is no column 'wins'\. Name yours by counts=\. Found: left, right, losses"),
     ],
 )
 def test_counts_that_are_none(more: dict[str, Any], message: str) -> None:
@@ -313,6 +313,21 @@ def test_counts_in_the_place_of_scores_give_a_warning(names: tuple[str, str]) ->
         rows = from_results(table, score=names)
     assert rows.sample_weight.tolist() == [1.0] * 3
     assert from_counts(table, counts=names).sample_weight.sum() == 1781.0
+
+
+@pytest.mark.parametrize("name", ["tie", "Ties", "draws"])
+def test_counts_of_ties_are_the_third_column(name: str) -> None:
+    table = PAIRS | {"win": [3, 2, 1], name: [1, 0, 0], "loss": [2, 2, 2]}
+    assert from_counts(table, counts=("win", "loss", name)).sample_weight.sum() == 13.0
+    with pytest.raises(DataError, match=f"of the right one, and ties; got win, {name}, loss"):
+        from_counts(table, counts=("win", name, "loss"))
+
+
+def test_a_matrix_of_shares_of_wins_gives_a_warning() -> None:
+    wins = np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 0.5], [0.0, 0.5, 0.0]])
+    from_win_matrix(wins)  # a game of each pair may have half points
+    with pytest.warns(DataWarning, match="matrix seems to hold shares of wins"):
+        from_win_matrix(wins / np.maximum(wins + wins.T, 1.0))
 
 
 def test_a_matrix_of_wins() -> None:

@@ -115,7 +115,7 @@ def test_ids_that_are_numbers_name_winners() -> None:
         ({"winner": ["2-1", "0:3"]}, "row 0: winner '2-1' is a score; skpref.data.from_results reads scores"),
         ({"winner": ["x", None]}, "row 1: the winner is missing; if nobody won, write tie; leave such rows out"),
         ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),
-        ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\?"),
+        ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\? Name yours by winner=\."),
         ({"left": ["x", None], "winner": ["x", "y"]}, "column 'left', row 1: an item id is missing"),
         ({"winner": [-1, 3]}, "row 1: winner 3 is neither"),
         ({"winner": [["x"], ["y"]]}, r"column 'winner': winners must be ids or words; got \['x'\]"),

@@ -67,6 +67,7 @@ def test_answers_move_utilities_of_the_person_alone(crowd: Any) -> None:
     assert crowd.user_ids_.size == 20  # the model of the session is a copy
 
 
+@pytest.mark.statistical  # an average over simulated sessions
 def test_chosen_questions_tell_more_than_random_ones() -> None:
     # Of items that far apart, many tasks have an answer that is known before it is given.
     X, y, utilities = maxdiff(n_users=40, n_tasks=10, spread=4.0)

@@ -118,7 +118,7 @@ def test_without_factors_it_is_bayesian_linear_regression():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((400, 5)) @ np.diag([1.0, 2.0, 0.5, 1.0, 3.0])
     y = A @ [1.0, -2.0, 0.3, 0.0, 0.5] + 2.0 + 0.1 * rng.standard_normal(400)
-    model = VariationalFM(n_factors=0, n_epochs=2000, tol=0.0).fit(A, y)
+    model = VariationalFM(n_factors=0, max_iter=2000, tol=0.0).fit(A, y)
     ridge = BayesianRidge().fit(A, y)
     np.testing.assert_allclose(model.weights_, ridge.coef_, atol=5e-3)
     np.testing.assert_allclose(model.predict(A), ridge.predict(A), atol=1e-2)
@@ -211,7 +211,7 @@ def test_single_precision_is_near():
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("seed", [0, 7, 2**31])
 def test_the_bound_rises_to_its_end(make, seed):
-    model = fitted(make, random_state=seed, n_epochs=400)
+    model = fitted(make, random_state=seed, max_iter=400)
     assert np.all(np.diff(model.lower_bounds_) >= 0.0)
     assert model.converged_
     assert model.n_iter_ == model.lower_bounds_.size < 400
@@ -237,17 +237,17 @@ def test_priors_may_be_given_up():
 def test_mini_batches_and_samples(make):
     y = target(make)
     for options in ({"batch_size": 50}, {"n_samples": 2}, {"batch_size": 100, "n_samples": 1}):
-        model = fitted(make, n_epochs=80, learning_rate=0.05, **options)
+        model = fitted(make, max_iter=80, learning_rate=0.05, **options)
         assert model.score(X[TEST], y[TEST]) > 0.6
         assert np.any(
-            outputs(model) != outputs(fitted(make, n_epochs=80, learning_rate=0.05, average=False, **options))
+            outputs(model) != outputs(fitted(make, max_iter=80, learning_rate=0.05, average=False, **options))
         )
         assert model.n_iter_ == 80
         assert np.array_equal(
-            model.predict_last(X), fitted(make, n_epochs=80, learning_rate=0.05, average=False, **options).predict(X)
+            model.predict_last(X), fitted(make, max_iter=80, learning_rate=0.05, average=False, **options).predict(X)
         )
     with pytest.warns(DataWarning, match="batch_size=551 is more than the 550 rows"):
-        fitted(make, batch_size=551, n_epochs=2)
+        fitted(make, batch_size=551, max_iter=2)
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -259,13 +259,13 @@ def test_early_stopping_keeps_the_best_pass(make, batch_size):
     assert losses.size - 1 - np.argmin(losses) <= 3
     assert model.score(X[TEST], target(make)[TEST]) > 0.6
     if batch_size is None:  # as if it had ended there
-        short = fitted(make, early_stopping=True, n_iter_no_change=3, n_epochs=int(np.argmin(losses)) + 1)
+        short = fitted(make, early_stopping=True, n_iter_no_change=3, max_iter=int(np.argmin(losses)) + 1)
         np.testing.assert_array_equal(model.posterior_.machine.mean, short.posterior_.machine.mean)
 
 
 @pytest.mark.parametrize("make", MODELS)
 def test_mini_batches_stop_when_the_bound_no_longer_rises(make):
-    options = {"batch_size": 100, "learning_rate": 0.1, "n_epochs": 60, "tol": 1e-4}
+    options = {"batch_size": 100, "learning_rate": 0.1, "max_iter": 60, "tol": 1e-4}
     model = fitted(make, early_stopping=True, validation_fraction=None, n_iter_no_change=4, **options)
     bounds, n = model.lower_bounds_, model.n_iter_
     assert model.converged_
@@ -279,7 +279,7 @@ def test_mini_batches_stop_when_the_bound_no_longer_rises(make):
 
 @pytest.mark.parametrize("make", MODELS)
 def test_without_patience_the_first_pass_that_gains_too_little_is_the_last(make):
-    options = {"batch_size": 100, "learning_rate": 0.1, "n_epochs": 60, "tol": 1e-3}
+    options = {"batch_size": 100, "learning_rate": 0.1, "max_iter": 60, "tol": 1e-3}
     model = fitted(make, early_stopping=True, validation_fraction=None, n_iter_no_change=1, **options)
     gain = model.lower_bounds_[1:] - np.maximum.accumulate(model.lower_bounds_)[:-1]
     assert model.converged_
@@ -291,10 +291,10 @@ def test_without_patience_the_first_pass_that_gains_too_little_is_the_last(make)
 @pytest.mark.parametrize("make", MODELS)
 def test_normalised_divergences_change_mini_batches_only(make):
     assert not np.allclose(
-        *(outputs(fitted(make, batch_size=50, n_epochs=4, kl_weights=w)) for w in ("unbiased", "normalised"))
+        *(outputs(fitted(make, batch_size=50, max_iter=4, kl_weights=w)) for w in ("unbiased", "normalised"))
     )
     np.testing.assert_array_equal(
-        *(outputs(fitted(make, n_epochs=4, kl_weights=w)) for w in ("unbiased", "normalised"))
+        *(outputs(fitted(make, max_iter=4, kl_weights=w)) for w in ("unbiased", "normalised"))
     )
 
 
@@ -306,7 +306,7 @@ def test_divergences_are_normalised_within_groups_where_asked_for():
 
 
 def test_parameters_are_in_units_of_the_targets():
-    model = fitted(VariationalFM, groups=np.repeat(["user", "item"], [USERS, ITEMS]), n_epochs=3)
+    model = fitted(VariationalFM, groups=np.repeat(["user", "item"], [USERS, ITEMS]), max_iter=3)
     machine, scale = model.posterior_.machine, model.posterior_.scale
     assert scale > 1.1
     assert model.groups_.tolist() == ["item", "user"]
@@ -325,17 +325,17 @@ def test_parameters_are_in_units_of_the_targets():
 
 @pytest.mark.parametrize("make", MODELS)
 def test_warm_start_goes_on(make):
-    model = fitted(make, warm_start=True, n_epochs=5)
+    model = fitted(make, warm_start=True, max_iter=5)
     first = model.lower_bound_
     model.fit(X[TRAIN], target(make)[TRAIN])
     assert model.lower_bounds_[0] >= first
     cold = make(n_factors=D + 1, random_state=0).fit(X[TRAIN], target(make)[TRAIN])
-    model.set_params(n_factors=D + 1, n_epochs=100).fit(X[TRAIN], target(make)[TRAIN])
+    model.set_params(n_factors=D + 1, max_iter=100).fit(X[TRAIN], target(make)[TRAIN])
     np.testing.assert_array_equal(outputs(model), outputs(cold))
 
 
 def test_verbose_prints_a_line_a_pass(capsys):
-    fitted(VariationalFM, n_epochs=3, verbose=1)
+    fitted(VariationalFM, max_iter=3, verbose=1)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("VariationalFM: pass 1/3  bound ")
@@ -380,7 +380,7 @@ def test_answers_move_the_person_alone_where_items_are_frozen(make):
 def test_answers_one_by_one_are_like_answers_at_once():
     y, others = Y, PAIRS[:, 0] < USERS - 1
     groups = np.repeat(["user", "item"], [USERS, ITEMS])
-    model = VariationalFM(n_factors=D, groups=groups, random_state=0, tol=0.0, n_epochs=300).fit(X[others], y[others])
+    model = VariationalFM(n_factors=D, groups=groups, random_state=0, tol=0.0, max_iter=300).fit(X[others], y[others])
     answers = np.flatnonzero(~others)
     at_once = pickle.loads(pickle.dumps(model)).partial_fit(X[answers], y[answers], freeze=["item"])
     for row in answers:
@@ -393,7 +393,7 @@ def test_answers_one_by_one_are_like_answers_at_once():
 @pytest.mark.parametrize("posterior", ["full", "factorised"])
 def test_rows_of_hardly_any_weight_move_nothing(make, posterior):
     """The posterior is the prior of later rows."""
-    model = fitted(make, posterior=posterior, tol=0.0, n_epochs=5)
+    model = fitted(make, posterior=posterior, tol=0.0, max_iter=5)
     before = model.posterior_.machine
     model.partial_fit(X[TEST], target(make)[TEST], sample_weight=np.full(150, 1e-9))
     np.testing.assert_allclose(model.posterior_.machine.mean, before.mean, atol=1e-5)
@@ -407,7 +407,7 @@ def test_rows_of_hardly_any_weight_move_nothing(make, posterior):
 def test_the_bound_of_an_update_is_that_of_the_new_rows(options):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 3)), 2.0 + rng.standard_normal(50)
-    model = VariationalFM(n_factors=2, random_state=0, n_epochs=200, **options).fit(X, y)
+    model = VariationalFM(n_factors=2, random_state=0, max_iter=200, **options).fit(X, y)
     old, scale = model.posterior_.last, model.posterior_.scale
     more = 3.0 + rng.standard_normal(20)  # rows without features leave w_0 alone, whose posterior is exact
     covariance = scale**2 * (old.bias.variance + np.eye(20) / old.likelihood.precision)
@@ -437,10 +437,17 @@ def test_in_a_pipeline_with_unknown_ids():
     assert 0.0 < trained[1][0] < unknown[1][0]
 
 
+@pytest.mark.parametrize("make", MODELS)
+def test_ids_that_were_not_encoded_are_warned_of(make):
+    ids = np.array([(user, 7 * item) for user in range(30) for item in range(30)])
+    with pytest.warns(DataWarning, match=r"two columns of whole numbers. If they are ids, put OneHotDesign\(\) before"):
+        make(n_factors=D, max_iter=2, random_state=0).fit(ids, ids[:, 0] % 2)
+
+
 @pytest.mark.parametrize("groups", [None, np.repeat(["user", "item"], [USERS, ITEMS])], ids=["found", "named"])
 @pytest.mark.parametrize("make", MODELS)
 def test_rows_without_a_one_in_a_group_are_warned_of(make, groups):
-    model = make(n_factors=D, groups=groups, n_epochs=3, random_state=0).fit(X, target(make))
+    model = make(n_factors=D, groups=groups, max_iter=3, random_state=0).fit(X, target(make))
     outputs(model, X[:5])  # nothing to say
     unknown = X[:5].tolil()
     unknown[2, :USERS] = 0.0
@@ -456,10 +463,10 @@ def test_zeros_say_nothing_where_training_rows_have_them_or_other_numbers():
     one = np.eye(2)[np.arange(60) % 2]
     ones = np.ones((60, 1))
     for part, groups in ((DENSE[:, :2], [0, 0]), (2.0 * one, [0, 0]), (ones, [0]), (np.hstack([one, one]), [0] * 4)):
-        model = VariationalFM(1, groups=[*groups, 9], n_epochs=2).fit(np.hstack([part, DENSE[:, :1]]), DENSE[:, 2])
+        model = VariationalFM(1, groups=[*groups, 9], max_iter=2).fit(np.hstack([part, DENSE[:, :1]]), DENSE[:, 2])
         assert np.isfinite(model.predict(np.zeros((1, part.shape[1] + 1)))).all()  # a warning would be an error
     rare = one * (np.arange(60) > 0)[:, None]  # the first row has no one
-    model = VariationalFM(1, groups=[0, 0, 9], n_epochs=2).fit(np.hstack([rare, DENSE[:, :1]]), DENSE[:, 2])
+    model = VariationalFM(1, groups=[0, 0, 9], max_iter=2).fit(np.hstack([rare, DENSE[:, :1]]), DENSE[:, 2])
     assert np.isfinite(model.predict(np.zeros((1, 3)))).all()
 
 
@@ -489,7 +496,7 @@ def test_rows_held_out_differ_between_random_states(monkeypatch):
     monkeypatch.setattr(base, "train_test_split", recorded)
     X, y = np.eye(8)[np.arange(40) % 8], np.arange(40.0)
     for seed in range(40):
-        VariationalFM(n_factors=1, n_epochs=1, early_stopping=True, random_state=seed).fit(X, y)
+        VariationalFM(n_factors=1, max_iter=1, early_stopping=True, random_state=seed).fit(X, y)
     assert len(set(seeds)) == 40
 
 
@@ -505,7 +512,7 @@ def test_partial_fit_moves_the_intercept_unless_a_group_is_frozen():
 
 def test_features_that_matter_alone_or_with_another_are_selected():
     y = DENSE[:, 0] * DENSE[:, 1] + 0.01 * DENSE[:, 3]
-    model = VariationalFM(n_factors=2, random_state=0, n_epochs=200).fit(DENSE, y)
+    model = VariationalFM(n_factors=2, random_state=0, max_iter=200).fit(DENSE, y)
     V, w = model.factors_, model.weights_
     by_hand = [w[j] ** 2 + sum((V[i] @ V[j]) ** 2 for i in range(4) if i != j) for j in range(4)]
     np.testing.assert_allclose(model.feature_importances_, by_hand, rtol=1e-9, atol=1e-12)

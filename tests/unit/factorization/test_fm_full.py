@@ -163,7 +163,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(X.shape[1]))
     free = np.arange(X.shape[1]) == k
-    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_likelihood=False, n_epochs=80)
+    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_likelihood=False, max_iter=80)
     after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
     best = evidence_bound(after, X, y, weight)
     np.testing.assert_allclose(bounds[-1], best, rtol=1e-10)
@@ -183,7 +183,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_full_bound_is_tighter(kind):
     machine, X, y, weight = problem(1, kind)
-    plan = plan_of(X.shape[1], n_epochs=2000, tol=1e-9, learn_priors=False, learn_likelihood=False)
+    plan = plan_of(X.shape[1], max_iter=2000, tol=1e-9, learn_priors=False, learn_likelihood=False)
     independent, *_ = coordinate_ascent(machine.convert_posterior(full=False), (X, y, weight), plan)
     start = evidence_bound(independent, X, y, weight)
     _, bounds, _ = coordinate_ascent(independent.convert_posterior(full=True), (X, y, weight), plan)
@@ -239,7 +239,7 @@ def test_same_bits_for_any_number_of_threads(kind, monkeypatch):
     for n_threads in (1, 2):
         machine, X, y, weight = problem(2, kind, likelihood=PairwiseProbit())
         with limited_threads(n_threads):
-            after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan_of(X.shape[1], n_epochs=3))
+            after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan_of(X.shape[1], max_iter=3))
         results.append((after.mean, after.variance, np.array(bounds)))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -254,7 +254,7 @@ def test_posteriors_may_be_changed_between_fits(make):
     model = make(n_factors=1, warm_start=True, random_state=0).fit(X, y)
     assert model.posterior_.machine.variance.shape == (X.shape[1], 2, 2)
     for options, n_axes in (({"posterior": "factorised"}, 2), ({"posterior": "full"}, 3), ({"batch_size": 20}, 2)):
-        model.set_params(n_epochs=3, **options).fit(X, y)
+        model.set_params(max_iter=3, **options).fit(X, y)
         assert model.posterior_.machine.variance.ndim == n_axes
         assert model.weights_std_.shape == (X.shape[1],)
         model.partial_fit(X[:20], y[:20])

@@ -339,7 +339,7 @@ def test_weights_are_whole() -> None:
 
 
 def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None:
-    passes = VariationalFMOrdinal(2, inference="variational", n_epochs=15, random_state=0).fit(X, Y)
+    passes = VariationalFMOrdinal(2, inference="variational", max_iter=15, random_state=0).fit(X, Y)
     drawn = clone(SHORT).fit(X, Y).partial_fit(X[:50], Y[:50])
     assert drawn.inference_ == "variational"
     assert np.array_equal(drawn.predict_proba(X), passes.partial_fit(X[:50], Y[:50]).predict_proba(X))
@@ -356,17 +356,17 @@ def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None
     ],
 )
 def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inference: str) -> None:
-    model = clone(SHORT).set_params(inference="auto", n_epochs=2, **options).fit(X, Y, weight)
+    model = clone(SHORT).set_params(inference="auto", max_iter=2, **options).fit(X, Y, weight)
     assert model.inference_ == inference
     if inference == "gibbs":
-        expected = clone(SHORT).set_params(n_epochs=2).fit(X, Y)
+        expected = clone(SHORT).set_params(max_iter=2).fit(X, Y)
     else:
         expected = clone(model).set_params(inference="variational").fit(X, Y, weight)
     assert np.array_equal(model.predict_proba(X), expected.predict_proba(X))
 
 
 def test_auto_is_variational_for_measured_features() -> None:
-    assert clone(SHORT).set_params(inference="auto", n_epochs=2).fit(0.5 * X, Y).inference_ == "variational"
+    assert clone(SHORT).set_params(inference="auto", max_iter=2).fit(0.5 * X, Y).inference_ == "variational"
 
 
 def test_auto_is_variational_for_streams_and_does_not_warn_of_short_chains(monkeypatch) -> None:

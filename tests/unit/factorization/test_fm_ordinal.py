@@ -202,8 +202,8 @@ def test_the_posterior_of_one_weight_is_the_fixed_point_of_albert_and_chib() -> 
 
 def test_draws_are_those_of_the_posterior_and_of_the_noise() -> None:
     """The same draws by the formulas, number by number."""
-    ordinal, regressor = fitted_machine(), VariationalFM(1, n_epochs=5, random_state=0).fit(X, Y)
-    classifier = VariationalFMClassifier(1, n_epochs=5, random_state=0).fit(X, Y > 2)
+    ordinal, regressor = fitted_machine(), VariationalFM(1, max_iter=5, random_state=0).fit(X, Y)
+    classifier = VariationalFMClassifier(1, max_iter=5, random_state=0).fit(X, Y > 2)
     rows = X[:40]
     for model in (ordinal, regressor, classifier):
         rng = np.random.default_rng(3)

@@ -50,7 +50,7 @@ def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
 def plan_of(machine, **options):
     free = np.ones(machine.mean.shape[0], dtype=bool)
     start = FitOptions(
-        n_epochs=30,
+        max_iter=30,
         tol=0.0,
         learn_priors=True,
         learn_likelihood=True,
@@ -88,7 +88,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     machine, X, y, weight = problem(4, likelihood, n=40)
-    after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_likelihood=False))
+    after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, max_iter=20_000, learn_likelihood=False))
     gradient = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
     scale = np.abs(weight).sum()
     assert np.abs(gradient.in_mean).max() < 1e-5 * scale
@@ -220,7 +220,7 @@ def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     y = y if isinstance(likelihood, Gaussian) else (y > 0.0).astype(float)
     weight, group = np.ones(n), np.repeat([0, 1], sizes)
     machine = start_machine(compress(X), weight, group, 1, likelihood, rng)
-    plan = plan_of(machine, n_epochs=150)
+    plan = plan_of(machine, max_iter=150)
     ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
     last, average, bounds, _ = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
     mu, _ = ascended.moments(compress(X))
@@ -236,7 +236,7 @@ def test_average_is_of_means_and_log_standard_deviations():
     data, settings = (X, y, weight), (5, 0.1, 0)
     # The same stream: the first epochs of the longer run are those of the shorter one.
     runs = [
-        adam_ascent(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)
+        adam_ascent(machine, data, plan_of(machine, max_iter=n), settings, np.random.default_rng(0)) for n in (3, 4)
     ]
     ends, (last, average, *_) = [run[0] for run in runs], runs[1]
     np.testing.assert_array_equal(last.mean, ends[1].mean)
@@ -270,7 +270,7 @@ def test_draws_of_a_certain_machine_are_its_expectations(likelihood):
 
 def test_predictions_are_of_the_average_over_passes_unless_the_last_is_asked_for():
     _, X, y, _ = problem(5, Gaussian(1.0), n=40)
-    model = VariationalFM(n_factors=2, batch_size=8, n_epochs=4, random_state=0).fit(X, y)
+    model = VariationalFM(n_factors=2, batch_size=8, max_iter=4, random_state=0).fit(X, y)
     q = model.posterior_
     for machine, predicted in ((q.machine, model.predict(X)), (q.last, model.predict_last(X))):
         np.testing.assert_allclose(predicted, q.offset + q.scale * machine.moments(compress(X))[0], rtol=1e-12)
@@ -428,7 +428,7 @@ def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(
 
 
 @pytest.mark.parametrize(
-    ("values", "n_epochs", "patience", "averaged", "converged"),
+    ("values", "max_iter", "patience", "averaged", "converged"),
     [
         ([0.0] * 6, 6, None, [3, 4, 5], False),  # the last half
         ([0.0] * 5, 5, None, [2, 3, 4], False),
@@ -440,7 +440,7 @@ def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(
     ],
 )
 def test_mini_batches_average_the_last_half_or_what_no_longer_rises(
-    monkeypatch, values, n_epochs, patience, averaged, converged
+    monkeypatch, values, max_iter, patience, averaged, converged
 ):
     machine, X, y, _ = problem(5, LIKELIHOODS[0])
     weight, script = np.full(y.size, 10.0 / y.size), iter(values)
@@ -456,7 +456,7 @@ def test_mini_batches_average_the_last_half_or_what_no_longer_rises(
     add = fit_batches._Average.add
     monkeypatch.setattr(fit_batches._Average, "__init__", lambda self: added.clear() or setattr(self, "_n", 0))
     monkeypatch.setattr(fit_batches._Average, "add", lambda self, m: added.append(len(events)) or add(self, m))
-    options = {"n_epochs": n_epochs, "patience": patience, "tol": 0.1, "learn_priors": False, "learn_likelihood": False}
+    options = {"max_iter": max_iter, "patience": patience, "tol": 0.1, "learn_priors": False, "learn_likelihood": False}
     plan = plan_of(machine, on_iteration=events.append, **options)
     last, average, bounds, ended = adam_ascent(
         machine, (X, y, weight), plan, (y.size, 0.1, 0), np.random.default_rng(0)

@@ -11,11 +11,13 @@ from numpy.testing import assert_allclose
 from skpref._compiled import chains
 from skpref._compiled.chains import decays, score, solve
 from skpref.data.stages import pairs_of
+from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import (
     LOGS,
     ChainGroup,
     ChainProblem,
     Nodes,
+    Trajectories,
     fit_chains,
     gradient_of_bound,
     learn_chains,
@@ -76,7 +78,10 @@ def exact(problem, theta):
     H = np.zeros((n, nodes.size))
     for slot in range(problem.node.shape[1]):
         np.add.at(H, (np.arange(n), problem.node[:, slot]), problem.coefficient[:, slot])
-    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(theta)) @ H.T
+    logs = problem.split(theta)[0]
+    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(logs)) @ H.T
+    if problem.features is not None:
+        K += np.exp(2.0 * theta[-1]) * problem.features @ problem.features.T
     tau, nu = np.full(n, 0.2), problem.y - 0.5
     for _ in range(300):
         root = np.sqrt(tau)
@@ -163,6 +168,55 @@ def test_many_games_are_close_to_the_exact_posterior(kind):
     assert_allclose(fit.mean, mean, atol=0.03)
     assert_allclose(np.sqrt(fit.variance / variance).mean(), 1.0, atol=0.03)
     assert_allclose(fit.bound, bound, atol=1.5)
+
+
+def with_features(problem, n_items, left, right, seed=5):
+    rows = np.random.default_rng(seed).normal(size=(n_items, 4)) * np.array([1.0, 0.8, 0.5, 0.3])
+    return replace(problem, features=rows[left] - rows[right])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_that_rows_share_are_exact(kind):
+    left, right, time, y, n_items = games(n_items=20, n=150)
+    plain = problem_of(left, right, time, y, n_items, kind)
+    problem = with_features(plain, n_items, left, right)
+    theta = problem.priors()[0]
+    fit = fit_chains(problem, theta, max_iter=300, tol=1e-9)
+    mean, variance, bound = exact(problem, theta)
+    assert fit.converged
+    assert_allclose(fit.mean, mean, atol=0.01)
+    assert_allclose(np.sqrt(fit.variance / variance).mean(), 1.0, atol=0.03)
+    # What the chains' bound lacks it lacks without features as well.
+    without = fit_chains(plain, theta[:-1], max_iter=300, tol=1e-9).bound - exact(plain, theta[:-1])[2]
+    assert_allclose(fit.bound - bound, without, atol=0.03)
+    # The coefficients, by the dense Gaussian of the same sites.
+    H, nodes, F = problem.matrix.toarray(), problem.groups[0].nodes, problem.features
+    K = H @ covariance(nodes.chain, nodes.time, problem.groups[0].scales(theta[:-1])) @ H.T
+    precision = np.eye(4) + F.T @ np.linalg.solve(np.diag(1.0 / fit.tau) + K, F)
+    covariance_of_w = fit.features.half.T @ fit.features.half
+    assert_allclose(covariance_of_w, np.linalg.inv(precision), rtol=0.02, atol=2e-3)
+    wanted = np.linalg.solve(precision, F.T @ np.linalg.solve(np.diag(1.0 / fit.tau) + K, fit.nu / fit.tau))
+    assert_allclose(fit.features.mean, wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("unit", [None, 4 * np.arange(31)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_with_features_are_those_of_differences(kind, unit):
+    left, right, time, y, n_items = games()
+    problem = with_features(problem_of(left, right, time, y, n_items, kind, unit=unit), n_items, left, right)
+    theta = problem.priors()[0] + 0.1
+    fit = fit_chains(problem, theta, max_iter=300, tol=1e-8)
+    steps = 1e-3 * np.eye(theta.size)
+
+    def bound(theta):
+        return fit_chains(problem, theta, max_iter=300, tol=1e-8).bound
+
+    wanted = [(bound(theta + step) - bound(theta - step)) / 2e-3 for step in steps]
+    assert_allclose(gradient_of_bound(problem, fit), wanted, rtol=0.01, atol=0.015)
+    warm = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8, start=fit)
+    cold = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8)
+    assert_allclose(warm.mean, cold.mean, atol=2e-3)
+    assert_allclose(warm.bound, cold.bound, atol=5e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -309,6 +363,64 @@ def test_predictions_interpolate_and_go_to_the_prior():
     mean, variance = posterior.moments(np.array([0, 50]), np.array([far, 3.0]))
     assert variance[0] > g2 + 0.9 * w2 * far
     assert_allclose([mean[1], variance[1]], [0.0, c2 + g2], atol=1e-12)
+
+
+class Measured:
+    """Answers are values with noise of variance 1/2, so that a filter of single nodes is Kalman's."""
+
+    def derivatives(self, y, z):
+        return -np.square(y - z), 2.0 * (y - z), np.full(y.shape, -2.0)
+
+
+def test_a_filter_of_one_chain_a_row_is_exact():
+    rng, scales = np.random.default_rng(7), np.array([0.7, 0.4, 2.0, 0.1])
+    known = Trajectories(np.array([0, 0, 1]), np.array([0.0, 1.0, 0.5]), *rng.uniform(0.5, 2.0, (2, 3)), scales)
+    known = known.with_nodes(np.array([2]), np.array([1.5]), np.zeros(1), np.zeros(1))  # a new one
+    chain, time, y = rng.integers(3, size=30), np.sort(rng.uniform(1.5, 6.0, 30)), rng.normal(size=30)
+    coefficient, rest = rng.uniform(-1.0, 2.0, 30), rng.uniform(0.0, 0.3, 30)
+    time[1::5] = time[::5]
+    slots, moments = [(0, chain, coefficient)], (rest, 0.5 * rest)
+    (got,) = filter_chains([known], slots, time, moments, (y, np.ones(30)), Measured())
+    got.validate()
+    precision = coefficient**2 / (0.5 + 0.5 * rest)
+    linear = coefficient * (y - rest) / (0.5 + 0.5 * rest)
+    wanted = known.with_nodes(chain, time, precision, linear)
+    at = np.arange(3), np.full(3, 7.0)
+    for one, other in zip(got.moments(*at), wanted.moments(*at), strict=True):
+        assert_allclose(one, other, rtol=2e-3, atol=2e-4)
+    mean, covariance, last = got.ends()
+    assert_allclose(last, [time[chain == k].max() for k in range(3)])
+    value, variance = wanted.moments(np.arange(3), last)
+    assert_allclose(mean.sum(axis=1), value, atol=1e-3)
+    assert_allclose(covariance @ [1.0, 2.0, 1.0], variance, rtol=2e-3)
+
+
+@pytest.mark.parametrize("likelihood", [PairwiseLogit(), PairwiseLogitTies()])
+def test_a_filtered_answer_has_the_moments_of_bayes_rule(likelihood):
+    scales = np.array([0.7, 0.4, 2.0, 0.1])
+    items = Trajectories(np.array([0, 1]), np.zeros(2), np.zeros(2), np.zeros(2), scales)
+    effect = Trajectories(np.array([0]), np.array([3.0]), np.array([2.0]), np.array([1.0]), np.array([0.5, 0, 1, 0.2]))
+    slots = [(0, np.array([0]), np.ones(1)), (0, np.array([1]), -np.ones(1)), (1, np.array([0]), np.array([1.5]))]
+    z = np.linspace(-30.0, 30.0, 60_001)
+    for y, weight in ((1.0, 1.0), (0.5, 3.0), (0.0, 0.5)):
+        rest, at = (np.array([0.3]), np.array([0.2])), np.array([2.0])
+        moved = filter_chains([items, effect], slots, at, rest, (np.array([y]), np.array([weight])), likelihood)
+        assert moved[1].time.max() == 3.0  # the effect is known as of later: this row is one of that time
+        prior = [part.moments(np.array([c]), np.array([t])) for part, c, t in ((items, 0, 2.0), (effect, 0, 3.0))]
+        sizes = np.array([1.0, 1.0, 1.5])
+        v = np.array([prior[0][1][0], prior[0][1][0], prior[1][1][0]])
+        mean, variance = 0.3 + 1.5 * prior[1][0][0], 0.2 + sizes**2 @ v
+        logs = weight * likelihood.derivatives(np.full(z.size, y), z)[0] - 0.5 * (z - mean) ** 2 / variance
+        p = np.exp(logs - logs.max())
+        p /= p.sum()
+        after = p @ z
+        left, spread = moved[0].moments(np.array([0]), at)
+        assert_allclose(left, v[0] / variance * (after - mean), atol=2e-4)
+        fall = (variance - p @ (z - after) ** 2) / variance**2
+        assert_allclose(spread, v[0] - v[0] ** 2 * fall, rtol=3e-3)
+        beta, spread = moved[1].moments(np.array([0]), np.array([3.0]))
+        assert_allclose(beta, prior[1][0] + 1.5 * v[2] / variance * (after - mean), atol=2e-4)
+        assert_allclose(spread, v[2] - 2.25 * v[2] ** 2 * fall, rtol=3e-3)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_two_classes_of_which_a_fold_has_one() -> None:
     y = np.where(Y == 3, "yes", "no")
     y[5:10] = "yes"
     folds = [(np.r_[5:7, 10:40], np.arange(3)), (np.arange(20), np.arange(20, 40))]
-    model = VariationalFMClassifier(n_factors=1, n_epochs=5, random_state=0)
+    model = VariationalFMClassifier(n_factors=1, max_iter=5, random_state=0)
     scores = cross_val_score(model, X, y, cv=folds, scoring=log_loss_scorer, error_score="raise")
     assert np.all(np.isfinite(scores))
 

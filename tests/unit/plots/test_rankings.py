@@ -70,8 +70,7 @@ def test_a_rank_without_doubt_is_one_number() -> None:
     assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["tea  [1]", "milk  [1-2]"]
 
 
-@pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("n", [5, 40, 200])
+@pytest.mark.parametrize(("n", "own"), [(5, True), (40, False), (200, True)])
 def test_labels_never_overlap(n: int, own: bool) -> None:
     import matplotlib.pyplot as plt
 

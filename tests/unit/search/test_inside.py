@@ -152,9 +152,9 @@ D = OneHotDesign().fit_transform(PAIRS)
     ("model", "shorter", "X", "y"),
     [
         (GibbsM3F(3, n_sweeps=12, burn_in=3, levels=range(4)), {"n_sweeps": 7}, PAIRS, STARS),
-        (VariationalFM(2, n_epochs=30), {"n_epochs": 7}, D, SCORES),
-        (VariationalFM(2, n_epochs=30, posterior="factorised"), {"n_epochs": 7}, D, SCORES),
-        (VariationalFMClassifier(2, n_epochs=30), {"n_epochs": 7}, D, (STARS > 1).astype(int)),
+        (VariationalFM(2, max_iter=30), {"max_iter": 7}, D, SCORES),
+        (VariationalFM(2, max_iter=30, posterior="factorised"), {"max_iter": 7}, D, SCORES),
+        (VariationalFMClassifier(2, max_iter=30), {"max_iter": 7}, D, (STARS > 1).astype(int)),
     ],
     ids=["m3f", "fm", "fm-factorised", "fm-classifier"],
 )
@@ -177,7 +177,7 @@ def test_nothing_is_seen_of_a_chain_before_its_burn_in_is_over() -> None:
 
 
 def test_a_search_that_looks_scores_as_one_that_does_not() -> None:
-    model = make_pipeline(OneHotDesign(), VariationalFM(2, random_state=0, n_epochs=20))
+    model = make_pipeline(OneHotDesign(), VariationalFM(2, random_state=0, max_iter=20))
     space = {"variationalfm__n_factors": [1, 2]}
     # A chain has nothing to show in its burn-in: it is looked into at the next quarter.
     chain = GibbsM3F(2, n_sweeps=8, burn_in=3, levels=range(4), random_state=0)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 1]
 X = np.random.default_rng(0).standard_normal((24, 2))
-FM = VariationalFM(n_epochs=3, tol=0.0, random_state=7)
+FM = VariationalFM(max_iter=3, tol=0.0, random_state=7)
 GRID = {"variationalfm__n_factors": [1, 2]}
 FOLDS_OF_A_PIPELINE = [["Pipeline 0", ["VariationalFM"]], ["Pipeline 1", ["VariationalFM"]]]
 
@@ -114,7 +114,7 @@ def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     assert store.tree() == [["Pipeline", ["VariationalFM"]]]
     (pipeline,) = store.children()
     (inner,) = store.children(pipeline)
-    assert pipeline.data.params["variationalfm__n_epochs"] == inner.data.params["n_epochs"] == "3"
+    assert pipeline.data.params["variationalfm__max_iter"] == inner.data.params["max_iter"] == "3"
     assert [step for step, _ in store.curve(inner, "lower_bound")] == [1, 2, 3]
     # What the last step sees is not what the pipeline was given.
     assert pipeline.data.params["data.sha256"] != inner.data.params["data.sha256"]
@@ -245,7 +245,7 @@ def test_a_block_that_raises_fails(stored: Callable[..., Any]) -> None:
 
 def test_fits_nest_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., Any]) -> None:
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlruns/mlflow.db")
-    model, callback = VariationalFM(n_epochs=2), MLflowCallback("named", log_model=False)
+    model, callback = VariationalFM(max_iter=2), MLflowCallback("named", log_model=False)
     model.set_callbacks(callback)
     try:
         mlflow.set_experiment("by mlflow")
@@ -290,7 +290,7 @@ def test_an_interrupted_fit_was_killed(stored: Callable[..., Any], monkeypatch: 
 
 
 def check_failing_folds(experiment: str, stored: Callable[..., Any], n_jobs: int | None = None) -> None:
-    pipeline = make_pipeline(StandardScaler(), VariationalFM(n_epochs=2, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=2, random_state=0))
     grid = {"variationalfm__groups": [[0, 0], [0, 0, 0]]}  # the second is of three features
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).set_callbacks(
         MLflowCallback(experiment, log_model=False)
@@ -344,7 +344,7 @@ def test_a_long_fit_can_be_watched(stored: Callable[..., Any], monkeypatch: pyte
             looks.append(len(stored("watched").curve(run, "objective")))
 
     callback = MLflowCallback("watched", log_model=False)
-    VariationalFM(n_epochs=3, tol=0.0).set_callbacks(callback, Look()).fit(X, X[:, 0])
+    VariationalFM(max_iter=3, tol=0.0).set_callbacks(callback, Look()).fit(X, X[:, 0])
     assert looks == [1, 2, 3]
 
 
@@ -396,7 +396,7 @@ def test_trials_are_runs_of_what_they_report(stored: Callable[..., Any], tmp_pat
 def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skpref.tracking.run_metadata.parameters", lambda _: 1 / 0)
     with pytest.warns(TrackingWarning, match=r"Tracking failed: ZeroDivisionError.*The fit continues") as caught:
-        model = VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("faulty", log_model=False)).fit(X, X[:, 0])
+        model = VariationalFM(max_iter=2).set_callbacks(MLflowCallback("faulty", log_model=False)).fit(X, X[:, 0])
     assert len(caught) == 1
     assert model.n_iter_ == 2
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 1]
 X = np.random.default_rng(0).standard_normal((24, 2))
-FM = VariationalFM(n_epochs=3, tol=0.0, random_state=7)
+FM = VariationalFM(max_iter=3, tol=0.0, random_state=7)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path
     readable = f"sqlite:///file:{home}/mlruns/mlflow.db?mode=ro&uri=true"
     callback = MLflowCallback("can be read", readable, spool=tmp_path, log_model=False)
     with pytest.warns(TrackingWarning, match="readonly database") as caught:
-        model = VariationalFM(n_epochs=3, tol=0.0).set_callbacks(callback).fit(X, X[:, 0])
+        model = VariationalFM(max_iter=3, tol=0.0).set_callbacks(callback).fit(X, X[:, 0])
     FM.set_callbacks()
     assert len(caught) == 1
     assert model.n_iter_ == 3
@@ -107,7 +107,7 @@ def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Ca
     client = mlflow.MlflowClient(default)
     client.delete_experiment(client.create_experiment("deleted"))
     with pytest.warns(TrackingWarning, match="the experiment 'deleted' was deleted; restore it, or name another"):
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("deleted", spool=tmp_path)).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(MLflowCallback("deleted", spool=tmp_path)).fit(X, X[:, 0])
     done = sync(tmp_path)
     assert "was deleted" in done.problems[0]
     assert (done.n_events, done.n_files) == (0, 0)
@@ -122,7 +122,7 @@ def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> Non
         warnings.simplefilter("always")
         resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # what a disk with 300 bytes left does to every file
         try:
-            model = VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+            model = VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, TrackingWarning)]
@@ -140,7 +140,7 @@ def test_a_spool_that_cannot_be_created_moves_to_the_temporary_folder(
     (tmp_path / "temporary").mkdir()
     callback = MLflowCallback("elsewhere", closed_port, spool=tmp_path / "file" / "spool", log_model=False)
     with pytest.warns(TrackingWarning, match=r"kept in .*skpref-spool"):
-        VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
     assert kept(tmp_path / "temporary" / "skpref-spool")
 
 
@@ -174,11 +174,11 @@ def test_a_store_that_comes_back_is_asked_again(
     with monkeypatch.context() as patch:
         patch.setattr("skpref.tracking.client.Client._connect", away)
         with pytest.warns(TrackingWarning, match="away"):
-            VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
-    VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])  # too early
+            VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
+    VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])  # too early
     assert stored("back").experiment is None
     monkeypatch.setattr("skpref.tracking.outbox._RETRY_SECONDS", 0.0)
-    VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+    VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
     assert stored("back").tree() == [["VariationalFM"]]
     sync(tmp_path)
     assert stored("back").tree() == 3 * [["VariationalFM"]]
@@ -194,7 +194,7 @@ def test_the_command_sends_and_reports_what_it_could_not_send(
 ) -> None:
     spool = tmp_path / "spool"
     with pytest.warns(TrackingWarning):
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by command", closed_port, spool=spool)).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(MLflowCallback("by command", closed_port, spool=spool)).fit(X, X[:, 0])
     assert main(["mlflow-sync", str(spool), "--json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["events"] == 0
@@ -209,7 +209,7 @@ def test_the_command_sends_and_reports_what_it_could_not_send(
 
 def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default: str, closed_port: str) -> None:
     with pytest.warns(TrackingWarning):
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("cut", closed_port, spool=tmp_path)).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(MLflowCallback("cut", closed_port, spool=tmp_path)).fit(X, X[:, 0])
     (file,) = tmp_path.glob("*.jsonl")
     file.write_bytes(file.read_bytes()[:-10])
     (tmp_path / "0.jsonl").write_text("no line\nof ours\n", "utf-8")
@@ -222,7 +222,7 @@ def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default
 def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
     uri = closed_port.replace("http://", "http://me:secret@")
     with pytest.warns(TrackingWarning) as caught:
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("safe", uri, spool=tmp_path)).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(MLflowCallback("safe", uri, spool=tmp_path)).fit(X, X[:, 0])
     assert "secret" not in str(caught[0].message)
     assert "secret" not in "".join(path.read_text("utf-8") for path in tmp_path.glob("*.jsonl"))
 
@@ -243,7 +243,7 @@ def test_a_server_that_is_killed_half_way(
     arguments = ["server", "--backend-store-uri", default, "--no-serve-artifacts", "--default-artifact-root", artifacts]
     iterations: list[int] = []
     with mlflow_server(arguments, "/health") as server:
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by server", server.uri)).fit(X, X[:, 0])
+        VariationalFM(max_iter=2).set_callbacks(MLflowCallback("by server", server.uri)).fit(X, X[:, 0])
         assert stored("by server").runs[0].info.status == "FINISHED"
         assert capfd.readouterr() == ("", "")  # MLflow would print where to look
 
@@ -260,12 +260,12 @@ def test_a_server_that_is_killed_half_way(
                     server.kill()
 
         callback = MLflowCallback("killed", server.uri, spool=tmp_path / "spool")
-        model = VariationalFM(n_epochs=5, tol=0.0, random_state=0).set_callbacks(callback, Killer())
+        model = VariationalFM(max_iter=5, tol=0.0, random_state=0).set_callbacks(callback, Killer())
         with pytest.warns(TrackingWarning, match="cannot be used") as caught:
             model.fit(X, X[:, 0])
     assert len(caught) == 1
     assert iterations == [1, 2, 3, 4, 5]
-    plain = VariationalFM(n_epochs=5, tol=0.0, random_state=0).fit(X, X[:, 0])
+    plain = VariationalFM(max_iter=5, tol=0.0, random_state=0).fit(X, X[:, 0])
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     assert sync(tmp_path / "spool", default).problems == []
     (run,) = stored("killed").runs

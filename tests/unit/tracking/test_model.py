@@ -96,8 +96,8 @@ def test_the_package_is_required_from_where_it_came(
     "pipeline",
     [
         make_pipeline(StandardScaler(), SVGPRegressor(random_state=0, inducing=5)),
-        make_pipeline(SimpleImputer(), "passthrough", StandardScaler(), VariationalFM(n_epochs=3)),
-        make_pipeline(make_pipeline(StandardScaler()), VariationalFM(n_epochs=3)),
+        make_pipeline(SimpleImputer(), "passthrough", StandardScaler(), VariationalFM(max_iter=3)),
+        make_pipeline(make_pipeline(StandardScaler()), VariationalFM(max_iter=3)),
     ],
 )
 def test_pipelines_with_steps_of_scikit_learn(pipeline: Any, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_pipelines_with_steps_of_scikit_learn(pipeline: Any, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path: Path) -> None:
-    odd = make_pipeline(FunctionTransformer(np.sin), VariationalFM(n_epochs=3)).fit(X**2, X[:, 0])
+    odd = make_pipeline(FunctionTransformer(np.sin), VariationalFM(max_iter=3)).fit(X**2, X[:, 0])
     with pytest.raises(DataError, match=r"cannot save a Pipeline.*func: numpy\.sin is not among"):
         save_model(odd, tmp_path / "model")
 
@@ -199,7 +199,7 @@ def test_raters_and_designs(tmp_path: Path) -> None:
     }
     items = served.input_example[["item"]]
     assert list(served.predict(items, params={"users": ["cyd"]})) == ["cyd"]
-    machine = make_pipeline(OneHotDesign(), VariationalFMClassifier(n_epochs=5, random_state=0))
+    machine = make_pipeline(OneHotDesign(), VariationalFMClassifier(max_iter=5, random_state=0))
     served = round_trip(machine.fit(RATED, np.array(STARS) > 1), RATED, tmp_path / "machine")
     np.testing.assert_array_equal(served.predict(served.input_example), machine.predict(RATED[:2]))
 
@@ -216,7 +216,7 @@ def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
     assert str(served.metadata.signature.inputs.inputs[0].type) == "DataType.long"
     np.testing.assert_array_equal(served.predict(served.input_example), [1, 1])
     mixed = pandas.DataFrame({"colour": ["red", "blue"] * 10})
-    encoded = make_pipeline(OneHotEncoder(), VariationalFM(n_epochs=3)).fit(mixed, X[:, 0])
+    encoded = make_pipeline(OneHotEncoder(), VariationalFM(max_iter=3)).fit(mixed, X[:, 0])
     served = round_trip(encoded, mixed, tmp_path / "colours")
     np.testing.assert_allclose(served.predict(mixed), encoded.predict(mixed))
 
@@ -323,7 +323,7 @@ def test_decimals_are_not_cut_where_the_fit_had_integers(kind: str, tmp_path: Pa
 def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path: Path) -> None:
     whole = framed("polars")
     columns = make_column_transformer((OneHotEncoder(), ["judge"]), (StandardScaler(), ["words_a"]), ("drop", ["day"]))
-    model = make_pipeline(columns, VariationalFM(n_epochs=2, random_state=0)).fit(whole, WON.astype(float))
+    model = make_pipeline(columns, VariationalFM(max_iter=2, random_state=0)).fit(whole, WON.astype(float))
     served = round_trip(model, whole, tmp_path)
     assert columns_of(served) == {"judge": True, "words_a": True}
     np.testing.assert_allclose(served.predict(framed("pandas", "judge", "words_a")), model.predict(whole))

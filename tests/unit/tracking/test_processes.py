@@ -65,8 +65,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a sh
 X = np.random.default_rng(0).standard_normal((24, 2))
 callback = MLflowCallback("fresh")
 print(sorted({"mlflow", "matplotlib", "optuna"} & set(sys.modules)), flush=True)
-VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
-VariationalFM(n_epochs=5).set_callbacks(callback, Slow()).fit(X, X[:, 0])
+VariationalFM(max_iter=2).set_callbacks(callback).fit(X, X[:, 0])
+VariationalFM(max_iter=5).set_callbacks(callback, Slow()).fit(X, X[:, 0])
 """
 
 
@@ -125,7 +125,7 @@ def test_a_forked_process_writes_to_the_same_store(home: Path, stored: Callable[
 @pytest.mark.usefixtures("home")
 def test_processes_of_joblib_do_not_try_a_store_that_has_failed(closed_port: str, tmp_path: Path) -> None:
     X = np.random.default_rng(0).standard_normal((24, 2))
-    pipeline = make_pipeline(StandardScaler(), VariationalFM(n_epochs=2))
+    pipeline = make_pipeline(StandardScaler(), VariationalFM(max_iter=2))
 
     def work() -> None:
         with track("block", "failed", closed_port, spool=tmp_path, log_model=False):

@@ -37,7 +37,7 @@ class Third(optuna.pruners.BasePruner):  # type: ignore[misc]
 
 @pytest.mark.filterwarnings("ignore:The estimator OneHotDesign does not support callbacks")
 def test_every_trial_is_a_run_with_its_folds_in_it(stored: Callable[..., Any]) -> None:
-    model = make_pipeline(OneHotDesign(), VariationalFM(n_epochs=8, tol=0.0, random_state=0))
+    model = make_pipeline(OneHotDesign(), VariationalFM(max_iter=8, tol=0.0, random_state=0))
     cv = KFold(2, shuffle=True, random_state=0)
     # -1 is refused by the estimator: a trial that fails.
     search = OptunaSearch(model, {NAME: [1, 2, 3, -1]}, cv=cv, pruner=Third(), random_state=0)
@@ -86,7 +86,7 @@ def test_importances_and_slices_are_drawn_when_there_are_trials_enough(stored: C
     pytest.importorskip("matplotlib")
     space = {"n_factors": optuna.distributions.IntDistribution(0, 4), "learn_priors": [True, False]}
     design = OneHotDesign().fit_transform(X)
-    model = VariationalFM(n_epochs=3, random_state=0)
+    model = VariationalFM(max_iter=3, random_state=0)
     search = OptunaSearch(model, space, n_trials=5, cv=2, pruner=None, random_state=0)
     search.set_callbacks(MLflowCallback("plots")).fit(design, Y)
     store = stored("plots")

@@ -78,6 +78,7 @@ def test_the_weights_of_simulated_levels_are_found():
     np.testing.assert_allclose(found.log_weights, truth.log_weights, atol=0.25)
 
 
+@pytest.mark.statistical  # losses of simulated ratings
 @pytest.mark.parametrize("model", [GibbsM3F(10), GibbsIPM3F()], ids=["m3f", "ipm3f"])
 def test_half_stars_are_predicted_better_than_by_the_shares_of_the_levels(model):
     """Most of eight levels are high, as half stars are, and few ratings are of a user."""
@@ -211,6 +212,7 @@ def test_of_many_ratings_no_more_are_held_out_than_weights_need(monkeypatch):
     assert [fold.held.size for fold in folds] == [180, 180]
 
 
+@pytest.mark.statistical  # losses over simulations
 def test_few_ratings_are_predicted_as_well_as_by_the_shares_of_the_levels():
     """Levels at random: weights of levels learnt from the 36 ratings of a single tenth lose .07."""
     rng, losses = np.random.default_rng(0), []

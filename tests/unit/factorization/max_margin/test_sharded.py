@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -61,17 +62,17 @@ def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "weight"),
     [
-        {},
-        {"dtype": "float32", "n_chains": 2, "n_sweeps": 5},
-        {"user_thresholds": False},
-        {"threshold_means": "symmetric", "n_factors": 30},
-        {"levels": [0, 1, 2, 3, 4, 5]},
+        ({}, None),
+        ({}, "times"),
+        ({"dtype": "float32", "n_chains": 2, "n_sweeps": 5}, "times"),
+        ({"user_thresholds": False}, "times"),
+        ({"threshold_means": "symmetric", "n_factors": 30}, None),
+        ({"levels": [0, 1, 2, 3, 4, 5]}, None),
     ],
-    ids=["plain", "float32", "shared thresholds", "many factors", "levels"],
+    ids=["plain", "weights", "float32", "shared thresholds", "many factors", "levels"],
 )
-@pytest.mark.parametrize("weight", [None, "times"])
 def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
     wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, None if weight is None else FRAME[weight])
     assert_same_bits(GibbsM3F(**FAST | options).fit(path, "y", weight), wanted)
@@ -150,14 +151,12 @@ def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
         model.fit(path)
     assert (tmp_path / "chains").exists()
     assert not hasattr(model, "posterior_")
-    wanted = GibbsM3F(**FAST).fit(path)
-    assert_same_bits(GibbsM3F(**options).fit(path), wanted)
-    longer = GibbsM3F(warm_start=True, **FAST).fit(path).fit(path)
-    in_memory = GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(X, FRAME.y)
-    assert_same_bits(longer, in_memory)
+    of_file, in_memory = (GibbsM3F(warm_start=True, **FAST).fit(*data) for data in ((path,), (X, FRAME.y)))
+    assert_same_bits(GibbsM3F(**options).fit(path), of_file)
     # Averages and samples continue from files to memory and back: it is the same distribution.
-    assert_same_bits(GibbsM3F(warm_start=True, **FAST).fit(path).fit(X, FRAME.y), in_memory)
-    assert_same_bits(GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(path), longer)
+    longer = copy.deepcopy(in_memory).fit(X, FRAME.y)
+    for model in (copy.deepcopy(of_file).fit(path), of_file.fit(X, FRAME.y), in_memory.fit(path)):
+        assert_same_bits(model, longer)
 
 
 def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkeypatch) -> None:

@@ -187,12 +187,12 @@ def test_weights_as_large_as_counts_of_buyers() -> None:
 
 def test_rankings_of_many_items() -> None:
     rng = np.random.default_rng(0)
-    utility = rng.standard_normal(25) + rng.standard_normal((40, 25))
-    X = np.array([[f"u{u}", *rng.permutation(25)] for u in range(40)], dtype=object)
+    utility = rng.standard_normal(25) + rng.standard_normal((20, 25))
+    X = np.array([[f"u{u}", *rng.permutation(25)] for u in range(20)], dtype=object)
     shown = X[:, 1:].astype(int)
     z = np.take_along_axis(utility, shown, axis=1) + rng.gumbel(size=shown.shape)
     fitted = CrowdGPPL(random_state=0).fit(X, 1.0 + np.argsort(np.argsort(-z, axis=1), axis=1))
-    mean, std = fitted.utility(np.arange(25), [f"u{u}" for u in range(40)], return_std=True)
+    mean, std = fitted.utility(np.arange(25), [f"u{u}" for u in range(20)], return_std=True)
     truth = utility - utility.mean(axis=1, keepdims=True)
     assert np.mean(np.abs(mean - truth) < 1.645 * std) > 0.8
 
@@ -294,6 +294,7 @@ def test_a_shift_of_all_features_changes_nothing(model: CrowdGPPL) -> None:
     assert_allclose(shifted.predict_proba(DATA.X), model.predict_proba(DATA.X), atol=1e-6)
 
 
+@pytest.mark.statistical  # coverage over simulations
 def test_intervals_of_part_worths_and_utilities_hold_the_truth() -> None:
     inside = []
     for seed in range(4):
@@ -314,3 +315,10 @@ def test_an_unknown_user_is_one_of_a_task() -> None:
     asked[1, 0] = 99
     with pytest.raises(UnknownIdError, match="unknown user 99 in task 1"):
         model.predict(asked)
+
+
+def test_a_product_of_another_table_is_refused_with_advice(model: CrowdGPPL) -> None:
+    X = DATA.X[:1].copy()
+    X[0, 1] = "brand=x, price=99"
+    with pytest.raises(UnknownIdError, match=r"unknown item 'brand=x, price=99' in row 0; .* one call of from_tasks"):
+        model.predict(X)

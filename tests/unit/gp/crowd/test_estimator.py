@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,19 +45,25 @@ def quick(items: Any = None, users: Any = None, **options: Any) -> CrowdGPPL:
     return CrowdGPPL(items, users, **{"n_factors": 2, "optimizer": None, "random_state": 0, **options})
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+@cache
+def learnt(layout: str, inference: str = "auto") -> CrowdGPPL:
+    """A fit that no test changes."""
+    return quick(*LAYOUTS[layout], inference=inference).fit(NAMED, Y)
+
+
+@pytest.fixture(params=LAYOUTS)
 def model(request: pytest.FixtureRequest) -> CrowdGPPL:
-    return quick(*LAYOUTS[request.param]).fit(NAMED, Y)
+    return learnt(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def ids() -> CrowdGPPL:
-    return quick().fit(NAMED, Y)
+    return learnt("ids")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def both() -> CrowdGPPL:
-    return quick(TABLE, USERS).fit(NAMED, Y)
+    return learnt("both")
 
 
 def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
@@ -101,10 +108,9 @@ def test_shapes_of_predictions(model: CrowdGPPL) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------ ids
-@pytest.mark.usefixtures("few_candidates")
 def test_ids_of_every_kind_and_container() -> None:
     pd = pytest.importorskip("pandas")
-    wanted = quick().fit(NAMED, Y).predict_proba(NAMED)
+    wanted = learnt("ids").predict_proba(NAMED)
     frame = pd.DataFrame(NAMED, columns=["user", "left", "right"])
     mixed = [name if i % 2 else i for i, name in enumerate(ITEM)]
     forms: list[Any] = [
@@ -136,10 +142,9 @@ def test_a_user_and_an_item_may_have_the_same_id() -> None:
     assert fitted.item_ids_.tolist() == [0, 1, 2]
 
 
-@pytest.mark.usefixtures("few_candidates")
 def test_features_as_array_frame_table_and_sparse() -> None:
     pd = pytest.importorskip("pandas")
-    wanted = quick(TABLE, USERS).fit(NAMED, Y).predict_proba(NAMED)
+    wanted = learnt("both").predict_proba(NAMED)
     for wrap in (np.array, np.ndarray.tolist, pd.DataFrame, sparse.csr_array, Table):
         items, users = wrap(FEATURES), wrap(PEOPLE)
         fitted = quick(items, users).fit(X, Y)
@@ -182,8 +187,9 @@ def test_unseen_users_among_others(model: CrowdGPPL) -> None:
     assert not np.allclose(model.utility(SEEN, users=asked)[1], model.utility(SEEN, users=asked)[0], atol=0.1)
 
 
-def test_unseen_users_can_be_refused(model: CrowdGPPL) -> None:
-    pd = pytest.importorskip("pandas")
+@pytest.mark.parametrize("layout", ["ids", "users"])
+def test_unseen_users_can_be_refused(layout: str) -> None:
+    pd, model = pytest.importorskip("pandas"), learnt(layout)
     strict = quick(model.items, model.users, unknown_user="raise").fit(NAMED, Y)
     np.testing.assert_allclose(strict.predict_proba(NAMED), model.predict_proba(NAMED), atol=1e-12)
     asked = [NAMED[0], ("who?", *SEEN[:2]), ("or who?", *SEEN[:2])]
@@ -218,7 +224,7 @@ def test_row_64_ids_of_users_in_another_kind() -> None:
 
 def test_row_67_words_stay_the_classes() -> None:
     words = np.where(Y == 1, "left", "right")
-    plain, model = quick().fit(NAMED, Y), quick().fit(NAMED, words)
+    plain, model = learnt("ids"), quick().fit(NAMED, words)
     assert model.classes_.tolist() == ["left", "right"]
     np.testing.assert_array_equal(model.predict_proba(NAMED), plain.predict_proba(NAMED)[:, ::-1])
     assert model.score(NAMED, words) == plain.score(NAMED, Y)
@@ -264,7 +270,7 @@ def test_users_of_the_table_without_comparisons(both: CrowdGPPL) -> None:
     gap = np.abs(mean[2:] - mean[0]).mean(axis=1)
     assert gap[alike].mean() < np.delete(gap, alike).mean()
     assert max(std[2:].mean(), std[0].mean()) < std[1].mean()
-    factorised = quick(TABLE, USERS, inference="vb").fit(NAMED, Y)
+    factorised = learnt("both", "vb")
     std = factorised.utility(SEEN, users=[silent, unseen, *SPOKE], return_std=True)[1]
     assert std[2:].mean() < std[0].mean() < std[1].mean()
     assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(unseen, *SEEN[:2])])[0, 1]
@@ -288,7 +294,7 @@ def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
     by_features, by_id = both.utility(users=PEOPLE[2:4]), both.utility(users=WHO[2:4])
     np.testing.assert_allclose(by_features, by_id, atol=0.05)
     assert np.all(by_features != by_id)
-    factorised = quick(TABLE, USERS, inference="vb").fit(NAMED, Y)
+    factorised = learnt("both", "vb")
     np.testing.assert_allclose(factorised.utility(users=PEOPLE[2:4]), factorised.utility(users=WHO[2:4]), atol=1e-12)
     table = Table(FEATURES[[3, 0]], ids=[ITEM[3], "new"])
     mean, std = both.utility(table, return_std=True)
@@ -495,7 +501,6 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     assert z[0] == pytest.approx(2.0 * mean)
 
 
-@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties", "logit-ties"])
 @pytest.mark.parametrize("layout", ["ids", "both"])
 def test_every_likelihood(likelihood: str, layout: str) -> None:
@@ -506,16 +511,22 @@ def test_every_likelihood(likelihood: str, layout: str) -> None:
     assert type(fitted.likelihood_).__name__.lower() == f"pairwise{likelihood.replace('-', '')}"
 
 
-@pytest.mark.parametrize("inference", ["ep", "laplace", "svi", "linearised"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("inference", "layout"),
+    [
+        *(("ep", "ids"), ("ep", "both"), ("laplace", "items"), ("laplace", "users")),
+        *(("svi", "ids"), ("svi", "both"), ("linearised", "users"), ("linearised", "both")),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
-    wanted = quick(*LAYOUTS[layout], inference="vb").fit(NAMED, Y).predict_proba(NAMED)
+    wanted = learnt(layout, "vb").predict_proba(NAMED)
     fitted = quick(*LAYOUTS[layout], inference=SVI(150) if inference == "svi" else inference).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
 
 
+@pytest.mark.statistical  # coverage in a simulation
 def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
     data = make_crowd(60, 12, 240, n_features=0, n_user_features=0, n_factors=2, factor_scale=2.0, random_state=0)
     truth, held = data.utilities - data.utilities.mean(axis=1, keepdims=True), {}
@@ -540,7 +551,6 @@ def test_opposite_answers_need_not_be_merged(inference: str, layout: str, monkey
     np.testing.assert_allclose(merged.utility(SEEN, users=SPOKE), apart.utility(SEEN, users=SPOKE), atol=1e-9)
 
 
-@pytest.mark.usefixtures("few_candidates")
 def test_fewer_inducing_points_than_items_and_users() -> None:
     kernel = RBF(3.0)
     fitted = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=4).fit(NAMED, Y)

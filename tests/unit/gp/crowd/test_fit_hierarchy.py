@@ -31,6 +31,8 @@ from skpref.inference.scale import GammaScale
 from skpref.kernels import Linear
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
+pytestmark = pytest.mark.usefixtures("all_candidates")
+
 
 def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
     model, start = crowd_model(penalty=None)
@@ -403,10 +405,9 @@ def test_the_shape_of_the_largest_evidence_is_chosen(
         assert_array_equal(shape.matrix, np.eye(6))
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-def test_a_few_judges_of_many_items_who_agree_are_predicted_by_the_consensus(seed: int) -> None:
-    # With folds that start from what the fold before learnt, which has seen what they hold out, seed 3 gave .56.
-    rng = np.random.default_rng([36, seed])
+def test_a_few_judges_of_many_items_who_agree_are_predicted_by_the_consensus() -> None:
+    # With folds that start from what the fold before learnt, which has seen what they hold out, this gave .56.
+    rng = np.random.default_rng([36, 3])
     utility, n = rng.normal(size=100), 2_500
     user, left = rng.integers(8, size=n), rng.integers(100, size=n)
     right = (left + rng.integers(1, 100, size=n)) % 100

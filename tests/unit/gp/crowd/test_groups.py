@@ -234,6 +234,7 @@ def test_one_group_is_no_group(data: Any) -> None:
     assert empty.group_ids_ == []
 
 
+@pytest.mark.statistical  # losses over simulations
 def test_groups_beat_the_pooled_fit_and_separate_fits() -> None:
     log_loss, distance, of_few, covered = np.zeros(2), np.zeros(2), np.zeros(2), []
     for seed in range(4):

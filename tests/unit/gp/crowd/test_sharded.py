@@ -93,7 +93,8 @@ def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options:
     asked = rows.assign(user=rows.user.where(rows.user != "user 01", "nobody"))
     columns = names if names == COLUMNS and "weight" not in options else list(rows.columns)
     assert_allclose(there.predict_proba(asked[columns]), here.predict_proba(asked[names]), atol=1e-9)
-    assert_allclose(there.coef_, here.coef_, atol=1e-9)
+    if "covariates" in options:
+        assert_allclose(there.coef_, here.coef_, atol=1e-9)
     if "groups" in options:
         assert_array_equal(there.group_ids_[0], ["x", "y", "z"])
     report, wanted = (model.annotators(n_samples=20) for model in (there, here))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array
 
+pytestmark = pytest.mark.usefixtures("all_candidates")
+
 N_ITEMS, N_USERS = 6, 15
 
 
@@ -99,6 +101,7 @@ def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdG
     assert_array_equal(model.posterior_.consensus.mean, means[0])
 
 
+@pytest.mark.statistical  # coverage over simulations
 def test_intervals_hold_more_of_the_truth_at_the_same_loss() -> None:
     hits, before = [], []
     for seed in range(6):

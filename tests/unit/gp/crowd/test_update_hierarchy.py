@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,8 @@ from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
 from skpref.gp.crowd import spread, update_hierarchy
 from tests.unit.gp.crowd.test_hierarchy import joint
+
+pytestmark = pytest.mark.usefixtures("all_candidates")
 
 DATA = make_crowd(80, 8, n_factors=2, n_user_features=2, comparisons_per_user=40, random_state=3)
 ROWS, Y = DATA.comparisons, DATA.y
@@ -36,27 +40,32 @@ def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread, "_LARGEST", 0.0)
 
 
-def learnt(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> tuple[CrowdGPPL, Any]:
+@cache
+def earlier(layout: str = "ids", **params: Any) -> CrowdGPPL:
+    """A fit to the earlier answers."""
+    return CrowdGPPL(random_state=0, **LAYOUTS[layout][0], **params).fit(ROWS[OLD], Y[OLD])
+
+
+def learnt(patch: pytest.MonkeyPatch | None, *layout: str, **params: Any) -> tuple[CrowdGPPL, Any]:
     """A model that learnt more answers, all again or (with a patch) those of some users, and its earlier posterior."""
-    if monkeypatch is not None:
-        monkeypatch.setattr(update_hierarchy, "_FEW", 0)
-    model = CrowdGPPL(random_state=0, **params).fit(ROWS[OLD], Y[OLD])
+    if patch is not None:
+        patch.setattr(update_hierarchy, "_FEW", 0)
+    model = copy.deepcopy(earlier(*layout, **params))
     before = model.posterior_
     return model.partial_fit(ROWS[NEW], Y[NEW]), before
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_update_is_near_all_learnt_again(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    params, tolerance = LAYOUTS[layout]
-    whole = learnt(**params)[0]
-    model, before = learnt(monkeypatch, **params)
-    after, earlier = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 78)
+    whole = learnt(None, layout)[0]
+    model, before = learnt(monkeypatch, layout)
+    after, same = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 78)
     np.testing.assert_array_equal(after.S, before.S)
-    np.testing.assert_array_equal(after.tau[earlier], before.tau[before.user > 0])
+    np.testing.assert_array_equal(after.tau[same], before.tau[before.user > 0])
     assert model.converged_
     assert after.n_learnt == before.n_learnt < whole.posterior_.n_learnt == after.tau.size
     got, wanted = (m.utility(np.arange(8), users=[0, 1, 20, 78, 79], return_std=True) for m in (model, whole))
-    assert np.mean(np.abs(got[0] - wanted[0]) / wanted[1]) < tolerance
+    assert np.mean(np.abs(got[0] - wanted[0]) / wanted[1]) < LAYOUTS[layout][1]
     np.testing.assert_allclose(got[1], wanted[1], rtol=0.2)
 
 
@@ -91,14 +100,14 @@ def test_new_items_and_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = learnt(monkeypatch, users=DATA.user_table)
+    model, _ = learnt(monkeypatch, "users")
     model.partial_fit([[1, 0, 20]], [1])
     assert model.posterior_.n_learnt == model.posterior_.tau.size
 
 
 def test_all_is_learnt_again_when_answers_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update_hierarchy, "_FEW", 0)
-    model = CrowdGPPL(random_state=0).fit(ROWS[OLD], Y[OLD])
+    model = copy.deepcopy(earlier())
     model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
     assert model.posterior_.n_learnt == model.posterior_.tau.size
 

@@ -539,6 +539,12 @@ def test_relevance_finds_the_features(kernel: Any) -> None:
     assert_array_equal(fit.feature_importances_, relevance)
 
 
+def test_a_relevance_that_says_nothing_about_labels_gives_a_warning() -> None:
+    fit = learning(kernel="linear").fit(WIDE, Y)
+    with pytest.warns(DataWarning, match="same scale for all features.* kernel='ard' learns"):
+        assert fit.relevance_.min() > 0.0
+
+
 def test_linear_features_share_a_weight_variance_in_their_own_units() -> None:
     fit = learning(kernel="linear").fit(WIDE, Y)
     assert fit.kernel_.theta.size == 1

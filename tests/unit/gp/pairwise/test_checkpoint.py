@@ -99,8 +99,7 @@ CROWDS = {
 }
 
 
-@pytest.mark.parametrize("after", [1, 6])
-@pytest.mark.parametrize("options", CROWDS.values(), ids=CROWDS)
+@pytest.mark.parametrize(("options", "after"), list(zip(CROWDS.values(), [1, 6, 1, 6], strict=True)), ids=CROWDS)
 def test_an_interrupted_crowd_ends_with_the_same_bits(options, after, monkeypatch, tmp_path):
     X, y = rows(n_users=8)
     if "likelihood" in options:

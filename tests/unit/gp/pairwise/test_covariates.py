@@ -307,7 +307,9 @@ def test_wrong_values_are_named(battles, model):
     missing = X.assign(home=X["home"].where(X.index != 3))
     with pytest.raises(DataError, match=r"X, row 3, column 'home': a number is missing \(a covariate\)"):
         clone(model).fit(missing, y)
-    with pytest.raises(DataError, match="column 'model_a' is not in X, whose columns have no names"):
+    with pytest.raises(
+        DataError, match=r"whose columns have no names: pass a data frame .*set_output\(transform='pandas'\)"
+    ):
         model.fit(X[["model_a", "model_b"]].to_numpy(), y)
     with pytest.raises(DataError, match=r"there is no column 'length_b'"):
         model.predict_proba(X.drop(columns="length_b"))

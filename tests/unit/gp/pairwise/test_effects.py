@@ -45,6 +45,15 @@ def test_no_effects_make_an_empty_table():
     assert len(GPPLClassifier().fit([["a", "b"], ["b", "c"]]).covariate_table()) == 0
 
 
+def test_coefficients_go_with_the_covariates():
+    X = [["x", "y", 3.0], ["y", "z", -4.0], ["z", "x", 0.0], ["x", "z", 5.0]]
+    model = GPPLClassifier(covariates=[2], random_state=0).fit(X, [1, 0, 0, 1])
+    assert model.coef_.shape == model.coef_std_.shape == (1,)
+    model.set_params(covariates=None).fit([row[:2] for row in X], [1, 0, 0, 1])
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "coef_std_")
+
+
 def test_without_pandas_the_record_is_returned(model, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     table = model.covariate_table()

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from skpref import Fixed, GPPLClassifier, Table, load, save
+from skpref import Fixed, GPPLClassifier, load, save
 from skpref.exceptions import DataError, DataWarning
 from skpref.likelihoods import Poisson
 
@@ -70,7 +70,7 @@ def test_utilities_that_do_not_move_are_found_to_be_constant():
     assert model().fit(frame, y).dynamics_.name == "constant"
 
 
-@pytest.mark.slow  # 30 fits
+@pytest.mark.statistical  # 30 fits
 @pytest.mark.parametrize("kind", ["auto", "drift+form"])
 def test_intervals_cover_the_past_the_present_and_the_future(kind):
     inside, far = [], []
@@ -368,7 +368,6 @@ def test_one_time_is_constant():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"items": Table(np.eye(8))}, "items=Table"),
         ({"scale_prior": Fixed(1.0)}, "scale_prior="),
         ({"inference": "laplace"}, "inference='laplace'"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b'"),

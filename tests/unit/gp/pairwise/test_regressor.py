@@ -138,10 +138,11 @@ def test_one_comparison_of_scores_is_one_comparison() -> None:
 def test_groups_compare_within_only() -> None:
     qid = np.repeat([0, 1], N // 2)
     shifted = np.where(qid == 1, F + 1e6, F)
-    np.testing.assert_array_equal(quick().fit(X, F, qid=qid).predict(X), quick().fit(X, shifted, qid=qid).predict(X))
+    wanted, moved = quick().fit(X, F, qid=qid).predict(X), quick().fit(X, shifted, qid=qid)
+    np.testing.assert_array_equal(moved.predict(X), wanted)
     names = np.where(qid == 1, "second", "first")
-    np.testing.assert_array_equal(quick().fit(X, F, qid=names).predict(X), quick().fit(X, F, qid=qid).predict(X))
-    assert quick().fit(X, shifted, qid=qid).score(X, shifted, qid=qid) > 0.9
+    np.testing.assert_array_equal(quick().fit(X, F, qid=names).predict(X), wanted)
+    assert moved.score(X, shifted, qid=qid) > 0.9
 
 
 def test_sampled_partners_of_large_groups() -> None:
@@ -150,7 +151,7 @@ def test_sampled_partners_of_large_groups() -> None:
     assert few.predict(X).tobytes() == quick(pairs_per_item=2).fit(X, F).predict(X).tobytes()
 
 
-@examples(10)
+@examples(4)
 @given(weight=st.lists(st.integers(0, 3), min_size=12, max_size=12).filter(lambda w: np.count_nonzero(w) > 4))
 def test_a_weight_is_a_repetition(weight: list[int]) -> None:
     index = np.repeat(np.arange(12), weight)
@@ -220,9 +221,10 @@ def test_far_away_is_the_prior(model: GPPLRegressor) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- between fits
+@pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_the_same_random_state_gives_the_same_bits() -> None:
     for seed in (0, np.random.RandomState(3), np.random.default_rng(3)):
-        options = {"inducing": Inducing(9, "kmeans"), "inference": SVI(30)}
+        options = {"inducing": Inducing(9, "kmeans"), "inference": SVI(30), "max_iter": 20}
         first, again = (quick(random_state=pickle.loads(pickle.dumps(seed)), **options).fit(X, F) for _ in range(2))
         assert first.predict(X).tobytes() == again.predict(X).tobytes()
 
@@ -320,8 +322,4 @@ def test_importances_tell_features_that_matter_from_others() -> None:
     model = GPPLRegressor(random_state=0).fit(X, np.sin(2.0 * X[:, 1]))
     assert model.feature_importances_.argmax() == 1
     assert model.feature_importances_[1] > 3.0 * model.feature_importances_[[0, 2]].max()
-    assert SelectFromModel(GPPLRegressor(random_state=0)).fit(X, np.sin(2.0 * X[:, 1])).get_support().tolist() == [
-        False,
-        True,
-        False,
-    ]
+    assert SelectFromModel(model, prefit=True).get_support().tolist() == [False, True, False]

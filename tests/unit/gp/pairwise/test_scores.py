@@ -28,6 +28,7 @@ def test_worth_falls_with_the_uncertain_pairs_of_a_score() -> None:
     assert_allclose(worth_of(pairs, np.full(6, 5.0), uncertain), 1.0)
 
 
+@pytest.mark.statistical  # coverage over simulations
 @pytest.mark.parametrize("amplitude", [1.0, 4.0])
 def test_intervals_of_noisy_scores_cover(amplitude: float) -> None:
     covered = []

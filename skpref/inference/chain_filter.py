@@ -1,0 +1,55 @@
+"""Filtering of further rows into chains over time: an update of their ends, without another fit (docs/maths 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref._compiled.chains import filter_rows
+from skpref._math.quadrature import gauss_hermite
+from skpref.inference.basis import chunks
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.inference.chains import Trajectories
+    from skpref.likelihoods import Likelihood
+
+_POINTS = 24  # points of the quadrature
+_WIDEST, _STEP = 40.0, 0.02  # grid of z on which log p is tabulated; beyond it, log p is a line
+_AT_ONCE = 1000  # rows whose answers are tabulated together
+
+
+def filter_chains(
+    parts: list[Trajectories],
+    slots: list[tuple[int, IntArray, Array]],
+    time: Array,
+    rest: tuple[Array, Array],
+    answers: tuple[Array, Array],
+    likelihood: Likelihood,
+) -> list[Trajectories]:
+    """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.
+
+    `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows.
+    """
+    offsets = np.concatenate([[0], np.cumsum([part.n_chains for part in parts])])
+    mean, covariance, last = (np.concatenate(each) for each in zip(*(part.ends() for part in parts), strict=True))
+    scales = np.repeat([part.scales for part in parts], np.diff(offsets), axis=0)
+    chain = np.column_stack([offsets[p] + c for p, c, _ in slots])
+    coefficient = np.column_stack([each for *_, each in slots])
+    at = np.maximum(time[:, None], last[chain])  # effects, of which all rows tell, may be ahead of a row
+    states = mean, covariance, last
+    grid, told = np.arange(-_WIDEST, _WIDEST + _STEP, _STEP), []
+    for few in chunks(time.size, _AT_ONCE):
+        levels, answer = np.unique(answers[0][few], return_inverse=True)
+        logs = np.array([likelihood.derivatives(np.full(grid.size, level), grid)[0] for level in levels])
+        rows = chain[few], coefficient[few], time[few], rest[0][few], rest[1][few], answer, answers[1][few]
+        told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, logs), gauss_hermite(_POINTS)))
+    D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
+    out = []
+    for number, part in enumerate(parts):
+        mine = np.array([p == number for p, *_ in slots])
+        kept = D[:, mine] > 0.0
+        nodes = (each[:, mine][kept] for each in (chain - offsets[number], at, D, linear))
+        out.append(part.with_nodes(*nodes))
+    return out

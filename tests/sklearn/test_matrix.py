@@ -1,0 +1,25 @@
+"""Every cell of the table of the guide: tools of scikit-learn that work with a kind of X, or say why they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sklearn.tools import TABLE, TITLES, TOOLS, kinds, run, table
+
+
+@pytest.mark.slow  # hundreds of fits
+@pytest.mark.parametrize("kind", TITLES)
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
+def test_cell(name: str, kind: str) -> None:
+    for package in ("pandas", "matplotlib"):
+        pytest.importorskip(package)
+    if kind not in TOOLS[name].unless:
+        run(name, kinds()[kind])
+    else:
+        with pytest.raises((ValueError, TypeError, AttributeError), match=TOOLS[name].unless[kind].error):
+            run(name, kinds()[kind])
+
+
+def test_the_stored_table_is_the_generated_one() -> None:
+    assert TABLE.read_text("utf-8") == table(), "write it by python -m tests.sklearn.tools"
