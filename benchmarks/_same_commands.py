@@ -372,7 +372,8 @@ def command_cases() -> dict[str, Case]:
         "tune svgp": tune("grades.csv --model svgp --label price --features size,noise --set inducing=15"),
         "tune best and worst": tune(f"survey.csv {shown} --worst worst --json"),
         "tune a grid": tune(
-            "survey.csv --model m3f --user person --item-ratings Q3_* --set n_sweeps=8 --set burn_in=1 --set n_factors=2"
+            "survey.csv --model m3f --user person --item-ratings Q3_* "
+            "--set n_sweeps=8 --set burn_in=1 --set n_factors=2"
         ),
         "demo": partial(
             commanded,

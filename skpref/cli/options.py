@@ -371,6 +371,30 @@ class Rank(Text):
 
 
 @dataclass(frozen=True)
+class Shares(Text):
+    """Predict the shares of products that compete, the average over people of what each would choose.
+
+    MODEL is a CrowdGPPL of choices or rankings, as --model crowd fits it. PRODUCTS has a row for each product and
+    the attributes of the model; of a model without features, a column id. A column id or product names the products,
+    and a column scenario tells several markets apart. Other columns are ignored.
+    """
+
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
+    products: Path = _argument("CSV, JSON or Parquet file of products; - is standard input", "PRODUCTS")
+    none: bool = _option("people may choose none of the products", default=False, action="store_true")
+    rule: Any = _option(
+        "people choose with the noise of their answers, or always the best (default: logit)",
+        *(_ALONE, "logit"),
+        choices=("logit", "first choice"),
+    )
+    credibility: float = _option(
+        "probability of the intervals (default: 0.9)", _ALONE, 0.9, type=number(0.01, 0.999), metavar="P"
+    )
+    out: Path | None = _path("write the table to this CSV file")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
 class Elicit:
     """Ask questions in the terminal, and print what follows from the answers.
 
@@ -414,6 +438,7 @@ COMMANDS: dict[str, tuple[Any, str, str]] = {
     "fit": (Fit, "tune:fit", "fit a model with given settings, without a search"),
     "predict": (Predict, "predict:predict", "predict the rows of a file with a saved model"),
     "rank": (Rank, "rank:rank", "rank items with a saved model, or recommend items to a user"),
+    "shares": (Shares, "shares:shares", "predict the shares of products that compete, with a saved model of choices"),
     "elicit": (Elicit, "elicit:elicit", "ask a person the most informative questions, and learn from the answers"),
     "mlflow-sync": (Sync, "sync:sync", "send runs that MLflow could not receive earlier"),
 }

@@ -297,8 +297,8 @@ def _known(model: Any, sheet: Columns, roles: Roles, cells: AnyArray, rows: list
     texts, noun = by_text(known_ids(model, "item")), "profile" if roles.features else "item"
     problem = unknown_id(sheet, cells, texts, noun, rows=rows)
     if problem is not None and roles.features:
-        how = "CrowdGPPL.shares predicts" if isinstance(model, CrowdGPPL) else "`skpref rank` ranks"
-        raise DataError(f"{problem} ({how} new products)")
+        how = "shares` predicts the shares of" if isinstance(model, CrowdGPPL) else "rank` ranks"
+        raise DataError(f"{problem} (`skpref {how} new products)")
     if problem is not None and model.items is not None:
         raise problem
     if problem is not None:

@@ -162,6 +162,8 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
     if roles.several:
         shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
+        if data.items is not None and roles.user is not None:
+            next_command = "Shares of products:   skpref shares {model} PRODUCTS.csv"
     else:
         shape += f" of {counted(data.n_items, 'items')}, "
         next_command = next_command if data.items is None else "Rank new items:   skpref rank {model} ITEMS.csv"

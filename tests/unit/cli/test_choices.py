@@ -505,7 +505,7 @@ ASKED: dict[str, tuple[tuple[str, ...], Columns, tuple[str, ...], str]] = {
         (*PRODUCTS, *CROWD),
         changed(PROFILES, brand="q"),
         (),
-        "(CrowdGPPL.shares predicts new products)",
+        "(`skpref shares` predicts the shares of new products)",
     ),
     "rank": (PRODUCTS, changed(PROFILES, brand="q"), (), "(`skpref rank` ranks new products)"),
     "a gap": (

@@ -13,7 +13,8 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
-from skpref.cli.options import parse
+from skpref.cli.options import Tune, parse
+from skpref.cli.rankings import annotators_text
 from skpref.cli.tasks import comparisons
 from skpref.cli.tasks.compared import Compared, make_task
 
