@@ -257,7 +257,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             check_structure(X)  # folds are cut out of it before an estimator looks at it
         # The digest takes time, and only a storage needs it.
         key = None if self.storage is None else joblib.hash([self.estimator, X, y])
-        self._gathered = Gathered(key, X, y)
+        self._gathered = Gathered(key, X, y, params.get("groups"))
         try:
             return super().fit(X, y, **params)
         except KeyboardInterrupt:
@@ -302,6 +302,10 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     # ------------------------------------------------------------------ trials
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
+        splitter, gathered = getattr(self, "_checked_cv_orig", None), self._gathered
+        if splitter is None:  # before scikit-learn 1.9, which counts folds first
+            splitter = check_cv(self.cv, gathered.y, classifier=is_classifier(self.estimator))
+            self.n_splits_ = splitter.get_n_splits(gathered.X, gathered.y, gathered.groups)
         n_splits = self.n_splits_
         if not n_splits:
             raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
