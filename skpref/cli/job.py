@@ -96,10 +96,10 @@ class Job:
         _say(f"fitting the final model with all {task.noun}")
         with advising_by_options(task.build(best.settings), "skpref fit "):
             model = task.final(best.settings)
-        try:
-            findings = task.report.findings(model, options.seed)
-        except Exception as error:  # noqa: BLE001 - the report says it; the model is there
-            findings = error
+            try:
+                findings = task.report.findings(model, options.seed)
+            except Exception as error:  # noqa: BLE001 - the report says it; the model is there
+                findings = error
         return Outcome(task, train.size, test.size, result, figures, model, findings)
 
     def _evaluate(self, settings: dict[str, Any], train: Rows, test: Rows) -> Figures:

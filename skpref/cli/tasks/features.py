@@ -22,15 +22,12 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.search import default_space
 
 if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
     from skpref._typing import AnyArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome
     from skpref.data.columns import Columns
 
 _SHOWN = 15  # features
-_ROUNDING = 1e-6  # of logarithms of scales
 
 
 def make_task(
@@ -81,27 +78,11 @@ class RelevanceReport(Report):
         found = outcome.findings
         title = f"Relevance of the features, {len(found[:_SHOWN])} of {len(found)}"
         columns = dict(zip(("name", "value"), zip(*found[:_SHOWN], strict=True), strict=True))
-        lines = [titled_table(title, {"feature": "{name}", "relevance": "{value:.3f}"}, columns)]
-        relevant, ordinal = sum(value > 0.0 for _, value in found), isinstance(outcome.model, GPOrdinalRegressor)
-        if ordinal and relevant > 1 and _features_share_scales(outcome.model.kernel_):
-            lines += [
-                "  This kernel has the same scale for all features, so their relevance hardly depends on the labels.",
-                "  To learn a scale for each: skpref fit with --set kernel=ard",
-            ]
-        return [*self._sections(outcome), "\n".join(lines)]
+        relevance = titled_table(title, {"feature": "{name}", "relevance": "{value:.3f}"}, columns)
+        return [*self._sections(outcome), relevance]
 
     def files(self, outcome: Outcome) -> Files:
         return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
-
-
-def _features_share_scales(kernel: Kernel) -> bool:
-    """Return whether a kernel's hyper-parameters of features keep the ratios that they had at the start of the search.
-
-    Bounds are multiples of the starts.
-    """
-    sizes = [parameter.n_elements for parameter in kernel.hyperparameters if not parameter.fixed]
-    parts = np.split(kernel.theta - kernel.bounds[:, 0], np.cumsum(sizes)[:-1]) if sizes else []
-    return all(np.ptp(part) < _ROUNDING for part in parts)
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
