@@ -70,7 +70,9 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--class-order", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert re.search(r"note: The kernel has the same scale for all features.* skpref fit --set kernel='ard' learns", err)
+    assert re.search(
+        r"note: The kernel has the same scale for all features.* skpref fit --set kernel='ard' learns", err
+    )
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
         r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
