@@ -81,13 +81,11 @@ _OURS = _named(
 # Their fitted state is arrays and plain values, and none of it is an index that compiled code follows unchecked.
 _SCIKIT_LEARN = _named(
     {
-        "sklearn.cluster._kmeans": "KMeans",
         "sklearn.compose._column_transformer": "ColumnTransformer",
         "sklearn.compose._target": "TransformedTargetRegressor",
         "sklearn.decomposition._factor_analysis": "FactorAnalysis",
         "sklearn.decomposition._fastica": "FastICA",
         "sklearn.decomposition._incremental_pca": "IncrementalPCA",
-        "sklearn.decomposition._nmf": "NMF",
         "sklearn.decomposition._pca": "PCA",
         "sklearn.decomposition._truncated_svd": "TruncatedSVD",
         "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
@@ -105,7 +103,7 @@ _SCIKIT_LEARN = _named(
         "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
         "sklearn.preprocessing._function_transformer": "FunctionTransformer",
         "sklearn.preprocessing._target_encoder": "TargetEncoder",
-        "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
+        "sklearn.random_projection": "GaussianRandomProjection",
     }
 )
 _RECORDS = _named(

@@ -12,6 +12,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # No test draws on a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,21 +105,26 @@ CHOICES = (
 )
 
 
+@contextmanager
+def choosing(column: int) -> Iterator[None]:
+    """Choose covariances of crowds from what stands in a column of `CHOICES`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, *given in CHOICES:
+            patch.setattr(module, name, given[column])
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _few_candidates() -> Iterator[None]:
     """Shorten fits of `CrowdGPPL`: how the covariance is chosen matters in a few modules only."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name, _, few in CHOICES:
-            patch.setattr(module, name, few)
+    with choosing(1):
         yield
 
 
 @pytest.fixture(scope="module")
 def all_candidates() -> Iterator[None]:
     """Choose the covariance as users do, in a module whose numbers depend on it."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name, whole, _ in CHOICES:
-            patch.setattr(module, name, whole)
+    with choosing(0):
         yield
 
 

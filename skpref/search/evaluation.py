@@ -36,10 +36,11 @@ _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 class Gathered:
     """What a running fit holds."""
 
-    def __init__(self, key: str | None, X: Any, y: Any) -> None:
+    def __init__(self, key: str | None, X: Any, y: Any, groups: Any) -> None:
         self.key = key
         self.X = X
         self.y = y
+        self.groups = groups
         self.study: Any = None
         self.space: Any = None
         self.out: list[dict[str, Any]] = []

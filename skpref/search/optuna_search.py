@@ -257,7 +257,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
             check_structure(X)  # folds are cut out of it before an estimator looks at it
         # The digest takes time, and only a storage needs it.
         key = None if self.storage is None else joblib.hash([self.estimator, X, y])
-        self._gathered = Gathered(key, X, y)
+        self._gathered = Gathered(key, X, y, params.get("groups"))
         try:
             return super().fit(X, y, **params)
         except KeyboardInterrupt:
@@ -302,15 +302,21 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     # ------------------------------------------------------------------ trials
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
+        splitter, gathered = getattr(self, "_checked_cv_orig", None), self._gathered
+        is_old = splitter is None
+        if is_old:  # scikit-learn 1.8 counts folds later, and wants all at once: nothing to prune between them
+            splitter = check_cv(self.cv, gathered.y, classifier=is_classifier(self.estimator))
+            self.n_splits_ = splitter.get_n_splits(gathered.X, gathered.y, gathered.groups)
         n_splits = self.n_splits_
         if not n_splits:
             raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
         space, lock = self._space(), self._lock()
         hint = "trials that ended before are kept there: with the storage back, the same search resumes"
         with readable(self.storage, "failed", hint), locked(lock):
-            study = self._study(space, self._gathered.key, lock)
-        self._gathered.study, self._gathered.space = study, space
-        evaluation = self._evaluation(evaluate_candidates, callback_ctx)
+            study = self._study(space, gathered.key, lock)
+        gathered.study, gathered.space = study, space
+        at_once = n_splits if is_old else min(effective_n_jobs(self.n_jobs), n_splits)
+        evaluation = Evaluation(self, gathered, evaluate_candidates, Folds(splitter), at_once, callback_ctx)
         finished = None
         try:
             with readable(self.storage, "failed", hint):
@@ -321,16 +327,8 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         finally:
             self.n_splits_ = n_splits
             evaluation.contexts.end(finished)
-        self._gathered.formatted.update(self._whole_results(rows, self._gathered.out[0]))
+        gathered.formatted.update(self._whole_results(rows, gathered.out[0]))
         self.study_ = study
-
-    def _evaluation(self, evaluate_candidates: Callable[..., Any], callback_ctx: Any) -> Evaluation:
-        """Return the evaluation of trials, with folds that all trials share."""
-        # scikit-learn 1.8 wants all folds at once; then there is nothing to prune between them.
-        splitter = getattr(self, "_checked_cv_orig", None)
-        at_once = self.n_splits_ if splitter is None else min(effective_n_jobs(self.n_jobs), self.n_splits_)
-        folds = Folds(splitter or check_cv(self.cv, self._gathered.y, classifier=is_classifier(self.estimator)))
-        return Evaluation(self, self._gathered, evaluate_candidates, folds, at_once, callback_ctx)
 
     def _run_trials(self, study: Any, space: Distributions, evaluation: Evaluation, lock: str | None) -> None:
         """Run trials until enough have ended, or time is up."""

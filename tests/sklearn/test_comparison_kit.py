@@ -49,11 +49,7 @@ def test_our_estimators_pass(name: str) -> None:
     check_comparison_estimator(ESTIMATORS[name], seed=int(np.random.default_rng().integers(1000)))
 
 
-# With features on both sides it takes as long as all others together.
-NIGHTLY = {"tables": pytest.mark.statistical}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=NIGHTLY.get(name, ())) for name in CROWDS])
+@pytest.mark.parametrize("name", CROWDS)
 def test_crowds_pass(name: str) -> None:
     check_comparison_estimator(CROWDS[name], columns=TRIPLES, seed=int(np.random.default_rng().integers(1000)))
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 AGES = 200  # ages that are told apart in a span
 _MOST_AGES = 2_000  # ages of which covariances are taken at most
-_MOST_ROWS = 2**24  # values of rows by coefficients of features that are held: 128 MB
-_MAX_CURVES = 2**24  # utilities of which averages are taken at once: 128 MB
+_AT_ONCE = 2**24  # numbers that are held at once: 128 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +115,7 @@ class MovingPosterior:
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
         n, rows, f = left.size, None, self.features
-        if f is not None and n > (most := max(_MOST_ROWS // f.mean.size, 1)):
+        if f is not None and n > (most := max(_AT_ONCE // f.mean.size, 1)):
             found = []
             for part in chunks(n, most):
                 few = None if covariates is None else covariates[part]
@@ -229,7 +228,7 @@ class MovingPosterior:
             variance = variance + np.where(position < 0, own, 0.0)[:, None]
             rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0))
             rows = rows.reshape(position.size, n, f.mean.size) @ f.half.T
-        step = max(1, _MAX_CURVES // n_all)
+        step = max(1, _AT_ONCE // n_all)
         for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
             few = grid[part]
             each = np.tile(everyone, few.size), np.repeat(few, n_all)

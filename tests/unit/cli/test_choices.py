@@ -225,6 +225,7 @@ ATTRIBUTES = ("--features", "brand,price", "--none", "none")
 PRODUCTS = ("profiles.csv", "--contest", "task", *ATTRIBUTES)
 
 
+@pytest.mark.filterwarnings("ignore:column 'price' has the numbers 1 to 3")
 def test_attributes_are_those_of_from_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     rows, y, items = from_tasks(PROFILES, features=["brand", "price"], none="none")
     direct = CrowdGPPL(items, random_state=0, n_factors=8, max_iter=30).fit(rows, y)

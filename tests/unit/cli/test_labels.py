@@ -15,6 +15,9 @@ from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
 from skpref.cli.tasks.base import Rows, make_folds
 from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
+from skpref.gp.default_kernels import linear, stationary
+from skpref.gp.relevance import features_share_scales
+from skpref.kernels import Linear
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,13 +68,16 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     write(folder / "grades.csv", grades_text("grade", WORDS))
     asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--levels", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
-    out, _ = capsys.readouterr()
+    out, err = capsys.readouterr()
+    assert re.search(
+        r"note: The kernel has the same scale for all features.* kernel='ard' learns", err
+    )
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
         r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
-        r"feature +relevance\n.+\n.+",
+        r"feature +relevance\n.+\n.+\n",
         r"skpref predict skpref-out.model.skpref DATA.csv",
     ):
         assert re.search(expected, out), expected
@@ -83,6 +89,34 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["fit", *asked[1:], "--features", "size,noise", "--set", "kernel=ard"]) == 0
     relevance = load(folder / "model.skpref").relevance_
     assert relevance[0] > 2.0 * relevance[1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shared"),
+    [
+        (RBF(2.0), True),
+        (stationary(1.5, np.array([1.0, 3.0])), True),
+        (linear(np.array([1.0, 3.0]), 0.5), True),
+        (ConstantKernel(2.0) * Linear(np.array([1.0, 3.0]), "fixed"), True),
+        (ConstantKernel(2.0) * RBF([1.0, 2.0]) + Linear(np.array([2.0, 2.0])), False),
+        (stationary(1.5, np.array([1.0, 3.0])).clone_with_theta(np.array([0.3, 0.4])), False),
+        (Linear(np.array([1.0]), "fixed"), True),
+    ],
+)
+def test_kernels_that_learn_nothing_about_single_features(kernel: Any, *, shared: bool) -> None:
+    assert features_share_scales(kernel) is shared
+
+
+def test_constant_features_and_learnt_scales_are_not_said_to_be_shared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(1, 2, k % 3) for k in range(30)], [(k % 7, k % 7, 0.1 * k) for k in range(30)]
+    for model, lines in zip(("ordinal", "svgp"), rows, strict=True):
+        write(folder / "alike.csv", "a,b,label\n" + "".join(f"{a},{b},{y}\n" for a, b, y in lines))
+        assert main(["tune", "alike.csv", "--model", model, *QUICK]) == 0
+        out, err = capsys.readouterr()
+        assert re.search(r"a +(\d\.\d+)\n  b +\1", out)
+        assert "The kernel has" not in err
 
 
 @pytest.mark.slow

@@ -151,7 +151,6 @@ def between(name: str) -> str:
     return found[1]
 
 
-@pytest.mark.statistical  # sixteen trials; the README's numbers are checked every night
 @pytest.mark.filterwarnings("ignore:The comparisons form")
 def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("statsmodels")

@@ -154,7 +154,6 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (folder / "arena/ranking.csv").read_bytes() == (folder / "by-hand/ranking.csv").read_bytes()
 
 
-@pytest.mark.statistical  # ten seconds: a search on real choices
 def test_the_demo_on_travellers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("statsmodels")
     options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--set", "inducing=15", "--no-mlflow"]

@@ -199,20 +199,25 @@ def test_features_that_rows_share_are_exact(kind):
     assert_allclose(fit.features.mean, wanted, atol=2e-3)
 
 
+def fit_with_gradients(problem, theta, atol):
+    """Return a fit after its gradient was compared with central differences."""
+
+    def fit(theta):
+        return fit_chains(problem, theta, max_iter=300, tol=1e-8)
+
+    wanted = [(fit(theta + step).bound - fit(theta - step).bound) / 2e-3 for step in 1e-3 * np.eye(theta.size)]
+    found = fit(theta)
+    assert_allclose(gradient_of_bound(problem, found), wanted, rtol=0.01, atol=atol)
+    return found
+
+
 @pytest.mark.parametrize("unit", [None, 4 * np.arange(31)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_with_features_are_those_of_differences(kind, unit):
     left, right, time, y, n_items = games()
     problem = with_features(problem_of(left, right, time, y, n_items, kind, unit=unit), n_items, left, right)
     theta = problem.priors()[0] + 0.1
-    fit = fit_chains(problem, theta, max_iter=300, tol=1e-8)
-    steps = 1e-3 * np.eye(theta.size)
-
-    def bound(theta):
-        return fit_chains(problem, theta, max_iter=300, tol=1e-8).bound
-
-    wanted = [(bound(theta + step) - bound(theta - step)) / 2e-3 for step in steps]
-    assert_allclose(gradient_of_bound(problem, fit), wanted, rtol=0.01, atol=0.015)
+    fit = fit_with_gradients(problem, theta, atol=0.015)
     warm = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8, start=fit)
     cold = fit_chains(problem, theta + 0.3, max_iter=300, tol=1e-8)
     assert_allclose(warm.mean, cold.mean, atol=2e-3)
@@ -265,14 +270,7 @@ def test_rankings_of_items_in_form_for_a_day_converge():
 def test_gradients_are_those_of_differences(kind, unit):
     problem = problem_of(*games(), kind, unit=unit)
     theta = problem.priors()[0] + 0.1
-    fit = fit_chains(problem, theta, max_iter=300, tol=1e-8)
-    steps = 1e-3 * np.eye(theta.size)
-
-    def bound(theta):
-        return fit_chains(problem, theta, max_iter=300, tol=1e-8).bound
-
-    wanted = [(bound(theta + step) - bound(theta - step)) / 2e-3 for step in steps]
-    assert_allclose(gradient_of_bound(problem, fit), wanted, rtol=0.01, atol=0.01)
+    fit_with_gradients(problem, theta, atol=0.01)
 
 
 def test_a_search_rises_and_starts_of_other_hyperparameters_end_at_the_same_fit():

@@ -308,6 +308,7 @@ def test_a_level_that_does_not_occur_keeps_its_place(missing: list[int], options
 
 
 # --------------------------------------------------------------------------------------------------------------- input
+@pytest.mark.filterwarnings("ignore:The kernel has the same scale for all features")
 def test_sparse_equals_dense() -> None:
     holes = np.where(np.abs(X) < 0.5, 0.0, X)
     for options in ({}, {"inference": "vb", "inducing": 15}, {"kernel": Linear()}):

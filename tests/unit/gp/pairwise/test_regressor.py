@@ -151,7 +151,7 @@ def test_sampled_partners_of_large_groups() -> None:
     assert few.predict(X).tobytes() == quick(pairs_per_item=2).fit(X, F).predict(X).tobytes()
 
 
-@examples(4)
+@examples(10)
 @given(weight=st.lists(st.integers(0, 3), min_size=12, max_size=12).filter(lambda w: np.count_nonzero(w) > 4))
 def test_a_weight_is_a_repetition(weight: list[int]) -> None:
     index = np.repeat(np.arange(12), weight)
