@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
 _SEPARATORS = "comma", "semicolon", "tab", "::", "bar"
+_EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the separator
 _COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
 _UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index
 _NO_NAMES = "if the file has no line of names, add one, or name the columns of the data by --columns A,B,..."
@@ -142,9 +143,9 @@ def _bytes(path: Path) -> bytes:
 def _read_text(path: Path, lines: Iterable[str], form: Text) -> Columns:
     """Read cells with separators, or rankings of PrefLib."""
     lines = iter(lines)
-    head: list[str] = []  # above the table: blank lines and comments
+    head: list[str] = []  # above the table: sep= as Excel writes it, blank lines and comments
     for first in lines:
-        if not (first.isspace() or _is_comment(first, form)):
+        if not (first.isspace() or _is_comment(first, form) or (not head and _EXCEL.fullmatch(first))):
             break
         head.append(first)
     else:
@@ -152,7 +153,9 @@ def _read_text(path: Path, lines: Iterable[str], form: Text) -> Columns:
     lines = chain([first], lines)
     if not form.columns and any(line.startswith("# ALTERNATIVE NAME") for line in head):
         return _read_preflib(path, chain(head, lines))
-    return _read_table(path, head, _rows(path, lines, _separator(first, form), len(head)), form)
+    excel = _EXCEL.fullmatch(head[0]) if head else None
+    separator = excel[1] if excel and not form.separator else _separator(first, form)
+    return _read_table(path, head, _rows(path, lines, separator, len(head)), separator, form)
 
 
 def _separator(line: str, form: Text) -> str:
@@ -183,7 +186,7 @@ def _rows(path: Path, lines: Iterable[str], separator: str, n_before: int) -> It
                 yield n_before + reader.line_num, row
 
 
-def _read_table(path: Path, head: list[str], table: Iterator[_Row], form: Text) -> Columns:
+def _read_table(path: Path, head: list[str], table: Iterator[_Row], separator: str, form: Text) -> Columns:
     """Return the columns of rows."""
     line, top = (0, list(form.columns)) if form.columns else next(table, (0, []))
     where, advice = (f"{path}, line {line}", _NO_NAMES) if line else ("--columns", "")
@@ -193,8 +196,7 @@ def _read_table(path: Path, head: list[str], table: Iterator[_Row], form: Text) 
     while not names[-1]:
         names.pop()
     _check_header(where, [names[0] or _UNNAMED, *filter(None, names[1:])], advice)
-    if n_comments := sum(line.startswith("#") for line in head):
-        say_note(f"{path}: skipped {counted(n_comments, 'lines')} of comments, which begin with #")
+    _say_comments(path, head, len(top) if line else 0, separator)
     rows, lines = [], []
     for number, row in table:  # tuples of text cost the garbage collector nothing
         rows.append(tuple(row if len(row) == len(names) else _fitted(path, number, row, len(names))))
@@ -228,6 +230,18 @@ def _named(where: str, names: list[str], columns: list[Any], lines: list[int]) -
         if name or row is not None:
             named[name or _UNNAMED] = [unquoted(cell) if cell[:1] == "'" else cell for cell in cells]
     return named
+
+
+def _say_comments(path: Path, head: list[str], n_cells: int, separator: str) -> None:
+    """Tell the user of the comments before a table, and refuse one that may have its names."""
+    comments = {number: line for number, line in enumerate(head, 1) if line.startswith("#")}
+    for number, line in comments.items():
+        if 1 < n_cells == len(line.split(separator)):
+            what = "begins with # and has as many cells as the first line without"
+            advice = "remove the # if these are the names of the columns, or the line if it is a comment"
+            raise DataError(f"{path}, line {number}: {what}; {advice}")
+    if comments:
+        say_note(f"{path}: skipped {counted(len(comments), 'lines')} of comments, which begin with #")
 
 
 def _fitted(path: Path, line: int, row: list[str], n_columns: int) -> list[str]:

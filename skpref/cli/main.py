@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _OPTIONS = {option.name for option in fields(Data)}
 _PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a parameter and its value
-_READERS = {"from_results": "--score", "from_counts": "--counts"}
+_READERS = {"skpref.data.from_results": "--score", "skpref.data.from_counts": "--counts"}
+_READERS |= {"none=...": "--none WORD", "features={...}": "--features"}
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
@@ -75,7 +76,7 @@ class Output:
     def _unless_closed(self, write: Callable[..., object], *text: str) -> None:
         try:
             write(*text)
-        except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough, and the work goes on
+        except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough, but the work must end
             self.discard()
 
     def discard(self) -> None:
@@ -110,7 +111,7 @@ def _typed(text: str) -> str:
         return f"{flag_of(match[1])} {match[2][1:-1] or 'none'}" if match[1] in _OPTIONS else match[0]
 
     for reader, flag in _READERS.items():
-        text = text.replace(f"skpref.data.{reader}", flag)
+        text = text.replace(reader, flag)
     return _PYTHON.sub(option, text)
 
 

@@ -8,6 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from skpref._text import nearest
 from skpref._version import __version__
 from skpref.cli.values import (
     at_least,
@@ -185,7 +186,8 @@ class Data(File):
     )
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
-        "columns of features (default: all others but id); with --contest, attributes of what was shown",
+        "columns of features (default: all others but id); with --contest, attributes of what was shown, such as "
+        'brand,price; in a table with a row for each choice, patterns such as "price_*,brand_*"',
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     none: str | None = _name("what stands in an attribute, or in --chosen, for none of the others", _COMPARED, "WORD")
@@ -202,6 +204,12 @@ class Data(File):
     json: bool = _json(place=_JOB)
 
     @property
+    def has_wide_features(self) -> bool:
+        """Whether --features names the columns of all positions by patterns."""
+        is_pattern = ["*" in name for name in self.features or ()]
+        return bool(is_pattern) and all(is_pattern) and self.model in _PAIRS and not self.contest
+
+    @property
     def sources(self) -> tuple[Path | None, ...]:
         """Return the files that are read."""
         return self.data, self.items, self.users
@@ -216,10 +224,10 @@ class Data(File):
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
         if self.features is not None and self.model in _PAIRS:
-            if self.items or self.item or not self.contest:
+            if self.items or self.item or not (self.contest or self.has_wide_features):
                 raise DataError(
                     "--features are attributes of the items in each choice: they need --contest, where a row is one "
-                    "item, and neither --item nor --items; skpref.data.from_tasks reads a row for each choice in Python"
+                    'item, or patterns such as "price_*", and neither --item nor --items'
                 )
         elif self.none is not None:
             raise DataError("--none needs --features, the attributes of what was shown")
@@ -465,6 +473,14 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown arguments where they are found, as the subcommand knows its options."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            hint = nearest(unknown[0].partition("=")[0], list(self._option_string_actions))
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return namespace, unknown
 
     def error(self, message: str) -> NoReturn:
         """Refuse what was typed in one line, as other input is refused."""

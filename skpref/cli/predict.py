@@ -17,7 +17,10 @@ from skpref.cli.ids import by_text, known_ids, read_ids, unknown_id
 from skpref.cli.output import check_file, write_columns
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import (
+    columns_of_features,
     covariate,
+    feature_name,
+    long_rows,
     matching,
     read_covariates,
     side_names,
@@ -25,7 +28,7 @@ from skpref.cli.tasks.layouts import (
 )
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
-from skpref.data.choices import with_profiles
+from skpref.data.choices import OPTION, TASK, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
 from skpref.data.labels import left_column
@@ -46,7 +49,7 @@ from skpref.persistence import columns_of, load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skpref._typing import AnyArray, Array
+    from skpref._typing import AnyArray, Array, BoolArray
     from skpref.cli.options import Predict
     from skpref.data.columns import Columns
 
@@ -157,9 +160,9 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
         more = f"{columns['user']} (or another one, named by --user), " if is_crowd else ""
         purpose = f"The file to predict has the columns {more}left and right, or others named by --left and --right"
     elif options.contest is not None:
-        item = () if shown else (options.item or sheet.usual("item"),)
-        columns |= {"task": options.contest, "item": item, "features": shown}
-    else:
+        features, item = tuple(map(feature_name, shown)), () if shown else (options.item or sheet.usual("item"),)
+        columns |= {"task": options.contest, "item": item, "features": features}
+    elif options.offered is not None or not shown:
         columns["offered"] = options.offered or side_names(sheet, options)
     sheet.require(Roles(**{**columns, "groups": (), "once": ()}).columns(), purpose)
     sheet.require(columns["groups"], "The model was learnt with --groups")
@@ -242,6 +245,8 @@ def _predict_tasks(model: Any, sheet: Columns, options: Predict) -> dict[str, An
     roles = _roles(model, sheet, options)
     if options.contest is not None:
         return {"probability": _probabilities(model, sheet, options, roles)}
+    if not roles.offered:
+        return _wide_profiles(model, sheet, options, roles)
     sheet = with_plain_items(sheet, roles.offered)
     (tasks,) = menus_of(sheet, roles)
     if len(roles.offered) > model.classes_.size:  # columns of places, of which no row had all
@@ -260,11 +265,26 @@ def _chosen(cells: AnyArray, names: Sequence[str], shares: Array) -> dict[str, A
     return {"choice": best, **{f"p_{name}": column for name, column in zip(names, shares.T, strict=True)}}
 
 
+def _wide_profiles(model: Any, sheet: Columns, options: Predict, roles: Roles) -> dict[str, Any]:
+    """Return the position that is most probably chosen, or none, and the shares of all."""
+    features, none = columns_of_features(sheet, options), [] if options.none is None else [options.none]
+    long = long_rows(sheet, roles.columns(), features, (), options.none)
+    p = _probabilities(model, long, options, replace(roles, task=(TASK,), features=tuple(features)))
+    cells = [list(zip(*map(sheet.cells, own), strict=True)) for own in features.values()]
+    here: BoolArray = (np.array(cells, dtype=object) != None).any(axis=0)  # noqa: E711 - for each cell
+    here = np.column_stack([here, np.ones((sheet.size, len(none)), dtype=bool)])
+    shares = np.zeros(here.shape)
+    shares[here] = p
+    names = [*(str(k + 1) for k in range(here.shape[1] - len(none))), *none]
+    return _chosen(np.tile(objects(names), (sheet.size, 1)), names, shares)
+
+
 def _probabilities(model: Any, sheet: Columns, options: Predict, roles: Roles) -> Array:
     """Return the probability that the item of each row is chosen in its task, shape (n,)."""
     if roles.features:
-        has_none = any(options.none in sheet.cells(name) for name in roles.features)
-        sheet, roles, _ = with_profiles(sheet, roles, roles.features, options.none if has_none else None)
+        option = OPTION if OPTION in sheet.values else None
+        has_none = option is not None or any(options.none in sheet.cells(name) for name in roles.features)
+        sheet, roles, _ = with_profiles(sheet, roles, roles.features, options.none if has_none else None, option)
     items = item_of_rows(sheet, roles.item)
     tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members_of(sheet, roles).values()]
     p = np.zeros(sheet.size)
@@ -308,7 +328,7 @@ def _known(model: Any, sheet: Columns, roles: Roles, cells: AnyArray, rows: list
 
 def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], shown: AnyArray) -> AnyArray:
     """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
-    plain = name if name in sheet.values else name.replace("*", "").strip("_-. ")  # price, where price_* was learnt
+    plain = name if name in sheet.values else feature_name(name)  # price, where price_* was learnt
     columns = [covariate(sheet, plain)] if roles.task else matching(sheet, name)
     if len(columns) != max(len(roles.offered), 1):
         raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")

@@ -1,20 +1,37 @@
-"""Rankings of items and views of a crowd: text on the screen."""
+"""Rankings of items and views of a crowd: text on the screen, and plots."""
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref.cli.output import complete
 from skpref.cli.report import titled_table
 from skpref.data.records import columns_of_report
+from skpref.plots import (
+    AnnotatorDisplay,
+    PairCalibrationDisplay,
+    RankingDisplay,
+    SkillCurvesDisplay,
+    offscreen_axes,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from skpref.cli.tasks.figures import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
+    from skpref.metrics import Calibration
 
+_SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
+_NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
 _SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
 _EFFECTS = {
     "covariate": "{name}",
@@ -35,8 +52,8 @@ _MATTERS = 0.01  # standard deviation, in units of the noise, below which a fact
 
 def ties_text(answers: float | None) -> str:
     """Return how ties are scored; `answers` is the log-loss of left, tie and right, if P(tie) is predicted."""
-    more = "" if answers is None else f"\n  Log-loss of the three answers left, tie and right: {answers:.4f}"
-    return f"{_TIES}{more}"
+    more = _NO_TIES if answers is None else f"Log-loss of the three answers left, tie and right: {answers:.4f}"
+    return f"{_TIES}\n  {more}"
 
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
@@ -86,3 +103,27 @@ def annotators_text(annotators: dict[str, Any]) -> str:
     most, least = (f"Annotators who agree {end} with the consensus ({_ENDS} of {n})" for end in ("most", "least"))
     first = titled_table(most, _ANNOTATORS, columns, range(_ENDS))
     return f"{first}\n\n{titled_table(least, _ANNOTATORS, columns, range(n - 1, n - 1 - _ENDS, -1))}"
+
+
+# --------------------------------------------------------------------------------------------------------------- plots
+def plots(
+    model: GPPLClassifier | CrowdGPPL, ranking: Any, calibration: Calibration | None, annotators: dict[str, Any] | None
+) -> Files:
+    """Return what draws the ranking, the curves over time, the calibration and the annotators, by the file's name."""
+    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {}
+    if ranking is not None:
+        n = min(_SHOWN, len(ranking))
+        drawings["ranking.png"] = 1.2 + 0.28 * n, lambda ax: RankingDisplay.from_ranking(ranking, n_items=n, ax=ax)
+    if model.time is not None:
+        drawings["curves.png"] = 4.5, lambda ax: SkillCurvesDisplay.from_estimator(model, ax=ax)
+    if calibration is not None:
+        drawings["calibration.png"] = 4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)
+    if annotators is not None:
+        report = SimpleNamespace(**annotators)
+        drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
+    return {name: partial(_write_drawing, *drawing) for name, drawing in drawings.items()}
+
+
+def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
+    with complete(path) as whole:
+        draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")

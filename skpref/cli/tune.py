@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
 _FEW_POINTS = (("inducing", 150),)  # of 840 ways to travel
-_EXTRAS = {"optuna": "optuna", "mlflow": "mlflow"}
+_EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 # Parameters of estimators that have an option of their own.
 _OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "time")}
 _OPTIONS |= {"class_order": "--levels", "random_state": "--seed"}

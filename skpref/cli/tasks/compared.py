@@ -279,7 +279,8 @@ class ComparedReport(Report):
         effects = rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
         tables = {"part_worths.csv": worths, "effects.csv": effects, "annotators.csv": annotators}
         tables = {"ranking.csv": None if ranking is None else ranking.columns(), **tables}
-        return {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
+        written: Files = {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
+        return written | rankings.plots(outcome.model, ranking, outcome.figures["tuned"].detail, annotators)
 
     def summary(self, model: Any, seed: int) -> list[str]:
         found = self.findings(model, seed)

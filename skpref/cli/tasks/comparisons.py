@@ -10,9 +10,10 @@ import numpy as np
 from skpref.cli.files import complete_rows, say_left_out
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
 from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refuse_unknown, source_of
-from skpref.cli.tasks.layouts import roles_of, saved_columns, with_plain_items
+from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
+from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
-from skpref.data.choices import with_profiles
+from skpref.data.choices import OPTION, with_profiles
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.data.task_tables import read_tasks
@@ -28,10 +29,12 @@ def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
         return make_task(read_travellers(), options.seed)
-    sheet = read_data(options)
+    sheet, asked = read_data(options), options
+    if options.has_wide_features:
+        sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    data = replace(data, covariates=options.covariates or (), columns=saved_columns(options, roles))
+    data = replace(data, covariates=options.covariates or (), columns=saved_columns(asked, roles))
     return make_task(data, options.seed)
 
 
@@ -51,7 +54,11 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
         items, read_rows = _read_table(options, "item", options.id or "id", kept, read_rows, columns)
     if options.users is not None:
         users, read_rows = _read_table(options, "user", roles.user, kept, read_rows, {"user": roles.user})
+    _check_covariates(kept, read_rows, roles, options.covariates or ())
     rows = _rows(read_rows, groups, time, options.seed)
+    ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
+    ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
+    say_doubts(sheet, [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)])
     check_size(sheet, rows.size, "comparisons", options)
     won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
@@ -69,6 +76,16 @@ def _read_table(
     for side, name in columns.items():
         refuse_unknown(options, noun, table, sheet, getattr(rows, side), rows.origin, name)
     return table, rows
+
+
+def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
+    """Refuse constant covariates, and note those that are never negative."""
+    if rows.covariates is None:
+        return
+    for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
+        if values.size and (values == values[0]).all():
+            raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
+        say_doubts(sheet, [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values))
 
 
 def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int) -> Rows:
@@ -100,7 +117,8 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
     def read_part(part: Columns) -> tuple[Any, ...]:
         items, read_roles = None, replace(roles, once=(*roles.once, *filter(None, [roles.time])))
         if options.features is not None:
-            part, read_roles, items = with_profiles(part, read_roles, options.features, options.none)
+            option = OPTION if OPTION in part.values else None
+            part, read_roles, items = with_profiles(part, read_roles, options.features, options.none, option)
         plain = part
         if not roles.task:
             plain = with_plain_items(part, (*roles.offered, *roles.ranking), (roles.chosen, roles.worst))
@@ -112,6 +130,7 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
     origin, group, user = read.origin, options.group, None if roles.user is None else read.X[:, 0]
     shown = read.X if user is None else read.X[:, 1:]
     present = shown != None  # noqa: E711 - for each cell
+    _refuse_constant(sheet, options, items, read.covariates, shown)
     if options.items is not None:
         items, _ = read_own_table(options, "item", options.id or "id")
         refuse_unknown(options, "item", items, kept, shown[present], origin[np.nonzero(present)[0]])
@@ -127,10 +146,27 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         groups, group = user, roles.user
     answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
     rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
+    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
+    reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
     named = {"has_sides": False, "n_shown": shown.shape[1], "reading": str(reading)}
     return Compared(rows, items, source_of(options), roles, users, group, **named)
+
+
+def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: AnyArray) -> None:
+    """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
+    if items is not None and items.feature_names is not None:
+        for name in np.array(items.feature_names)[np.ptp(items.features, axis=0) == 0.0].tolist()[:1]:
+            what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
+            raise sheet.fault(f"{what}; leave it out of --features")
+    if C is None:
+        return
+    values = np.where((shown == None)[:, None], np.nan, C.reshape(len(shown), -1, shown.shape[1]))  # noqa: E711
+    spread = np.nanmax(values, axis=2) - np.nanmin(values, axis=2)
+    for name, varies in zip(options.covariates or (), spread.any(axis=0).tolist(), strict=True):
+        if not varies:
+            raise sheet.fault(f"covariate {name!r} is the same for all items of each row: it has no effect to learn")
 
 
 def read_travellers() -> Compared:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref.cli.tasks.base import Rows, check_size
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.features import check_levels, make_task
 from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels, read_rated
@@ -57,6 +58,7 @@ def read(options: Data) -> Task:
         machine = VariationalFMOrdinal(class_order=np.arange(labels.size))
     rows = Rows(np.column_stack([rated.user, rated.item]), y, rated.weight)
     check_size(sheet, rows.size, "rows", options)
+    say_doubts(sheet, notes_on_columns({"user": rated.user, "item": rated.item}))
     step = options.model.replace("fm", "variationalfm").replace("-", "")
     template = WeightedPipeline(
         [("onehotdesign", OneHotDesign()), (step, machine.set_params(random_state=options.seed))]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.files import USERS, counted
+from skpref._text import is_number
+from skpref.cli.files import USERS, counted, say_note
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
+from skpref.data.choices import TASK, long_table
 from skpref.data.columns import WHOLE_NUMBER
 from skpref.data.roles import Roles, listed
 from skpref.exceptions import DataError
@@ -42,6 +44,9 @@ _NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLU
 _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
 
 _GRIDS = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
+_FEWEST_COLUMNS = 3  # among which one can be unlike the others
+_FEWEST_LEVELS, _MOST_LEVELS = 3, 11  # of a scale, such as 0 to 10
+_OF_LEVELS = "m3f", "ipm3f", "fm-ordinal"
 
 
 def _has(sheet: Columns, *names: str) -> bool:
@@ -232,6 +237,10 @@ def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> 
     names = tuple(name for name in sheet.names if name in named | found)
     if len(names) < 2:
         raise sheet.fault(f"--item-ratings wants the columns of two items at least; got {names[0]!r}")
+    numbers = {name: _numbers(sheet, name) for name in names}
+    _check_alike(sheet, numbers, found - named)
+    if options.levels is None:
+        _check_codes(sheet, numbers, is_error=options.model in _OF_LEVELS)
     return names
 
 
@@ -239,6 +248,57 @@ def names_like(sheet: Columns, pattern: str) -> list[str]:
     """Return the names of columns that a pattern stands for, in which a * is any text."""
     form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
     return list(filter(form.fullmatch, sheet.names))
+
+
+def _numbers(sheet: Columns, name: str) -> Array:
+    """Return a column as far as it has finite numbers, NaN elsewhere, shape (n,)."""
+    cells = [sheet.with_point(cell) for cell in sheet.values[name]]
+    values = np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _check_codes(sheet: Columns, numbers: dict[str, Array], *, is_error: bool) -> None:
+    """Complain of numbers beyond the largest gap between ratings: 9 or 99 often stand for no answer."""
+    ratings = np.concatenate(list(numbers.values()))
+    values = np.unique(ratings[np.isfinite(ratings)])
+    if values.size <= _FEWEST_LEVELS:
+        return
+    cut = int(np.argmax(np.diff(values))) + 1
+    few, rest = sorted((values[:cut], values[cut:]), key=len)
+    gap = values[cut] - values[cut - 1]
+    is_far, is_scale = gap > np.ptp(rest), rest.size <= _MOST_LEVELS and few.size == 1
+    if rest.size < _FEWEST_LEVELS or not (is_far or (is_scale and gap >= 2.0 * np.max(np.diff(rest)))):
+        return
+    name = next(name for name, column in numbers.items() if np.isin(column, few).any())
+    row, count = int(np.argmax(np.isin(numbers[name], few))), int(np.isin(ratings, few).sum())
+    where = f"{'far' if is_far else 'apart'} from the other ratings, {rest[0]:g} to {rest[-1]:g} ({count} such cells)"
+    fault = sheet.fault(
+        f"{numbers[name][row]:g} is {where}; if it stands for no answer, leave the cell empty", row, name
+    )
+    if is_far and is_error:
+        raise DataError(f"{fault}; if it is a rating, name all levels by --levels")
+    say_note(f"{fault}; now it counts as a rating")
+
+
+def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> None:
+    """Refuse a column that a pattern found if its numbers are unlike those of the others: it is no item, but an age."""
+    levels = {name: values[np.isfinite(values)] for name, values in numbers.items()}
+    levels = {name: values for name, values in levels.items() if values.size}
+    if len(levels) < _FEWEST_COLUMNS:
+        return
+    low, high = (float(np.median([end(values) for values in levels.values()])) for end in (np.min, np.max))
+    for name in [name for name in levels if name in found]:
+        values = levels[name]
+        far = np.mean((values < 2.0 * low - high) | (values > 2.0 * high - low))
+        others = np.unique(np.concatenate([column for other, column in levels.items() if other != name]))
+        if far > 0.5 or np.unique(values).size > 2 * others.size:
+            raise sheet.fault(
+                f"its numbers are {values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to "
+                f"{high:g}; if it has the ids of the persons, name it by --user; if it is no item, leave it out by "
+                "naming the columns of the items in --item-ratings",
+                None,
+                name,
+            )
 
 
 # --------------------------------------------------------------------------------------------------------------- shown
@@ -259,6 +319,55 @@ def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str
     if all(WHOLE_NUMBER.fullmatch(text) for name in items for text in texts[name] if text):
         texts = {name: [text.removesuffix(".0") for text in column] for name, column in texts.items()}
     return replace(sheet, values={**sheet.values, **texts})
+
+
+def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
+    features = {feature_name(name): matching(sheet, name) for name in options.features or ()}
+    if options.missing == "drop":
+        raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
+    if "" in features:
+        raise sheet.fault("--features *: a pattern has the name of an attribute, as in brand_*")
+    if len(features) < len(options.features or ()):
+        raise sheet.fault("two patterns of --features would have the same name: rename columns")
+    return features
+
+
+def long_rows(
+    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
+) -> Columns:
+    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
+    long = long_table(sheet, once, features, answers, none)
+    return replace(long, leave_out="fill it in, or leave its line out of the file")
+
+
+def feature_name(pattern: str) -> str:
+    """Return the name of an attribute whose columns have names like a pattern."""
+    return pattern.replace("*", "").strip("_-. ")
+
+
+def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
+    """Return a wide table of alternatives with a row for each of them, and the options that say so."""
+    features = columns_of_features(sheet, options)
+    once = [options.user, options.group, options.weight, options.time, options.time_split, *(options.groups or ())]
+    if options.model == "crowd" and options.user is None:
+        once.append(user_column(sheet, options))
+    answers = [options.chosen or sheet.usual("chosen"), *filter(None, [options.worst])]
+    names: list[str] = list(dict.fromkeys(filter(None, once)))
+    sheet.require((*names, *answers))
+    read = {name for own in features.values() for name in own}
+    for name in (*names, *answers):
+        if name in read:
+            raise sheet.fault("this column has another meaning; --features must name others", None, name)
+    long = long_rows(sheet, names, features, answers, options.none)
+    others = {
+        name: [column[row] for row in long.values[TASK]]
+        for name, column in sheet.values.items()
+        if name not in read and name not in long.values
+    }
+    return replace(long, values={**long.values, **others}), replace(
+        options, contest=(TASK,), features=tuple(features), chosen=answers[0]
+    )
 
 
 def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:

@@ -13,6 +13,7 @@ from skpref.cli.files import USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
 from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_weights, require_asked
+from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.figures import Figures, LevelReport, score_levels
 from skpref.cli.tasks.layouts import item_columns
 from skpref.data import Ratings, Vocabulary
@@ -187,6 +188,7 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
     except DataError as error:
         raise rated.sheet.fault(str(error)) from error
     check_size(rated.sheet, merged.size, "ratings of positive weight", options)
+    say_doubts(rated.sheet, notes_on_columns({"user": users, "item": items}))
     rows = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     ids = np.column_stack([users[merged.user], items[merged.item]])
     estimator.set_params(levels=list(range(levels.size)))

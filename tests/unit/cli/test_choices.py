@@ -25,8 +25,8 @@ QUICK = ("--set", "max_iter=30")
 Columns = dict[str, list[Any]]
 
 
-def simulated(n: int = 40) -> tuple[Columns, Columns, Columns]:
-    """Return choices of three of four drinks in wide and long rows, and of brands at prices in long rows."""
+def simulated(n: int = 40) -> tuple[Columns, Columns, Columns, Columns]:
+    """Return choices of three of four drinks in wide and long rows, and of brands at prices in wide and long rows."""
     rng = np.random.default_rng(7)
     shown = np.array([rng.choice(ITEMS, 3, replace=False) for _ in range(n)])
     price = rng.integers(1, 6, (n, 3))
@@ -45,14 +45,17 @@ def simulated(n: int = 40) -> tuple[Columns, Columns, Columns]:
     brand, cost = rng.choice(["x", "y", "z"], (n, 2)), rng.integers(1, 4, (n, 2))
     value = np.where(brand == "x", 1.0, 0.0) - 0.6 * cost + rng.gumbel(size=(n, 2))
     chosen = np.argmax(np.column_stack([value, rng.gumbel(size=n) - 1.0]), axis=1)
+    offers: Columns = {"person": who, "chosen": ["none" if k == 2 else k + 1 for k in chosen.tolist()]}
+    offers |= {f"brand_{k + 1}": brand[:, k].tolist() for k in range(2)}
+    offers |= {f"price_{k + 1}": cost[:, k].tolist() for k in range(2)}
     rows: Columns = {"person": np.repeat(who, 3).tolist(), "task": np.repeat(np.arange(n), 3).tolist()}
     rows["brand"] = np.column_stack([brand, np.full(n, "none")]).ravel().tolist()
     rows["price"] = np.column_stack([cost, np.zeros(n, dtype=int)]).ravel().tolist()
     rows["chosen"] = (np.arange(3) == chosen[:, None]).astype(int).ravel().tolist()
-    return wide, long, rows
+    return wide, long, offers, rows
 
 
-WIDE, LONG, PROFILES = simulated()
+WIDE, LONG, OFFERS, PROFILES = simulated()
 X = np.column_stack([WIDE[name] for name in "abc"]).astype(object)
 PRICES = np.column_stack([WIDE[f"price_{k}"] for k in (1, 2, 3)])
 
@@ -70,7 +73,7 @@ def changed(columns: Columns, **cells: Any) -> Columns:
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, columns in {"wide": WIDE, "long": LONG, "profiles": PROFILES}.items():
+    for name, columns in {"wide": WIDE, "long": LONG, "offers": OFFERS, "profiles": PROFILES}.items():
         write(f"{name}.csv", columns)
     write("items.csv", {"id": ITEMS, "size": [1, 2, 4, 3], "hot": [1, 0, 0, 0]})
     write("people.csv", {"person": [f"p{k}" for k in range(8)], "age": [20 + 3 * k for k in range(8)]})
@@ -207,6 +210,7 @@ def test_people_groups_and_tables_have_their_say() -> None:
     assert_allclose(shares(predicted("wide.csv")), tables.predict_proba(tasks), rtol=1e-9)
     write("new.csv", {"id": ["cocoa"], "size": [2], "hot": [1]})
     assert main(["rank", "model.skpref", "new.csv", "--user", "p1"]) == 0
+    assert main(["shares", "model.skpref", "items.csv"]) == 0
 
 
 @pytest.mark.parametrize("fitted", [(*WIDE_FIT, "--covariates", "price_*"), (*LONG_FIT, "--covariates", "price")])
@@ -222,11 +226,11 @@ def test_utilities_of_choices_move_in_time(fitted: tuple[str, ...], capsys: pyte
 
 # ------------------------------------------------------------------------------------------------- products of features
 ATTRIBUTES = ("--features", "brand,price", "--none", "none")
-PRODUCTS = ("profiles.csv", "--contest", "task", *ATTRIBUTES)
+PATTERNS = ("offers.csv", "--features", "brand_*,price_*", "--none", "none")
 
 
 @pytest.mark.filterwarnings("ignore:column 'price' has the numbers 1 to 3")
-def test_attributes_are_those_of_from_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_attributes_in_both_layouts_are_those_of_from_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     rows, y, items = from_tasks(PROFILES, features=["brand", "price"], none="none")
     direct = CrowdGPPL(items, random_state=0, n_factors=8, max_iter=30).fit(rows, y)
     long = fit("profiles.csv", "--contest", "task", *ATTRIBUTES, *CROWD)
@@ -234,10 +238,29 @@ def test_attributes_are_those_of_from_tasks(capsys: pytest.CaptureFixture[str]) 
     assert_allclose(long.part_worths()["mean"], direct.part_worths()["mean"], rtol=1e-9)
     p = direct.predict_proba(rows)
     assert_allclose(predicted("profiles.csv")["probability"], p.ravel(), rtol=1e-9)
+    wide = fit(*PATTERNS, *CROWD)
+    out = capsys.readouterr().out
+    assert "features = brand, price, user = person, weights = none\n" in out  # and no column that is made here
+    assert_allclose(wide.part_worths()["mean"], direct.part_worths()["mean"], rtol=1e-9)
+    found = predicted("offers.csv")
+    assert list(found)[-4:] == ["choice", "p_1", "p_2", "p_none"]
+    assert_allclose(shares(found), p, rtol=1e-9)
+    assert found["choice"] == [["1", "2", "none"][k] for k in np.argmax(p, axis=1)]
+    assert_allclose(predicted("profiles.csv", "--contest", "task")["probability"], p.ravel(), rtol=1e-9)
     write("products.csv", {"id": ["new", "old"], "brand": ["x", "y"], "price": [2.5, 1]})
     capsys.readouterr()
+    assert main(["shares", "model.skpref", "products.csv", "--none", "--json"]) == 0
+    assert [row["product"] for row in json.loads(capsys.readouterr().out)] == ["new", "old", "none"]
     assert main(["rank", "model.skpref", "products.csv", "--json"]) == 0  # which has no column none
     assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {"new", "old"}
+
+
+def test_an_alternative_of_empty_cells_is_not_shown() -> None:
+    fit(*PATTERNS, *CROWD)
+    write("few.csv", changed(OFFERS, brand_1="", price_1=""))
+    first = shares(predicted("few.csv"))[0]
+    assert first[0] == 0.0
+    assert first.sum() == pytest.approx(1.0)
 
 
 def test_a_file_in_which_nobody_may_choose_none() -> None:
@@ -254,7 +277,7 @@ def test_a_file_in_which_nobody_may_choose_none() -> None:
     [
         ((*WIDE_FIT, "--covariates", "price_*"), "price_*"),
         ((*LONG_FIT, *CROWD, "--worst", "worst"), "each user also has choices to learn from"),
-        (("profiles.csv", "--contest", "task", *ATTRIBUTES, *CROWD), "Part-worths of the population"),
+        ((*PATTERNS, *CROWD), "Part-worths of the population"),
         (("long.csv", "--contest", "person,task", "--time", "year", "--time-split", "year"), ", the latest"),
     ],
 )
@@ -361,6 +384,12 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         (*LONG_FIT[1:], "--covariates", "*r*"),
         "--covariates *r*: patterns are for rows of several",
     ),
+    "constant": (
+        "long.csv",
+        LONG,
+        (*LONG_FIT[1:], "--covariates", "year"),
+        "covariate 'year' is the same for all items of each row: it has no effect to learn",
+    ),
     "group varies": (
         "bad.csv",
         changed(LONG, kind="other"),
@@ -403,11 +432,42 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         (*WIDE_FIT[1:], *CROWD, "--users", "people.csv"),
         "bad.csv, line 41: unknown user 'eve', not in people.csv",
     ),
+    "all columns": ("offers.csv", OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
+    "an answer": (
+        "offers.csv",
+        OFFERS,
+        ("--features", "brand_*,*o*"),
+        "column 'chosen': this column has another meaning; --features",
+    ),
+    "a person": (
+        "offers.csv",
+        OFFERS,
+        ("--features", "p*", *CROWD),
+        "'person': this column has another meaning; --features",
+    ),
+    "uneven": (
+        "bad.csv",
+        OFFERS | {"price_3": OFFERS["price_1"]},
+        (*PATTERNS[1:], *CROWD),
+        "--features names the columns of each attribute, one for each position, at least two and as many of each; got",
+    ),
+    "no none": (
+        "offers.csv",
+        OFFERS,
+        ("--features", "brand_*,price_*"),
+        "none was chosen, --none WORD says so",
+    ),
+    "drop": (
+        "offers.csv",
+        OFFERS,
+        (*PATTERNS[1:], "--missing", "drop"),
+        "--missing drop leaves rows of tasks out, and a wide",
+    ),
     "a gap": (
         "bad.csv",
-        changed(PROFILES, brand=""),
-        PRODUCTS[1:],
-        "an attribute is missing",
+        changed(OFFERS, brand_1=""),
+        PATTERNS[1:],
+        "an attribute is missing; fill it in, or leave its line",
     ),
     "positions of ranks": (
         "long.csv",
@@ -497,23 +557,23 @@ ASKED: dict[str, tuple[tuple[str, ...], Columns, tuple[str, ...], str]] = {
         "asked.csv, line 2: the model knows no item 'gin'",
     ),
     "a new product": (
-        (*PRODUCTS, *CROWD),
-        changed(PROFILES, brand="q"),
+        (*PATTERNS, *CROWD),
+        changed(OFFERS, brand_1="q"),
         (),
         "line 2: the model knows no profile 'brand=q, price=",
     ),
     "shares": (
-        (*PRODUCTS, *CROWD),
-        changed(PROFILES, brand="q"),
+        (*PATTERNS, *CROWD),
+        changed(OFFERS, brand_1="q"),
         (),
         "(`skpref shares` predicts the shares of new products)",
     ),
-    "rank": (PRODUCTS, changed(PROFILES, brand="q"), (), "(`skpref rank` ranks new products)"),
+    "rank": (PATTERNS, changed(OFFERS, brand_1="q"), (), "(`skpref rank` ranks new products)"),
     "a gap": (
-        (*PRODUCTS, *CROWD),
-        changed(PROFILES, brand=""),
+        (*PATTERNS, *CROWD),
+        changed(OFFERS, brand_1=""),
         (),
-        "line 2, column 'brand': an attribute is missing",
+        "line 2, column 'brand': an attribute is missing; fill it",
     ),
 }
 
@@ -547,6 +607,15 @@ def test_notes_of_predictions(capsys: pytest.CaptureFixture[str]) -> None:
     error = capsys.readouterr().err
     assert "asked.csv, line 2: the model knows no item 'gin'; the prediction is that for an unseen item" in error
     assert "predictions stand in the place of the columns choice of asked.csv" in error
+
+
+def test_shares_need_neither_groups_nor_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(*WIDE_FIT, *CROWD, "--covariates", "price_*")
+    assert main(["shares", "model.skpref", "items.csv"]) == 0
+    assert "note: shares are for products that do not differ in price_*" in capsys.readouterr().err
+    fit(*WIDE_FIT, *CROWD, "--groups", "kind")
+    assert main(["shares", "model.skpref", "items.csv"]) == 0
+    assert "note: shares are for the consensus of all groups" in capsys.readouterr().err
 
 
 def test_models_of_frames_are_for_python(capsys: pytest.CaptureFixture[str]) -> None:

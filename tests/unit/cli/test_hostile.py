@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 
 NAMES = ["Juice $5 (\\50% off $2)", "=cmd|' /C calc'!A0", "-x", "-5", "\x1b[31mred", "two\nlines", "'=quoted", "@x"]
 TUNE = ["tune", "votes.csv", "--trials", "1", "--folds", "2", "--no-mlflow", "--out", "out"]
-FILES = {"model.skpref", "trials.csv", "ranking.csv"}
+FILES = {"model.skpref", "trials.csv", "ranking.csv", "ranking.png", "calibration.png"}
 
 
 @pytest.fixture
@@ -115,3 +115,19 @@ def test_tables_nested_too_deeply_are_one_line(folder: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == "skpref: error: deep.toml: lists or tables are nested too deeply\n"
     assert main(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"]) == 2
     assert "nested too deeply" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        (["tune", "votes.csv", "--timeou", "3"], "unrecognized arguments: --timeou 3; did you mean '--timeout'?"),
+        (["tune", "votes.csv", "--duplicate=last"], "--duplicate=last; did you mean '--duplicates'?"),
+        (["rank", "m", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
+    ],
+)
+def test_options_are_not_abbreviated_but_suggested(
+    typed: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 2
+    assert hint in capsys.readouterr().err

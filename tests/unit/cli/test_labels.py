@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
@@ -69,9 +70,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--levels", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert re.search(
-        r"note: The kernel has the same scale for all features.* kernel='ard' learns", err
-    )
+    assert re.search(r"note: The kernel has the same scale for all features.* kernel='ard' learns", err)
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
         r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",

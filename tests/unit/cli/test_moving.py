@@ -130,6 +130,7 @@ def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     options = ["--time", "date", "--set", "dynamics=drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
     assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
+    assert Path("skpref-out/curves.png").exists()
     assert "the latest" in capsys.readouterr().out
     first = printed(capsys, "rank", "skpref-out/model.skpref", "--at", "2022-02-01")[0]
     last = printed(capsys, "rank", "skpref-out/model.skpref")[0]

@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, 
         code, out, err = found[name]
         assert code == 130
         assert err.splitlines()[-1] == "skpref: stopped"
-        assert len((folder / name / "trials.csv").read_text("utf-8").splitlines()) == 10
+        assert len((folder / name / "trials.csv").read_text("utf-8").splitlines()) == 4
         assert not [path for path in names(folder / name) if path.endswith(".tmp")]
     code, out, err = found["fit"]
     assert code == 130

@@ -111,6 +111,12 @@ def changed(row: int, column: int, cell: Any) -> list[list[Any]]:
 
 
 BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
+    "age": (GRID, (*ORDINAL, "--item-ratings", "*"), "column 'age': its numbers are 20 to 58, unlike those of other"),
+    "ids": (
+        [(k, *row[3:]) for k, row in enumerate(GRID * 2)],
+        (*ORDINAL, "--columns", "nr,a,b,c,d", "--item-ratings", "*"),
+        "column 'nr': its numbers are 0 to 29",
+    ),
     "words": (
         [row[1:] for row in GRID],
         ("--model", "m3f", "--columns", "age,sex,a,b,c,d", "--item-ratings", "s*,a,b", "--levels", "1,2,3,4,5"),
@@ -121,6 +127,11 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         changed(2, 4, 7),
         (*ORDINAL, *ITEMS, "--levels", "1,2,3,4,5"),
         "line 4, column 'Q3_milk': '7' is none of the levels 1, 2, 3, 4, 5",
+    ),
+    "a code": (
+        changed(2, 4, 99),
+        ("--model", "ipm3f", *ITEMS),
+        "line 4, column 'Q3_milk': 99 is far from the other ratings, 1 to 5 (1 such cells); if it stands for no answer",
     ),
     "not binary": (GRID, ("--model", "fm-classifier", *ITEMS), "line 2, column 'Q3_tea': 5 is outside the range 0 to"),
     "typo": (GRID, (*ORDINAL, "--item-ratings", "Q3_tea,Q3_milc"), "no column 'Q3_milc'; did you mean 'Q3_milk'?"),
@@ -155,6 +166,22 @@ def test_bad_grids_are_refused_by_column(case: str, capsys: pytest.CaptureFixtur
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("skpref: error: ")
     assert message in error
+
+
+def test_numbers_of_any_size_are_ratings_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    write(NAMES, changed(2, 4, 99))
+    assert ("cleo", "Q3_milk", 99.0) in triples(*ITEMS)
+    assert "note: survey.csv, line 4, column 'Q3_milk': 99 is far from the other ratings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "noted"), [(9, True), (-1, True), (6, False)])
+def test_a_number_beyond_a_gap_has_a_note(code: int, noted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    write(NAMES, changed(2, 4, code))
+    labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "person", *ITEMS]))
+    note = (
+        f"line 4, column 'Q3_milk': {code} is apart from the other ratings, 1 to 5 (1 such cells); if it stands for no"
+    )
+    assert (note in capsys.readouterr().err) == noted
 
 
 def test_ratings_of_a_person_are_a_ranking() -> None:
@@ -307,6 +334,11 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     ),
     "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst item"),
     "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "item 'cold' occurs twice in one choice or ranking"),
+    "few features": (
+        [(*line[:4], "same", *line[5:]) for line in LONG],
+        (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
+        "tasks.csv: all items shown have the same 'kind': it has no effect to learn; leave it out of --features",
+    ),
     "no feature": (
         relabelled(1, 4, ""),
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),
@@ -320,7 +352,7 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one",
     ),
     "features": (LONG, (*CONTEST, "--features", "size"), "neither --item nor --items"),
-    "no contest": (LONG, ("--features", "size"), "they need --contest, where a row is one item, and neither"),
+    "no contest": (LONG, ("--features", "size"), "they need --contest, where a row is one item, or patterns such as"),
     "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "at least 1 choice among two items or more is required"),
     "the answer": (
         LONG,

@@ -292,7 +292,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 
 def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "x.csv", "--trails", "3"]) == 2
-    said = "unrecognized arguments: --trails 3; see `skpref --help`"
+    said = "unrecognized arguments: --trails 3; did you mean '--trials'?; see `skpref tune --help`"
     assert capsys.readouterr().err == f"skpref: error: {said}\n"
 
 
@@ -310,9 +310,9 @@ def test_missing_packages_are_all_named_before_the_work(
 ) -> None:
     monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
     assert main(["tune", "votes.csv"]) == 2
-    assert "needs optuna and mlflow: pip install 'skpref[optuna,mlflow]'" in capsys.readouterr().err
+    assert "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]" in capsys.readouterr().err
     assert main(["demo", "--no-mlflow"]) == 2
-    assert "'skpref[optuna]', or 'skpref[all]'" in capsys.readouterr().err
+    assert "'skpref[optuna,plots]', or 'skpref[all]'" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------------------- complaints
