@@ -338,10 +338,10 @@ def command_cases() -> dict[str, Case]:
         "fit fm": use("stars.csv --model fm --rating amount", "--user u3", "stars.csv", "--json < 4 2 q"),
         "fit fm-classifier": use("stars.csv --model fm-classifier --rating liked", "--user u3", "stars.csv", "< y n q"),
         "fit fm-ordinal": use("stars.json --model fm-ordinal", "--user u3 --json", "stars.json"),
-        "fit ordinal": use(f"grades.csv --model ordinal --label grade {levels}", "grades.csv", "grades.csv"),
-        "fit svgp": use("grades.csv --model svgp --label price --features size,noise", "grades.csv", "grades.csv"),
+        "fit ordinal": use(f"grades.csv --model ordinal --label grade {levels}", "-", "grades.csv"),
+        "fit svgp": use("grades.csv --model svgp --label price --features size,noise", "-", "grades.csv"),
         "fit svgp-classifier": use(
-            "grades.csv --model svgp-classifier --label side --features size,noise", "grades.csv", "grades.csv"
+            "grades.csv --model svgp-classifier --label side --features size,noise", "-", "grades.csv"
         ),
         "fit rankings": use("survey.csv --ranking place1,place2,place3,place4", "--json"),
         "fit ranks of items": use(f"survey.csv {ranks} --model crowd --user person", "--user p3 --json"),
