@@ -311,7 +311,7 @@ def tune(options: str, *more: str, trials: int = 2) -> Case:
 def command_cases() -> dict[str, Case]:
     left, crowd, drinks = "--left model_a --right model_b", "--model crowd --user judge", "tea,milk,cola,water"
     ranks = "--item-ranks " + ",".join(f"rank_{name}" for name in drinks.split(","))
-    levels = "--class-order low,middle,high --features size,noise"
+    levels = "--levels low,middle,high --features size,noise"
     shown = "--offered offer1,offer2,offer3 --chosen best"
     cases: dict[str, Case] = {
         "fit winners": use("battles.csv", predict="battles.csv"),
@@ -329,15 +329,19 @@ def command_cases() -> dict[str, Case]:
         ),
         "fit crowd of users": use(f"battles.csv {crowd} --users judges.csv --items models.csv", "--json"),
         "fit crowd in groups": use(f"battles.csv {crowd} --groups topic", "--groups topic=code --json"),
-        "fit m3f": use("stars.csv --model m3f --sweeps 8", "--user u3", "stars.csv", "--json < 4 2 q"),
-        "fit ipm3f": use("stars.csv --model ipm3f --sweeps 8 --levels 1,2,3,4,5", "--user u3", "stars.csv"),
+        "fit m3f": use(
+            "stars.csv --model m3f --set n_sweeps=8 --set burn_in=1", "--user u3", "stars.csv", "--json < 4 2 q"
+        ),
+        "fit ipm3f": use(
+            "stars.csv --model ipm3f --set n_sweeps=8 --set burn_in=1 --levels 1,2,3,4,5", "--user u3", "stars.csv"
+        ),
         "fit fm": use("stars.csv --model fm --rating amount", "--user u3", "stars.csv", "--json < 4 2 q"),
         "fit fm-classifier": use("stars.csv --model fm-classifier --rating liked", "--user u3", "stars.csv", "< y n q"),
         "fit fm-ordinal": use("stars.json --model fm-ordinal", "--user u3 --json", "stars.json"),
-        "fit ordinal": use(f"grades.csv --model ordinal --label grade {levels}", "grades.csv", "grades.csv"),
-        "fit svgp": use("grades.csv --model svgp --label price --features size,noise", "grades.csv", "grades.csv"),
+        "fit ordinal": use(f"grades.csv --model ordinal --label grade {levels}", "-", "grades.csv"),
+        "fit svgp": use("grades.csv --model svgp --label price --features size,noise", "-", "grades.csv"),
         "fit svgp-classifier": use(
-            "grades.csv --model svgp-classifier --label side --features size,noise", "grades.csv", "grades.csv"
+            "grades.csv --model svgp-classifier --label side --features size,noise", "-", "grades.csv"
         ),
         "fit rankings": use("survey.csv --ranking place1,place2,place3,place4", "--json"),
         "fit ranks of items": use(f"survey.csv {ranks} --model crowd --user person", "--user p3 --json"),
@@ -355,19 +359,25 @@ def command_cases() -> dict[str, Case]:
         "fit a grid": use("survey.csv --model fm-ordinal --user person --item-ratings Q3_*", "--user p3 --json"),
         "fit a grid of comparisons": use("survey.csv --model crowd --user person --item-ratings Q3_*", "--json"),
         "tune pairs": tune("battles.csv", "rank out/model.skpref --json"),
-        "tune items and groups": tune("battles.csv --items models.csv --group judge --max-inducing 8 --json"),
+        "tune items and groups": tune("battles.csv --items models.csv --group judge --set inducing=8 --json"),
         "tune by time": tune("battles.csv --time-split day --covariates length_a-length_b"),
         "tune crowd": tune(f"few.csv {crowd}", "rank out/model.skpref --user j8 --json", trials=1),
-        "tune m3f": tune("stars.csv --model m3f --sweeps 8 --factors 3", "rank out/model.skpref --user u3 --json"),
+        "tune m3f": tune(
+            "stars.csv --model m3f --set n_sweeps=8 --set burn_in=1 --set n_factors=3",
+            "rank out/model.skpref --user u3 --json",
+        ),
         "tune fm-ordinal": tune("stars.csv --model fm-ordinal --json"),
         "tune fm": tune("stars.csv --model fm --rating amount"),
         "tune ordinal": tune(f"grades.csv --model ordinal --label grade --group person {levels}"),
-        "tune svgp": tune("grades.csv --model svgp --label price --features size,noise --max-inducing 15"),
+        "tune svgp": tune("grades.csv --model svgp --label price --features size,noise --set inducing=15"),
         "tune best and worst": tune(f"survey.csv {shown} --worst worst --json"),
-        "tune a grid": tune("survey.csv --model m3f --user person --item-ratings Q3_* --sweeps 8 --factors 2"),
+        "tune a grid": tune(
+            "survey.csv --model m3f --user person --item-ratings Q3_* "
+            "--set n_sweeps=8 --set burn_in=1 --set n_factors=2"
+        ),
         "demo": partial(
             commanded,
-            "demo --trials 2 --folds 2 --seed 1 --max-inducing 20 --no-mlflow --out out",
+            "demo --trials 2 --folds 2 --seed 1 --set inducing=20 --no-mlflow --out out",
             "rank out/model.skpref",
         ),
     }
@@ -387,7 +397,7 @@ def command_cases() -> dict[str, Case]:
         "features": {
             "file": "grades.csv",
             "model": "ordinal",
-            "data": 'label = "grade"\nclass_order = ["low", "middle", "high"]\nfeatures = ["size", "noise"]',
+            "data": 'label = "grade"\nlevels = ["low", "middle", "high"]\nfeatures = ["size", "noise"]',
         },
     }
     for name, toml in experiments.items():

@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import is_number
-from skpref.cli.files import counted, read_sheet
-from skpref.cli.ids import by_text, read_ids
+from skpref.cli.files import counted
+from skpref.cli.ids import by_text
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES
 from skpref.cli.report import cut, print_json, titled_table
@@ -26,8 +26,6 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skpref._typing import AnyArray
     from skpref.cli.options import Elicit
     from skpref.elicitation import Estimates
@@ -38,7 +36,7 @@ _MORE: Final = "s = skip, u = undo the last answer, q = quit"
 
 def elicit(options: Elicit) -> int:
     """Ask a person, and print what was learnt."""
-    check_file(options.out, options.model, options.candidates, options.session)
+    check_file(options.out, options.model, options.session)
     model = load(options.model)
     if sys.stdin is None:
         raise DataError("the standard input is closed; answers may come from a file, by < FILE")
@@ -71,19 +69,12 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     pairs, user = isinstance(last, GPPLClassifier | CrowdGPPL), options.user
     if user is not None and hasattr(trained, "user_ids_"):
         user = _id_of(user, trained.user_ids_)
-    items = getattr(trained, "item_ids_", None)
-    if items is None:
+    if not hasattr(trained, "item_ids_"):
         raise DataError(f"{options.model}: a {type(last).__name__} has no items to ask for")
-    if options.candidates is not None and getattr(last, "_has_tasks", False):
-        raise DataError(
-            f"{options.model}: questions show several items, which a file of candidates does not; leave it out"
-        )
-    candidates = None if options.candidates is None else _read(options.candidates, items, pairs=pairs)
     if options.session is not None and options.session.exists():
         session = Session.load(options.session, model)
     else:
-        seed, least = options.seed, options.min_gain
-        session = Session(model, candidates, options.strategy, user=user, min_gain=least, random_state=seed)
+        session = Session(model, strategy=options.strategy, user=user, random_state=options.seed)
     return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
@@ -92,19 +83,6 @@ def _id_of(text: str, users: AnyArray) -> Any:
     texts = by_text(users)
     whole = texts and all(isinstance(user, int) for user in users.tolist()) and _WHOLE_NUMBER.fullmatch(text.strip())
     return texts.get(text, int(text) if whole else text)
-
-
-def _read(path: Path, items: AnyArray, *, pairs: bool) -> list[Any]:
-    """Items, or pairs of them, in a file."""
-    sheet = read_sheet(path)
-    names = [sheet.usual(name) for name in (("left", "right") if pairs else ("item",))]
-    sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
-    columns = [read_ids(sheet, name, items, strict=True).tolist() for name in names]
-    rows = list(zip(*columns, strict=True)) if pairs else columns[0]
-    for index, row in enumerate(rows if pairs else ()):
-        if row[0] == row[1]:
-            raise sheet.fault(f"item {cut(row[0])!r} is compared with itself", index)
-    return list(dict.fromkeys(rows))
 
 
 @dataclass

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import pkgutil
+import re
 import signal
 import sys
 import threading
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from pathlib import Path
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from skpref._text import printable, printable_lines
 from skpref.cli.files import say_note
-from skpref.cli.options import COMMANDS, Fit, Run, Tune, parse
+from skpref.cli.options import COMMANDS, Data, flag_of, parse
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+_OPTIONS = {option.name for option in fields(Data)}
+_PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a parameter and its value
+_READERS = {"skpref.data.from_results": "--score", "skpref.data.from_counts": "--counts"}
+_READERS |= {"none=...": "--none WORD", "features={...}": "--features"}
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
@@ -34,20 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         opened = list(filter(None, streams))
         try:
             options = parse(sys.argv[1:] if argv is None else argv)
-            for stream in opened:  # a command that writes files finishes its work, even if nobody reads its output
-                stream.is_patient = isinstance(options, Tune | Fit | Run)
             code = int(pkgutil.resolve_name(_RUNS[type(options)])(options))
             for stream in opened:  # now, not at the end of Python, where an error would be a traceback
                 stream.flush()
-        except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough
-            for stream in opened:
-                stream.discard()
-            return 0
         except MemoryError as error:
             print(f"skpref: error: there is too little memory: {printable(error)}", file=sys.stderr)
             return 2
         except (SkprefError, OSError) as error:
-            print(f"skpref: error: {printable(_in_a_line(error))}", file=sys.stderr)
+            print(f"skpref: error: {printable(_typed(_in_a_line(error)))}", file=sys.stderr)
             return 2
         except KeyboardInterrupt as stop:
             print(f"skpref: {str(stop) or 'stopped'}", file=sys.stderr)
@@ -60,7 +58,6 @@ class Output:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.is_patient = False  # whether a reader may leave, as in `skpref tune ... | head`
         if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
             stream.reconfigure(errors="backslashreplace")
 
@@ -79,9 +76,7 @@ class Output:
     def _unless_closed(self, write: Callable[..., object], *text: str) -> None:
         try:
             write(*text)
-        except BrokenPipeError:
-            if not self.is_patient:
-                raise
+        except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough, but the work must end
             self.discard()
 
     def discard(self) -> None:
@@ -109,19 +104,23 @@ def _ends_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _typed(text: str) -> str:
+    """Return a text in which words and lists of Python, such as on_self='drop', are options as they are typed."""
+
+    def option(match: re.Match[str]) -> str:
+        return f"{flag_of(match[1])} {match[2][1:-1] or 'none'}" if match[1] in _OPTIONS else match[0]
+
+    for reader, flag in _READERS.items():
+        text = text.replace(reader, flag)
+    return _PYTHON.sub(option, text)
+
+
 def _in_a_line(error: Exception) -> str:
     if isinstance(error, SkprefError) or not isinstance(error, OSError) or error.filename is None:
         return str(error)
-    hint = ""
-    if isinstance(error, FileNotFoundError):
-        path = Path(os.fsdecode(error.filename))
-        others = path.parent.iterdir() if path.parent.is_dir() else ()
-        names = [entry.name for entry in others if entry.name != path.name][:5000]
-        near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{error.filename}: {error.strerror}{hint}"
+    return f"{error.filename}: {error.strerror}"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     if issubclass(category, UserWarning):  # ours and scikit-learn's; deprecations are not for users of a command
-        say_note(printable(message))
+        say_note(printable(_typed(str(message))))

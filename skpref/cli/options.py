@@ -1,4 +1,4 @@
-"""What can be typed: one table of options, from which the parser, the keys of TOML files and the hints are made."""
+"""What can be typed: one table of options, from which the parser is made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import inspect
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from skpref._text import nearest
 from skpref._version import __version__
@@ -24,7 +24,7 @@ from skpref.cli.values import (
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 # A model is a line here, a function that reads its data, and the options that name it: what makes the task from the
 # options (by name, since --help need not wait for numba), and a few words for --help.
@@ -41,8 +41,6 @@ MODELS = {
     "svgp-classifier": ("features:read", "features with one of two classes: a sparse Gaussian process"),
 }
 _SCALES = "utility", "elo"
-_CAREERS = tuple(f"{kind}+career" for kind in ("drift", "form", "drift+form"))
-_DYNAMICS = "auto", "constant", "drift", "form", "drift+form", *_CAREERS
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
 SPOOL = Path("mlruns/spool")
@@ -61,13 +59,13 @@ class Place(NamedTuple):
 
 _PAIRS, _CHAINS, _ROWS = ("gppl", "crowd"), ("m3f", "ipm3f"), ("ordinal", "svgp", "svgp-classifier")
 _STARS = (*_CHAINS, "fm", "fm-classifier", "fm-ordinal")
-_FILE, _JOB, _FIT, _ALONE = Place("file"), Place("job"), Place("fit"), Place()
+_FILE, _JOB, _ALONE = Place("file"), Place("job"), Place()
 _COMPARED, _RATED, _LABELLED = Place("comparisons", _PAIRS), Place("ratings", _STARS), Place("rows with labels")
 
 
 # ------------------------------------------------------------------------------------------------------------- options
 def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) -> Any:
-    """Return a field with an option: `toml` is its section and key in a TOML file; other entries are argparse's."""
+    """Return a field with an option; further entries are argparse's."""
     return field(default=default, kw_only=True, metadata={"help": text, "place": place, **more})
 
 
@@ -98,7 +96,7 @@ def _choice(text: str, place: Place, *choices: str) -> Any:
 
 
 def _json(text: str = "print JSON to standard output, and messages to standard error", place: Place = _ALONE) -> Any:
-    return _option(text, place, default=False, action="store_true", toml=None)
+    return _option(text, place, default=False, action="store_true")
 
 
 Names = tuple[str, ...] | None
@@ -134,9 +132,7 @@ class Data(File):
     """Where the data are and what they mean; of `tune`, `run`, `demo` and `fit`."""
 
     data: Path | None = _argument("file of comparisons, ratings or rows", "DATA")  # None: the choices of travellers
-    model: str = _option(
-        "model, see tune --help (default: gppl)", default="gppl", choices=tuple(MODELS), toml=("model", "name")
-    )
+    model: str = _option("model, see tune --help (default: gppl)", default="gppl", choices=tuple(MODELS))
     winner: str | None = _name("column of the winner: an id, or a word for its side", _COMPARED)
     loser: str | None = _name("column of the loser; rows are then (winner, loser)", _COMPARED)
     score: Names = _names("column of 2-1, or of left minus right; or both scores, A,B; the higher wins", _COMPARED)
@@ -169,18 +165,12 @@ class Data(File):
     )
     groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
     time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED.of(*_PAIRS))
-    dynamics: str | None = _choice("how they move, with --time", _COMPARED.of("gppl"), *_DYNAMICS)
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
     items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")
     id: str | None = _name("column of ids in ITEMS (default: id)", _COMPARED)
     users: Path | None = _path("file of ids and features of the users", _COMPARED.of("crowd"), "USERS")
     group: str | None = _name("column of groups that splits keep whole, such as persons", Place("job", _PAIRS + _ROWS))
     time_split: str | None = _name("column of dates or numbers: the latest rows are held out", _COMPARED)
-    max_inducing: int | None = _whole(
-        "largest number of inducing points; time grows with its square (default: 500)",
-        *(1, _COMPARED.of(*_PAIRS, "svgp", "svgp-classifier")),
-        toml=("model", "max_inducing"),
-    )
     user: str | None = _name("column of the users (default: user)", _RATED.of("crowd", *_STARS))
     item: str | None = _name("column of the rated or ranked items (default: item)", _RATED.of(*_PAIRS, *_STARS))
     rating: str | None = _name("column of the ratings (default: rating)", _RATED)
@@ -188,14 +178,12 @@ class Data(File):
         'columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "Q3_*"',
         _RATED.of(*_PAIRS, *_STARS),
     )
-    levels: Names = _names("all levels, low to high (default: the numbers)", _RATED.of(*_CHAINS, "fm-ordinal"))
+    levels: Names = _names(
+        "all levels, low to high (default: the numbers)", _RATED.of(*_CHAINS, "fm-ordinal", "ordinal")
+    )
     duplicates: str | None = _choice(
         "different ratings of an item by one user", _RATED.of(*_CHAINS), "error", "mean", "last"
     )
-    sweeps: int | None = _whole(
-        "sweeps of a chain, a fifth of them burn-in (default: 50)", 2, _RATED.of(*_CHAINS), toml=("model", "sweeps")
-    )
-    factors: int | None = _whole("factors at most (default: 100)", 1, _RATED.of("m3f"), toml=("model", "factors"))
     label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
     features: Names = _names(
         "columns of features (default: all others but id); with --contest, attributes of what was shown, such as "
@@ -203,7 +191,15 @@ class Data(File):
         _LABELLED.of(*_PAIRS, *_ROWS),
     )
     none: str | None = _name("what stands in an attribute, or in --chosen, for none of the others", _COMPARED, "WORD")
-    class_order: Names = _names("all labels, low to high (default: as numbers)", _LABELLED.of("ordinal"))
+    settings: Sequence[tuple[str, Any]] | None = _option(
+        "a parameter of the estimator, such as C=0.1 or kernel=auto; for a search also a list of values; repeat the "
+        "option for several parameters",
+        *(_JOB, None),
+        type=read_setting,
+        action="append",
+        flag="--set",
+        metavar="NAME=VALUE",
+    )
     seed: int = _whole("random seed (default: 0)", 0, _JOB, 0)
     json: bool = _json(place=_JOB)
 
@@ -227,8 +223,6 @@ class Data(File):
                 raise DataError(f"{flag_of(option.name)} is for --model {shown}, not for {self.model}")
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
-        if self.dynamics is not None and self.time is None:
-            raise DataError("--dynamics says how utilities move in time; name the column of times by --time")
         if self.features is not None and self.model in _PAIRS:
             if self.items or self.item or not (self.contest or self.has_wide_features):
                 raise DataError(
@@ -265,9 +259,7 @@ class Tune(Data):
 
     trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
     timeout: float | None = _option("seconds after which no trial begins", _JOB, type=number(0.0), metavar="S")
-    out: Path = _path(
-        "folder of results (default: skpref-out)", _JOB, "DIR", default=Path("skpref-out"), toml=("output", "folder")
-    )
+    out: Path = _path("folder of results (default: skpref-out)", _JOB, "DIR", default=Path("skpref-out"))
     folds: int | None = _whole("folds (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB)
     holdout: float = _option(
         "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user",
@@ -276,23 +268,13 @@ class Tune(Data):
         metavar="SHARE",
     )
     storage: str | None = _name("file or database of finished trials, from which a command resumes", _JOB, "FILE")
-    experiment: str = _option(
-        "MLflow experiment (default: skpref)", _JOB, "skpref", type=read_text, toml=("tracking", "experiment")
-    )
-    mlflow: bool = _option("do not track", _JOB, default=True, action="store_false", toml=("tracking", "mlflow"))
-    space: Mapping[str, Any] = field(default_factory=dict, kw_only=True)  # [space] of the TOML file
-    file: Path | None = field(default=None, kw_only=True)  # the TOML file
+    experiment: str = _option("MLflow experiment (default: skpref)", _JOB, "skpref", type=read_text)
+    mlflow: bool = _option("do not track", _JOB, default=True, action="store_false")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.holdout and self.model not in _CHAINS:
             raise DataError("--holdout one is for ratings (m3f, ipm3f); other models hold out a share, such as 0.2")
-
-    @property
-    def again(self) -> str:
-        """Return what the same command does after it was stopped."""
-        more = "starts from the first trial; with --storage FILE (in a TOML file, storage in [search]) it would resume"
-        return "resumes from there" if self.storage is not None else more
 
 
 @dataclass(frozen=True)
@@ -306,7 +288,6 @@ class Demo(Tune):
     data: Path | None = field(default=None, kw_only=True)
     dataset: str = _option("default: arena", default="arena", choices=("arena", TRAVELLERS))
     model: str = _option("model (default: gppl)", default="gppl", choices=("gppl",))
-    max_inducing: int | None = _whole("largest number of inducing points (default: 150)", 1)
     trials: int = _whole("trials of the search (default: 10)", 1, _JOB, 10)
 
 
@@ -346,15 +327,7 @@ class Fit(Data):
     Files and models are the same as for `tune`.
     """
 
-    settings: Sequence[tuple[str, Any]] | None = _option(
-        "a parameter of the estimator, such as C=0.1 or kernel=auto; repeat the option for several",
-        *(_FIT, None),
-        type=read_setting,
-        action="append",
-        flag="--set",
-        metavar="NAME=VALUE",
-    )
-    out: Path = _path("model file (default: model.skpref)", _FIT, default=Path("model.skpref"))
+    out: Path = _path("model file (default: model.skpref)", _JOB, default=Path("model.skpref"))
 
 
 @dataclass(frozen=True)
@@ -390,8 +363,7 @@ class Rank(Text):
 
     ITEMS has a column id and the features that the model was tuned with, in any order; other columns are ignored. A
     model without features ranks the items of its data. A model of a crowd ranks by the consensus, or by the utilities
-    of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated. A model
-    of features ranks the rows of ITEMS by their predictions.
+    of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated.
     """
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
@@ -441,15 +413,8 @@ class Elicit:
 
     model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     user: str | None = _name("the user who answers, if the model has several (default: a new one)", metavar="ID")
-    candidates: Path | None = _path("possible questions: a column item, or left and right (default: all items)")
     strategy: Any = _option("how to choose questions (default: determinant)", _ALONE, "determinant", choices=STRATEGIES)
     questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
-    min_gain: float = _option(
-        "stop when no question has this expected information gain in nats (default: 0)",
-        *(_ALONE, 0.0),
-        type=number(0.0),
-        metavar="G",
-    )
     session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")
     out: Path | None = _path("write a copy of the model that has learnt from the answers")
     top: int = _whole("items to print (default: 10)", 1, default=10)
@@ -500,44 +465,26 @@ def options_of(kind: type[Any]) -> Iterator[Field[Any]]:
             yield option
 
 
-def keys_of_toml() -> dict[str, dict[str, Field[Any]]]:
-    """Return the options of `tune` by section and key of a TOML file."""
-    sections: dict[str, dict[str, Field[Any]]] = {
-        name: {} for name in ("data", "model", "search", "tracking", "output")
-    }
-    for option in options_of(Tune):
-        usual = "search" if option.metadata["place"] == _JOB else "data", option.name
-        place = option.metadata.get("toml", usual)
-        if place is not None and option.name != "data":
-            sections[place[0]][place[1]] = option
-    return sections
-
-
 # --------------------------------------------------------------------------------------------------------------- parser
-_ABOUT_SET = "; --set is an option of `skpref fit`; a search takes settings from the section [space] of `skpref run`"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser without abbreviations, which suggests an option in place of an unknown one."""
+    """A parser without abbreviations, whose complaints are those of other input."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments where they are found, as the subcommand knows its options."""
-        first = args[0].partition("=")[0] if args else ""
-        if first[:1] == "-" and first.strip("-") and first not in self._option_string_actions:
-            self._refuse(args[:1])  # before argparse asks for what is missing
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self._refuse(unknown)
+            hint = nearest(unknown[0].partition("=")[0], list(self._option_string_actions))
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return namespace, unknown
 
-    def _refuse(self, unknown: list[str]) -> None:
-        name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
-        longer = [option for option in options if len(name) > 2 and option.startswith(name)]
-        hint = f"; did you mean {min(longer, key=len)!r}?" if longer else nearest(name, options)
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{_ABOUT_SET if name == '--set' else hint}")
+    def error(self, message: str) -> NoReturn:
+        """Refuse what was typed in one line, as other input is refused."""
+        raise DataError(f"{message}; see `{self.prog} --help`")
 
 
 def parse(argv: Sequence[str]) -> Any:
@@ -563,8 +510,6 @@ def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     has_lines = "\n  " in description
     parser = commands.add_parser(
         name,
-        # The whole list of options would hide the line that says what is wrong.
-        usage="%(prog)s [OPTIONS] DATA" if kind in (Tune, Fit) else None,
         help=about,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter,
@@ -572,7 +517,7 @@ def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     parser.set_defaults(kind=kind)
     groups: dict[str | None, Any] = {None: parser}
     for option in options_of(kind):
-        more = {key: value for key, value in option.metadata.items() if key not in {"place", "toml", "flag"}}
+        more = {key: value for key, value in option.metadata.items() if key not in {"place", "flag"}}
         group = option.metadata["place"].group
         if group not in groups:
             groups[group] = parser.add_argument_group(group)

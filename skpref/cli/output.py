@@ -59,17 +59,13 @@ def check_file(path: Path | None, *sources: Path | None, regular: bool = False) 
 
 
 def check_folder(path: Path) -> bool:
-    """Make a folder where there is none, or complain."""
+    """Make a folder where there is none, or complain; return whether it is new."""
     new = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        file = next(parent for parent in (path, *path.parents) if parent.exists())
-        raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
     except OSError as error:
-        raise DataError(
-            f"folder of results {path}: cannot be made ({error.strerror}); name another by --out"
-        ) from error
+        why = f"cannot be made ({error.strerror}); name another folder by --out"
+        raise DataError(f"folder of results {path}: {why}") from error
     _try(path, f"folder of results {path}")
     return new
 

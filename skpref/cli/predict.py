@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ from skpref.data.labels import left_column
 from skpref.data.roles import Roles
 from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
 from skpref.data.times import read_times, to_cells
-from skpref.exceptions import DataError, ModelFormatError
+from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
@@ -49,10 +48,9 @@ from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from skpref._typing import AnyArray, Array, BoolArray
-    from skpref.cli.options import Predict, Rank
+    from skpref.cli.options import Predict
     from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
@@ -70,7 +68,7 @@ Predicted = dict[str, "AnyArray"]
 def predict(options: Predict) -> int:
     """Predict the rows of a file."""
     check_file(options.out, options.model, options.data)
-    model = load_model(options.model, options.data)
+    model = load(options.model)
     sheet = read_sheet(options.data, options)
     options, last = _with_trained_columns(options, sheet), last_step(model)
     has_tasks = getattr(last, "_has_tasks", False)
@@ -106,16 +104,6 @@ def predict(options: Predict) -> int:
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
     return 0
-
-
-def load_model(path: Path, data: Path | None) -> Any:
-    """Load a model; where the file of data is one, say that the two were swapped."""
-    try:
-        return load(path)
-    except ModelFormatError as error:
-        if data is not None and zipfile.is_zipfile(data):
-            raise DataError(f"{error}; {data} seems to be one: the model comes first, then the data") from error
-        raise
 
 
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
@@ -240,7 +228,7 @@ def _numbers_or_booleans(sheet: Columns, name: str) -> AnyArray:
     return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
-def read_features(model: Any, sheet: Columns, options: Predict | Rank) -> AnyArray:
+def read_features(model: Any, sheet: Columns, options: Predict) -> AnyArray:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -340,8 +328,8 @@ def _known(model: Any, sheet: Columns, roles: Roles, cells: AnyArray, rows: list
 
 def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], shown: AnyArray) -> AnyArray:
     """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
-    own = feature_name(name) if roles.task and "*" in name and name not in sheet.values else name
-    columns = [covariate(sheet, own)] if roles.task else matching(sheet, own)
+    plain = name if name in sheet.values else feature_name(name)  # price, where price_* was learnt
+    columns = [covariate(sheet, plain)] if roles.task else matching(sheet, name)
     if len(columns) != max(len(roles.offered), 1):
         raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
     read = partial(sheet.numbers if roles.task else sheet.numbers_or_nan, meaning="a covariate")

@@ -1,4 +1,4 @@
-"""``skpref rank``: items, or rows of a file, from the best to the worst by a saved model."""
+"""``skpref rank``: items from the best to the worst by a saved model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from skpref._text import is_number, number
 from skpref.cli.files import complete_rows, read_sheet
 from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, refuse_repeated
 from skpref.cli.output import check_file
-from skpref.cli.predict import MACHINES, load_model, predictions, read_features
+from skpref.cli.predict import MACHINES, predictions
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import deliver, titled_table
-from skpref.cli.tasks.base import require_asked
 from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.data.choices import NONE
@@ -26,9 +25,8 @@ from skpref.exceptions import DataError
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
-from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
+from skpref.persistence import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 def rank(options: Rank) -> int:
     """Rank known or new items."""
     check_file(options.out, options.model, options.items)
-    model = load_model(options.model, options.items)
+    model = load(options.model)
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
@@ -55,7 +53,7 @@ def rank(options: Rank) -> int:
         raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
     rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
     if not rankers:
-        kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
+        kinds = "model of comparisons, or of users and items"
         raise DataError(f"{options.model}: holds no fitted {kinds}, as `skpref tune` writes them")
     columns, text = rankers[0](model, options)
     return deliver(options, columns, text, options.top)
@@ -161,37 +159,19 @@ def _recommend(model: MaxMarginFactorization, options: Rank) -> Ranked:
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 def _rank_rows(model: Any, options: Rank) -> Ranked:
-    """Rank rows of a file, or items for a user, by what is predicted of them."""
+    """Rank items for a user by what is predicted of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
-        names, X = (_rows_of_user if isinstance(last_step(model), MACHINES) else _rows_of_file)(model, options)
-        predicted = _scores(model, X, options)
+        names, X = _rows_of_user(model, options)
+        predicted = _scores(model, X)
     order = np.argsort(-next(iter(predicted.values())), kind="stable")
     columns = {"rank": np.arange(1, order.size + 1), "id": names[order]}
     columns |= {name: column[order] for name, column in predicted.items()}
     shown = min(options.top, order.size)
-    of_user = "" if options.user is None else f" for user {options.user[:80]!r}"
-    title = f"Ranking{of_user} ({order.size})" if shown == order.size else f"Ranking{of_user}, top {shown}"
+    title = f"Ranking for user {str(options.user)[:80]!r}"
+    title += f" ({order.size})" if shown == order.size else f", top {shown}"
     forms = dict(zip(columns, ("{0}", "{1}", *(f"{{{k}:.4f}}" for k in range(2, len(columns)))), strict=True))
     return columns, titled_table(title, forms, columns, range(shown))
-
-
-def _rows_of_file(model: Any, options: Rank) -> tuple[AnyArray, AnyArray]:
-    """Return names of the rows of the file, which are their numbers where it has none, and their features."""
-    _refuse_user(options)
-    if options.items is None:
-        raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
-    numbers: dict[Any, int] = {}  # of the rows by line
-
-    def read(sheet: Columns) -> tuple[AnyArray, Array]:
-        numbers.update({} if numbers else {line: number for number, line in enumerate(sheet.lines, 1)})
-        X = read_features(model, sheet, options)
-        require_asked(sheet, options, "id")
-        name = options.id or sheet.usual("id")
-        return sheet.ids(name) if name in sheet.names else np.array([numbers[line] for line in sheet.lines]), X
-
-    rows: tuple[AnyArray, Array] = _read(options, read)
-    return rows
 
 
 def _rows_of_user(model: Any, options: Rank) -> tuple[AnyArray, AnyArray]:
@@ -205,18 +185,11 @@ def _rows_of_user(model: Any, options: Rank) -> tuple[AnyArray, AnyArray]:
     return pairs[:, 1], pairs
 
 
-def _scores(model: Any, X: AnyArray, options: Rank) -> Predicted:
-    """Return what rows are ranked by, and how uncertain it is."""
-    last = last_step(model)
-    if isinstance(last, GPOrdinalRegressor | VariationalFMOrdinal):
+def _scores(model: Any, X: AnyArray) -> Predicted:
+    """Return what items are ranked by, and how uncertain it is."""
+    if isinstance(last_step(model), VariationalFMOrdinal):
         return _expected(model.predict_proba(X), model.classes_)
-    if not isinstance(last, SVGPClassifier):
-        return predictions(model, X)
-    p = model.predict_proba(X)
-    if p.shape[1] > 2:
-        classes = ", ".join(map(str, model.classes_.tolist()[:10]))
-        raise DataError(f"{options.model}: its classes ({classes}) have no order to rank by; see `skpref predict`")
-    return {f"p_{model.classes_[1]}": p[:, 1]}
+    return predictions(model, X)
 
 
 def _expected(p: Array, levels: AnyArray) -> Predicted:
@@ -232,5 +205,5 @@ def _expected(p: Array, levels: AnyArray) -> Predicted:
 _RANKERS: dict[Any, Callable[[Any, Rank], Ranked]] = {
     (GPPLClassifier, CrowdGPPL): _rank_compared,
     MaxMarginFactorization: _recommend,
-    (*MACHINES, GPOrdinalRegressor, SVGPRegressor, SVGPClassifier): _rank_rows,
+    MACHINES: _rank_rows,
 }

@@ -1,4 +1,4 @@
-"""Rankings of items and views of a crowd: text on the screen, CSV files, plots."""
+"""Rankings of items and views of a crowd: text on the screen, and plots."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.output import complete, write_csv
+from skpref.cli.output import complete
 from skpref.cli.report import titled_table
 from skpref.data.records import columns_of_report
-from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+from skpref.plots import (
+    AnnotatorDisplay,
+    PairCalibrationDisplay,
+    RankingDisplay,
+    SkillCurvesDisplay,
+    offscreen_axes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from skpref._typing import Array, IntArray
     from skpref.cli.tasks.figures import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
@@ -26,11 +31,8 @@ if TYPE_CHECKING:
 _SHOWN = 20  # items in the plot
 _ENDS = 5  # annotators at either end
 _TIES = "  A tie counts as half a win here and in the log-loss; the accuracy leaves ties out."
-_SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
-_WITHOUT_RELIABILITY = (
-    "  With covariates, reliabilities of users are not learnt; fit without --covariates to compare users."
-)
 _NO_TIES = "Ties: P(tie) is predicted only by likelihoods with ties: skpref fit with --set likelihood=logit-ties"
+_SAME = 1e-3  # distance from the consensus below which a user has no utilities of the user's own
 _EFFECTS = {
     "covariate": "{name}",
     "effect ± std": "{effect:+.4g} ± {std:.2g}",
@@ -80,72 +82,40 @@ def effects_of(model: GPPLClassifier | CrowdGPPL) -> dict[str, Any]:
     return columns_of_report(model.covariate_table())
 
 
-def factor_strengths(model: CrowdGPPL) -> Array:
-    """Return what each factor gives to personal utilities, shape (n_factors,)."""
-    users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
-    return np.asarray(np.sqrt(users * items))
-
-
-def living_factors(model: CrowdGPPL) -> IntArray:
-    """Return the factors that matter."""
-    strength = factor_strengths(model)
-    order = np.argsort(-strength, kind="stable")
-    return order[strength[order] > _MATTERS]
-
-
 def factors_text(model: CrowdGPPL) -> str:
     """Return how much tastes differ from the consensus."""
-    living, strength = living_factors(model), factor_strengths(model)
-    consensus = np.std(model.utility(model.item_ids_))
-    lines = ["Standard deviations of utilities (answer noise = 1)", f"  consensus, over items: {consensus:.3f}"]
-    if living.size:
-        what = ", ".join(f"{strength[d]:.3f}" for d in living)
-        lines.append(f"  factors of personal taste, {living.size} of {strength.size} in use: {what}")
-    else:
-        lines.append(f"  factors of personal taste: none of {strength.size} in use")
-    return "\n".join(lines)
+    users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
+    strength = -np.sort(-np.sqrt(users * items))
+    what = [f"{one:.3f}" for one in strength if one > _MATTERS]
+    lines = ["Standard deviations of utilities (answer noise = 1)"]
+    lines.append(f"  consensus, over items: {np.std(model.utility(model.item_ids_)):.3f}")
+    used = f"{len(what)} of {strength.size} in use: {', '.join(what)}" if what else f"none of {strength.size} in use"
+    return "\n".join([*lines, f"  factors of personal taste{',' if what else ':'} {used}"])
 
 
-def annotators_text(annotators: dict[str, Any], *, covariates: bool = False, factors: bool = True) -> str:
-    """Return the users nearest to the consensus and farthest from it; nobody where the model tells none apart."""
-    n = len(annotators["user"])
-    without = [_WITHOUT_RELIABILITY] if covariates and "reliability" not in annotators else []
-    same = not factors or np.max(annotators["distance"], initial=0.0) < _SAME
-    if same and "reliability" not in annotators:
-        return "\n".join([f"Annotators ({n}): no personal differences were learnt, so they are not compared", *without])
-    columns = {**annotators, "n_labels": np.round(annotators["n_labels"], 1)}
+def annotators_text(annotators: dict[str, Any]) -> str:
+    """Return the users nearest to the consensus and farthest from it."""
+    n, columns = len(annotators["user"]), {**annotators, "n_labels": np.round(annotators["n_labels"], 1)}
+    if "reliability" not in annotators and np.max(annotators["distance"], initial=0.0) < _SAME:
+        return f"Annotators ({n}): no personal differences were learnt, so they are not compared"
     if n <= 2 * _ENDS:
-        return "\n".join([titled_table(f"Annotators ({n})", _ANNOTATORS, columns), *without])
+        return titled_table(f"Annotators ({n})", _ANNOTATORS, columns)
     most, least = (f"Annotators who agree {end} with the consensus ({_ENDS} of {n})" for end in ("most", "least"))
     first = titled_table(most, _ANNOTATORS, columns, range(_ENDS))
-    last = titled_table(least, _ANNOTATORS, columns, range(n - 1, n - 1 - _ENDS, -1))
-    return "\n".join([first, "", last, *without])
+    return f"{first}\n\n{titled_table(least, _ANNOTATORS, columns, range(n - 1, n - 1 - _ENDS, -1))}"
 
 
-# --------------------------------------------------------------------------------------------------------------- files
-def write_factors(model: CrowdGPPL, path: Path) -> None:
-    """Write where each user stands on the factors that matter, the strongest first."""
-    living = living_factors(model)
-    rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
-    write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
-
-
-def write_plot(display: Any, path: Path) -> None:
-    """Write a plot that was drawn."""
-    with complete(path) as whole:
-        display.figure_.savefig(whole, dpi=120, format="png")
-
-
+# --------------------------------------------------------------------------------------------------------------- plots
 def plots(
-    bounds: list[float], ranking: Any, calibration: Calibration | None, annotators: dict[str, Any] | None
+    model: GPPLClassifier | CrowdGPPL, ranking: Any, calibration: Calibration | None, annotators: dict[str, Any] | None
 ) -> Files:
-    """Return what draws the fit, the ranking, the calibration and the annotators, by the name of the file."""
-    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
-        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax))
-    }
+    """Return what draws the ranking, the curves over time, the calibration and the annotators, by the file's name."""
+    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {}
     if ranking is not None:
         n = min(_SHOWN, len(ranking))
         drawings["ranking.png"] = 1.2 + 0.28 * n, lambda ax: RankingDisplay.from_ranking(ranking, n_items=n, ax=ax)
+    if model.time is not None:
+        drawings["curves.png"] = 4.5, lambda ax: SkillCurvesDisplay.from_estimator(model, ax=ax)
     if calibration is not None:
         drawings["calibration.png"] = 4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)
     if annotators is not None:
@@ -155,4 +125,5 @@ def plots(
 
 
 def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
-    write_plot(draw(offscreen_axes(height=height)), path)
+    with complete(path) as whole:
+        draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")

@@ -5,39 +5,29 @@ from __future__ import annotations
 import json
 import math
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import counted, naming, say_note
+from skpref.cli.files import counted
 from skpref.cli.output import check_no_source, write_columns, write_csv
-from skpref.exceptions import SkprefError
-from skpref.persistence import save_with_columns
-from skpref.search.evaluation import error_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from skpref.cli.tasks.base import Outcome, SearchResult
-    from skpref.cli.tasks.figures import Files
     from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
-_BEST_TRIALS = 5
-_MORE = ", ..."
-_WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 
 def report(outcome: Outcome) -> str:
     """Return what the command prints."""
     title = outcome.task.title
-    parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
-    with _noted("a part of the report cannot be made"):
-        parts += _complete(outcome).task.report.sections(outcome)
-    return "\n\n".join(parts)
+    parts = [_search_text(outcome.result, title), _figures_text(outcome)]
+    return "\n\n".join([*parts, *outcome.task.report.sections(outcome)])
 
 
 def _search_text(result: SearchResult, title: str) -> str:
@@ -54,21 +44,6 @@ def _search_text(result: SearchResult, title: str) -> str:
     ]
     first_error = next((trial.error for trial in result.trials if trial.error), "")
     return "\n".join([*lines, f"  first failure: {first_error}"] if first_error else lines)
-
-
-def _trials_text(result: SearchResult, title: str) -> list[str]:
-    """Return a table of the best trials, where there are several."""
-    complete = sorted((t for t in result.trials if t.state == "complete"), key=lambda t: t.score)
-    if len(complete) < 2:
-        return []
-    shown = complete[:_BEST_TRIALS]
-    rows = [(str(t.number), f"{t.score:.4f}", f"{t.seconds:.1f}", _shortened(settings_text(t.settings))) for t in shown]
-    which = f"best {len(shown)} of {len(complete)} complete" if len(shown) < len(complete) else f"{len(shown)} complete"
-    return ["\n".join([f"Trials, {which}", *table(("trial", title, "seconds", "settings"), rows)])]
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else text[: _WIDEST - len(_MORE) + 1].rpartition(",")[0] + _MORE
 
 
 def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -127,51 +102,12 @@ def cut(name: Any) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()) -> list[Path]:
-    """Write the model and what the task has to write; the trials were written after the search.
-
-    A file that cannot be written is one note, and the others are written; without the model, the job has failed.
-    """
-    path = out / "model.skpref"
-    written, failure = [path, out / "trials.csv"], None
-    try:
-        with naming(path):
-            save_with_columns(outcome.model, path, outcome.task.columns)
-    except (OSError, SkprefError) as error:
-        failure = error
-    files: Files = {}
-    with _noted("tables and plots cannot be made"):
-        files = _complete(outcome).task.report.files(outcome)
+    """Write what the task has to write; model and trials were written before. Return all files."""
+    files = outcome.task.report.files(outcome)
     for name, write in files.items():
-        if write_noted(out / name, write, sources):
-            written.append(out / name)
-    if failure is not None:
-        raise failure
-    return [file for file in written if file.exists()]
-
-
-def _complete(outcome: Outcome) -> Outcome:
-    """Return an outcome in which nothing failed; what failed is raised."""
-    if isinstance(outcome.findings, Exception):
-        raise outcome.findings
-    return outcome
-
-
-def write_noted(path: Path, write: Callable[[Path], None], sources: Sequence[Path | None] = ()) -> bool:
-    """Write a file that is none of the sources; return whether it worked, and print one line if not."""
-    with _noted(f"{path} is not written"):
-        check_no_source(path, sources)
-        write(path)
-        return True
-    return False
-
-
-@contextmanager
-def _noted(what: str) -> Iterator[None]:
-    """Print an error as one line: what comes last must not cost the results."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - such as of fonts and of disks
-        say_note(f"{what}: {printable(error_line(error))}")
+        check_no_source(out / name, sources)
+        write(out / name)
+    return [out / name for name in ("model.skpref", "trials.csv", *files)]
 
 
 def _row_of(trial: TrialRecord) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from skpref.cli.files import complete_rows, read_sheet, say_note
 from skpref.cli.ids import read_ids, refuse_repeated
 from skpref.cli.output import check_file
-from skpref.cli.predict import load_model
 from skpref.cli.report import deliver, titled_table
 from skpref.data.choices import NONE
 from skpref.data.ids import objects
 from skpref.exceptions import DataError
 from skpref.gp.crowd import CrowdGPPL
+from skpref.persistence import load
 
 if TYPE_CHECKING:
     from skpref.cli.options import Shares
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def shares(options: Shares) -> int:
     """Predict the shares of the products of a file."""
     check_file(options.out, options.model, options.products)
-    model = load_model(options.model, options.products)
+    model = load(options.model)
     if not isinstance(model, CrowdGPPL) or not model._has_tasks:  # noqa: SLF001 - of this package
         raise DataError(
             f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,46 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
 from skpref._text import nearest
-from skpref.cli.advice import OPTIONS, advising_by_options
 from skpref.cli.files import naming
 from skpref.cli.job import Job
-from skpref.cli.options import MODELS
+from skpref.cli.options import MODELS, flag_of
 from skpref.cli.output import check_file, check_folder, write_columns
-from skpref.cli.progress import Bar
-from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
-from skpref.cli.space import narrowed, values_of
+from skpref.cli.report import print_json, report, say, summary, write_files
 from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save_with_columns
-from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skpref.cli.options import Demo, Fit, Tune
     from skpref.cli.tasks.base import Outcome, Task
+    from skpref.tracking.callback import TrackedRun
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
+_FEW_POINTS = (("inducing", 150),)  # of 840 ways to travel
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
+# Parameters of estimators that have an option of their own.
+_OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "time")}
+_OPTIONS |= {"class_order": "--levels", "random_state": "--seed"}
 
 
 def tune(options: Tune) -> int:
     """Learn from files."""
     _check_extras(mlflow=options.mlflow)
     task = read_task(options)
-    if options.space:
-        try:
-            _check_space(task, options.space)
-        except ValueError as error:
-            raise DataError(f"{options.file}: [space] {error}") from error
-    tracker = Tracker(options.experiment, spool=options.out / "spool") if options.mlflow else None
-    bar = Bar(sys.stderr, options.trials, options.timeout, task.title)
-
     new = check_folder(options.out)
     try:
-        job = Job(task, options, tracker, bar)
+        job = Job(task, options)
         say(options, task.headline)
-        outcome, files = job.run(partial(_report, options))
+        outcome, files, run = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
             if new:
@@ -59,16 +51,16 @@ def tune(options: Tune) -> int:
         raise
     if options.json:
         print_json(summary(outcome, files))
-    say(options, _last_lines(files, task, options.out, tracker))
+    say(options, _last_lines(files, task, options.out, run))
     if outcome.result.interrupted:
-        say(options, f"Stopped early: the results are those of the finished trials. The same command {options.again}")
+        say(options, "Stopped early: the results are those of the finished trials.")
     return 0
 
 
 def demo(options: Demo) -> int:
     """Learn from data that come with the package; battles are written to a file first, as users have them."""
     if options.dataset == "travellers":
-        return tune(options)
+        return tune(replace(options, settings=options.settings or _FEW_POINTS))
     _check_extras(mlflow=options.mlflow)
     check_folder(options.out)
     file = options.out / "battles.csv"
@@ -84,6 +76,7 @@ def demo(options: Demo) -> int:
 def read_task(options: Tune | Fit) -> Task:
     """Return the task of the model, with its data."""
     task: Task = pkgutil.resolve_name(f"skpref.cli.tasks.{MODELS[options.model][0]}")(options)
+    _check_settings(task.estimator, dict(options.settings or ()))
     return task
 
 
@@ -91,11 +84,7 @@ def _report(options: Tune, outcome: Outcome) -> list[Path]:
     """Print the report, then write the files."""
     if not options.json:
         print("\n" + report(outcome), flush=True)
-    files = write_files(outcome, options.out, options.sources)
-    copy = options.out / "experiment.toml"
-    if options.file is not None and write_noted(copy, partial(_copy, options.file)):
-        files.append(copy)
-    return files
+    return write_files(outcome, options.out, options.sources)
 
 
 def _check_extras(*, mlflow: bool) -> None:
@@ -109,24 +98,11 @@ def _check_extras(*, mlflow: bool) -> None:
         )
 
 
-def _check_space(task: Task, chosen: Any) -> None:
-    """Let estimators refuse values before the work, not in every trial."""
-    space, _ = narrowed(task.space, task.estimator.get_params(), chosen)
-    for name in chosen:
-        for value in values_of(space[name]) if isinstance(space[name], list) else values_of(chosen[name]):
-            last_step(task.build({name: value}))._validate_params()  # noqa: SLF001 - what `fit` does first
-
-
-def _copy(experiment: Path, target: Path) -> None:
-    """Copy the experiment to its results."""
-    if not (target.exists() and target.samefile(experiment)):
-        target.write_bytes(experiment.read_bytes())
-
-
-def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
+def _last_lines(files: list[Path], task: Task, out: Path, run: TrackedRun | None) -> str:
     shown = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}"]
     shown.append(task.next_command.format(model=out / "model.skpref"))
-    if tracker is not None:
+    if run is not None:
+        tracker = run.tracker
         kept = f"The runs could not be sent and are kept in {tracker.spool_file}"
         shown.append(f"Look at the runs: {tracker.how_to_look()}" if tracker.online else kept)
     return "\n".join(shown)
@@ -138,13 +114,11 @@ def fit(options: Fit) -> int:
     check_file(options.out, *options.sources, regular=True)
     task = read_task(options)
     say(options, task.headline)
-    params, estimator = dict(options.settings or ()), task.estimator
-    _check_settings(estimator, params, options.model)
+    params = dict(options.settings or ())
     if params.get("order_effect") and (options.ranking or options.item_ranks or options.item_ratings):
         raise DataError("--set order_effect: columns of rankings are no positions in which items were shown")
     try:
-        with advising_by_options(estimator):
-            model = task.final({}, params)
+        model = task.final({}, params)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped during the fit; {options.out} was not written") from stop
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
@@ -163,19 +137,13 @@ def fit(options: Fit) -> int:
     return 0
 
 
-def _check_settings(model: Any, params: dict[str, Any], kind: str) -> None:
+def _check_settings(model: Any, params: dict[str, Any]) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
     last, nested = last_step(model), model.get_params()
     names = list(last.get_params(deep=False))
-    for name, value in params.items():
-        if name in OPTIONS:
-            option = "--levels" if (name, kind) == ("class_order", "fm-ordinal") else OPTIONS[name]
-            raise DataError(f"--set {name}: use {option}")
-        if name == "likelihood" and str(value).endswith("-graded"):
-            raise DataError(
-                f"--set {name}={value}: the command line reads who won, not by how much; fit grades in Python, or take "
-                "logit-ties"
-            )
+    for name in params:
+        if name in _OPTIONS:
+            raise DataError(f"--set {name}: use {_OPTIONS[name]}")
         if name not in names and not ("__" in name and name in nested):
             what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"
             raise DataError(f"--set {name}: {what} there are {', '.join(names)}")

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 from sklearn.base import clone
 from sklearn.model_selection import (
     GroupKFold,
@@ -20,14 +19,14 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from skpref._estimator import digest, last_step
+from skpref._estimator import digest
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.options import Tune, flag_of
 from skpref.cli.tasks.figures import SHOWN
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
-from skpref.exceptions import DataError, SkprefError
-from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit
+from skpref.exceptions import DataError
+from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
-_MOST_FACTORS = 20  # of personal tastes
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
 _MOST_STRATA, _MOST_LEVELS = 3, 100  # different targets up to which a hold-out keeps them in proportion
 _MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
@@ -94,11 +92,7 @@ class SearchResult:
     @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        if complete:
-            return min(complete, key=lambda trial: trial.score)
-        errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {counted(len(self.trials), 'trials')} succeeded; the first error was: {errors[0]}")
+        return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: trial.score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +105,7 @@ class Outcome:
     result: SearchResult  # trials
     figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
     model: Any  # fitted with everything
-    findings: Any  # what the task found in the final model, or the error that it raised
+    findings: Any  # what the task found in the final model
 
 
 def _same(model: Any) -> Any:
@@ -134,13 +128,11 @@ class Task:
     next_command: str  # what uses the model, with {model} for its file
     data: Any = None  # what was read
     noun: str = "rows"  # what rows are called, in the plural
-    options: dict[str, Any] = field(default_factory=dict)  # of the command line that only this kind of data has
     columns: dict[str, str] = field(default_factory=dict)  # names of the columns of ids by their options, for `predict`
     names: tuple[str, ...] = ()  # of the columns of X
     final_rows: Rows | None = None  # as the saved model takes them, where trials have numbers for ids and labels
     final_params: dict[str, Any] = field(default_factory=dict)  # of the saved model, such as the names of labels
     finish: Callable[[Any], Any] = _same  # what is done with the saved model after its fit
-    objective: str = "lower_bound"  # what the estimator's trace is called
     n_folds: int = 4  # folds of the search unless the user says otherwise
     within_users: bool = False  # whether everyone who is tested has other rows to learn from
     are_levels: bool = False  # whether splits keep the targets in proportion, however many there are
@@ -182,12 +174,15 @@ class Task:
         names = None if params.get("likelihood") == "luce" else params.get("covariates")  # tasks have columns of items
         return {} if names is None else {f"without {' and '.join(names)}": {**settings, "covariates": None}}
 
-    def final(self, settings: Settings, params: Settings | None = None) -> Any:
-        """Return an estimator fitted with all rows, as it is saved; `params` are those of the last step, or of any."""
+    def named(self, params: Any) -> Settings:
+        """Return parameters of the last step, or of any, by their names in the estimator."""
         steps = getattr(self.estimator, "steps", None)
         prefix = "" if steps is None else f"{steps[-1][0]}__"
-        named = {**self.final_params, **(params or {})}
-        model = self.build(settings).set_params(**{n if "__" in n else prefix + n: v for n, v in named.items()})
+        return {name if "__" in name else prefix + name: value for name, value in dict(params or ()).items()}
+
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+        """Return an estimator fitted with all rows, as it is saved; `params` are those of the last step, or of any."""
+        model = self.build(settings).set_params(**self.named(self.final_params | (params or {})))
         return self.finish(fitted(model, self.final_rows or self.rows))
 
     def example(self) -> Any:
@@ -198,11 +193,6 @@ class Task:
         import pandas as pd
 
         return pd.DataFrame(rows, columns=list(self.names)).infer_objects()
-
-    def trace(self, model: Any) -> tuple[float, ...]:
-        """Return the objective of a fit after each iteration."""
-        last = last_step(model)
-        return tuple(np.mean(last.risks_, axis=0) if self.objective == "risk" else map(float, last.lower_bounds_))
 
     def hold_out(self, share: float, seed: int) -> Split:
         """Split once, for the final test: by users, time or groups where there are some, else in proportion."""
@@ -228,19 +218,6 @@ def _within_users(rows: Rows, splitter: WithinUserShuffleSplit | WithinUserKFold
     tasks = np.column_stack([rows.X[first, 0], np.arange(first.size).astype(object)])
     parts = (tuple(np.flatnonzero(np.isin(task, part)) for part in split) for split in splitter.split(tasks))
     return [(train, test) for train, test in parts]
-
-
-def limit(space: dict[str, Any], template: Any, name: str, least: int, most: int) -> None:
-    """Bound a number of a space and of the estimator."""
-    space[name] = LogInteger(min(least, most), most)
-    template.set_params(**{name: min(template.get_params()[name], most)})
-
-
-def limit_factors(space: dict[str, Any], template: Any, n_users: int) -> None:
-    """Bound the number of factors by that of users, beyond which factors have nothing to learn."""
-    most = min(_MOST_FACTORS, max(n_users, 1))
-    space["n_factors"] = stats.randint(0, most + 1)
-    template.set_params(n_factors=min(template.n_factors, most))
 
 
 def fitted(model: Any, rows: Rows) -> Any:

@@ -14,7 +14,7 @@ from skpref.cli.ids import read_table, unknown_id
 from skpref.cli.options import Text
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
-from skpref.cli.tasks.base import Rows, Task, limit, limit_factors
+from skpref.cli.tasks.base import Rows, Task
 from skpref.cli.tasks.figures import Figures, Files, Report, calibration_text, score_chances
 from skpref.data.records import columns_of_report
 from skpref.data.roles import Roles
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _LIKELIHOODS = "probit", "logit"
 _TOP = 10
-MAX_INDUCING = 500
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
 _USERS_FILE = (
     "A file of users has numeric features and a column of ids: {name}, as in the data, or one such as user or person"
@@ -60,7 +59,6 @@ class Compared:
     has_sides: bool = True  # whether the items are where they were shown, and not drawn for winners and losers
     covariates: tuple[str, ...] = ()  # names
     n_shown: int = 2  # columns of items
-    dynamics: str = "auto"
     reading: str = ""  # what was read of the file
     columns: Mapping[str, str] = field(default_factory=dict)  # what `layouts.saved_columns` returns
     profiles: Table | None = None  # further items that are worth a ranking of their own
@@ -126,11 +124,6 @@ class Compared:
         return (*filter(None, [roles.user]), *shown, *covariates, *roles.groups, *filter(None, [roles.time]))
 
     @property
-    def dynamics_of_one_view(self) -> dict[str, Any]:
-        """How utilities move, where `GPPLClassifier` takes it."""
-        return {} if self.roles.time is None or self.roles.user is not None else {"dynamics": self.dynamics}
-
-    @property
     def params(self) -> dict[str, Any]:
         """Parameters of the estimator that say what the columns of rows are."""
         roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
@@ -146,11 +139,11 @@ class Compared:
         if roles.groups:
             params["groups"] = {name: column + k for k, name in enumerate(roles.groups)}
         if roles.time is not None:
-            params |= {"time": self.rows.X.shape[1] - 1, **self.dynamics_of_one_view}
+            params["time"] = self.rows.X.shape[1] - 1
         return params
 
 
-def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -> Task:
+def make_task(data: Compared, seed: int = 0) -> Task:
     """Return the task of comparisons, choices or rankings, by nobody in particular or by known users."""
     rows, roles, noun, n_users = data.rows, data.roles, data.noun, data.n_users
     estimator: Any = GPPLClassifier(data.items) if roles.user is None else CrowdGPPL(data.items, data.users)
@@ -160,13 +153,10 @@ def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -
         space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
     if not data.has_sides:
         space.pop("order_effect", None)
-    if "inducing" in space:
-        limit(space, estimator, "inducing", 50, min(max_inducing, data.n_items))
     n_features = 0 if data.items is None else data.items.n_features
     sizes = {f"n_{noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
     shape, next_command = counted(rows.size, noun), "Rank the items:   skpref rank {model}"
     if roles.user is not None:
-        limit_factors(space, estimator, n_users)
         sizes |= {"n_users": n_users, "n_user_features": 0 if data.users is None else data.users.n_features}
         shape += f" by {counted(n_users, 'users')}"
         shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
@@ -194,7 +184,6 @@ def make_task(data: Compared, seed: int = 0, max_inducing: int = MAX_INDUCING) -
         next_command=next_command,
         data=data,
         noun=noun,
-        options={"max_inducing": max_inducing, **data.dynamics_of_one_view},
         columns=dict(data.columns),
         names=data.names,
         within_users=roles.user is not None and data.group is None and rows.time is None,
@@ -282,19 +271,16 @@ class ComparedReport(Report):
             titles = ["Effects"] if self.data.roles.several else []
             parts.append(rankings.effects_text(model, *titles))
         if annotators is not None:
-            has = {"covariates": _has_covariates(model), "factors": bool(rankings.living_factors(model).size)}
-            parts += [rankings.factors_text(model), rankings.annotators_text(annotators, **has)]
+            parts += [rankings.factors_text(model), rankings.annotators_text(annotators)]
         return parts
 
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators, worths = outcome.findings
-        model, effects = outcome.model, rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
+        effects = rankings.effects_of(outcome.model) if _has_effects(outcome.model) else None
         tables = {"part_worths.csv": worths, "effects.csv": effects, "annotators.csv": annotators}
         tables = {"ranking.csv": None if ranking is None else ranking.columns(), **tables}
-        files: Files = {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
-        if annotators is not None:
-            files["factors.csv"] = partial(rankings.write_factors, model)
-        return files | rankings.plots(model.lower_bounds_, ranking, outcome.figures["tuned"].detail, annotators)
+        written: Files = {name: partial(write_columns, table) for name, table in tables.items() if table is not None}
+        return written | rankings.plots(outcome.model, ranking, outcome.figures["tuned"].detail, annotators)
 
     def summary(self, model: Any, seed: int) -> list[str]:
         found = self.findings(model, seed)
@@ -383,9 +369,5 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
-def _has_covariates(model: Any) -> bool:
-    return bool(model.covariate_names_.size)
-
-
 def _has_effects(model: Any) -> bool:
-    return _has_covariates(model) or bool(model.order_effect)
+    return bool(model.covariate_names_.size) or bool(model.order_effect)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.advice import as_of_command
 from skpref.cli.files import complete_rows, say_left_out
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
-from skpref.cli.tasks.compared import MAX_INDUCING, Compared, make_task, read_own_table, refuse_unknown, source_of
+from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refuse_unknown, source_of
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
 from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
@@ -25,21 +24,18 @@ if TYPE_CHECKING:
     from skpref.cli.options import Data
     from skpref.data.columns import Columns
 
-_DEMO_MAX_INDUCING = 150
-
 
 def read(options: Data) -> Task:
     """Read the files of a job."""
     if options.data is None:
-        return make_task(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
+        return make_task(read_travellers(), options.seed)
     sheet, asked = read_data(options), options
     if options.has_wide_features:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    names, dynamics = options.covariates or (), options.dynamics or "auto"
-    data = replace(data, covariates=names, dynamics=dynamics, columns=saved_columns(asked, roles))
-    return make_task(data, options.seed, options.max_inducing or MAX_INDUCING)
+    data = replace(data, covariates=options.covariates or (), columns=saved_columns(asked, roles))
+    return make_task(data, options.seed)
 
 
 def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
@@ -48,8 +44,7 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
     def read_part(part: Columns) -> tuple[Any, ...]:
         return part, read_roles(part, roles, None), *read_splits(part, options)
 
-    with as_of_command():
-        kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
+    kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
     reading = reading_of_all(read_rows.read_, sheet, kept)
     sides = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
     items: Table | None = None
@@ -131,8 +126,7 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         time = None if roles.time is None else read_times(part, roles.time)
         return part, rows, items, time, *read_splits(part, options)
 
-    with as_of_command():
-        kept, read, items, time, groups, splits = complete_rows(sheet, read_part, options.missing)
+    kept, read, items, time, groups, splits = complete_rows(sheet, read_part, options.missing)
     origin, group, user = read.origin, options.group, None if roles.user is None else read.X[:, 0]
     shown = read.X if user is None else read.X[:, 1:]
     present = shown != None  # noqa: E711 - for each cell

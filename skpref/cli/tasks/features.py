@@ -11,7 +11,7 @@ import numpy as np
 from skpref.cli.files import complete_rows, counted
 from skpref.cli.output import write_csv
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_splits, read_weights
+from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits, read_weights
 from skpref.cli.tasks.figures import ChanceReport, Files, LevelReport, Report
 from skpref.cli.tasks.ratings import number_levels, read_levels
 from skpref.data.levels import ordered_levels
@@ -96,22 +96,20 @@ def _read_part(sheet: Columns, options: Data) -> Task:
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     (groups, _), names = read_splits(sheet, options), _features(sheet, options, label)
     X = sheet.matrix(names, "features are numeric; choose by --features")
-    labels, more, least = np.array([]), {}, options.max_inducing or np.inf
+    labels, more = np.array([]), {}
     y: AnyArray
     report: Report = Report()
     template: Any
     if options.model == "ordinal":
-        labels, y = number_levels(
-            sheet, read_levels(sheet, label, options.class_order, "--class-order"), options.class_order, label
-        )
+        labels, y = number_levels(sheet, read_levels(sheet, label, options.levels), options.levels, label)
         check_levels(sheet, labels, label)
         template, report = GPOrdinalRegressor(class_order=np.arange(labels.size)), LevelReport(labels)
         more = {"final_params": {"class_order": labels}, "are_levels": True}
     elif options.model == "svgp":
-        y, template = sheet.numbers(label), SVGPRegressor(inducing=int(min(500, least)))
+        y, template = sheet.numbers(label), SVGPRegressor()
     else:
         (labels, y), report = _two_classes(sheet, label), ChanceReport()
-        template = SVGPClassifier(inducing=int(min(300, least)))
+        template = SVGPClassifier()
     rows = Rows(X, y, read_weights(sheet, options), groups)
     check_size(sheet, rows.size, "rows", options)
     named = {"label": label, "features": names, "group": options.group, "weights": options.weight or "none"}
@@ -124,10 +122,7 @@ def _read_part(sheet: Columns, options: Data) -> Task:
 
     more |= {"final_rows": replace(rows, y=labels[y] if labels.size else y), "finish": finish}
     template.set_params(random_state=seed)
-    task = make_task(rows, names, labels, reading, options, template, RelevanceReport(report, names), **more)
-    if options.model != "ordinal":
-        limit(task.space, task.estimator, "inducing", 50, min(template.inducing, rows.size))
-    return task
+    return make_task(rows, names, labels, reading, options, template, RelevanceReport(report, names), **more)
 
 
 def _features(sheet: Columns, options: Data, label: str) -> tuple[str, ...]:
@@ -150,7 +145,7 @@ def check_levels(sheet: Columns, labels: AnyArray, name: str | None, *, steps: b
     except DataError as error:
         raise sheet.fault(str(error), None, name) from error
     except ValueError as error:  # of scikit-learn
-        raise sheet.fault("levels are whole numbers, or words in the order of --class-order", None, name) from error
+        raise sheet.fault("levels are whole numbers, or words in the order of --levels", None, name) from error
 
 
 def _two_classes(sheet: Columns, label: str) -> tuple[AnyArray, AnyArray]:

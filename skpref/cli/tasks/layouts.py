@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import is_number
-from skpref.cli.advice import as_of_command
 from skpref.cli.files import USERS, counted, say_note
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
@@ -338,8 +337,7 @@ def long_rows(
     sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
 ) -> Columns:
     """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
-    with as_of_command():
-        long = long_table(sheet, once, features, answers, none)
+    long = long_table(sheet, once, features, answers, none)
     return replace(long, leave_out="fill it in, or leave its line out of the file")
 
 

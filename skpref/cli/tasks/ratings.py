@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from scipy import ndimage
 
 from skpref._text import is_number, lacks_number
-from skpref.cli.advice import as_of_command
 from skpref.cli.files import USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
-from skpref.cli.output import write_columns
-from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, titled_table
-from skpref.cli.tasks.base import Rows, Task, check_size, limit, read_data, read_weights, require_asked
+from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_weights, require_asked
 from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
-from skpref.cli.tasks.figures import Figures, Files, LevelReport, score_levels
+from skpref.cli.tasks.figures import Figures, LevelReport, score_levels
 from skpref.cli.tasks.layouts import item_columns
 from skpref.data import Ratings, Vocabulary
 from skpref.data.levels import format_levels
@@ -27,12 +23,10 @@ from skpref.data.roles import reading_of
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
-from skpref.plots import BoundDisplay, offscreen_axes
 from skpref.search import default_space
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from skpref._typing import AnyArray, Array, IntArray
     from skpref.cli.options import Data
@@ -50,10 +44,6 @@ _NAMES = {
     "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
-_SWEEPS, _FACTORS = 50, 100
-_FEWEST_FACTORS = 5
-_USERS_SHOWN, _USERS_WRITTEN = 3, 100
-_ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
 _FORMS = {"rank": "{rank}", "item": "{item}", "level": "{level}", "score ± std": "{score:+.2f} ± {std:.2f}"}
 RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
 
@@ -140,29 +130,29 @@ def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user",
     return names
 
 
-def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None, option: str = "--levels") -> AnyArray:
+def read_levels(sheet: Columns, name: str, declared: tuple[str, ...] | None) -> AnyArray:
     """Return a column of levels: numbers, or words where an option names words."""
     if declared is None:
-        return sheet.numbers(name, meaning=f"or name all levels, low to high, by {option}")
+        return sheet.numbers(name, meaning="or name all levels, low to high, by --levels")
     shown, levels, values = ", ".join(declared), _declared(declared), np.array(sheet.texts(name), dtype=object)
     if isinstance(levels[0], str):
         sheet.refuse_missing(name, declared)
     else:
         values = sheet.numbers(name, meaning=f"one of the levels {shown}")
     for row in np.flatnonzero([value not in levels for value in values.tolist()])[:1].tolist():
-        raise sheet.fault(f"{sheet.texts(name)[row][:80]!r} is none of the levels {shown} ({option})", row, name)
+        raise sheet.fault(f"{sheet.texts(name)[row][:80]!r} is none of the levels {shown} (--levels)", row, name)
     return values
 
 
 def number_levels(
-    sheet: Columns, values: AnyArray, declared: tuple[str, ...] | None, name: str | None, option: str = "--levels"
+    sheet: Columns, values: AnyArray, declared: tuple[str, ...] | None, name: str | None
 ) -> tuple[AnyArray, IntArray]:
     """Return all levels, low to high, and the number of each rating's."""
     levels = None if declared is None else _declared(declared)
     try:
         return rating_levels(_whole(values), levels if levels is None else _whole(np.array(levels)), values, values)
     except DataError as error:
-        raise sheet.fault(f"{error} ({option})", None, name) from error
+        raise sheet.fault(f"{error} (--levels)", None, name) from error
 
 
 def _declared(declared: tuple[str, ...]) -> list[Any]:
@@ -180,8 +170,7 @@ def _whole(values: AnyArray) -> AnyArray:
 # ---------------------------------------------------------------------------------------------------------------- task
 def read(options: Data) -> Task:
     """Read the file of a job."""
-    n_sweeps = options.sweeps or _SWEEPS
-    template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
+    template = _MODELS[options.model](random_state=options.seed)
     rated = read_rated(options, lambda sheet, name: read_levels(sheet, name, options.levels))
     return _make_task(rated, template, options)
 
@@ -192,25 +181,24 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
     of_users, of_items = Vocabulary.from_columns(rated.user), Vocabulary.from_columns(rated.item)
     users, items = of_users.ids, of_items.ids
     user, item = of_users.encode(rated.user), of_items.encode(rated.item)
-    with as_of_command(rated.sheet):
+    try:
         merged = Ratings(user, item, level, rated.weight, users.size, items.size, levels.size).merged(
             cast("Any", options.duplicates or "error"), (users, items, levels)
         )
+    except DataError as error:
+        raise rated.sheet.fault(str(error)) from error
     check_size(rated.sheet, merged.size, "ratings of positive weight", options)
     say_doubts(rated.sheet, notes_on_columns({"user": users, "item": items}))
     rows = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
-    ids, most_factors = np.column_stack([users[merged.user], items[merged.item]]), options.factors or _FACTORS
+    ids = np.column_stack([users[merged.user], items[merged.item]])
     estimator.set_params(levels=list(range(levels.size)))
-    space = default_space(estimator)
-    if "n_factors" in space:
-        limit(space, estimator, "n_factors", _FEWEST_FACTORS, most_factors)
     shown = f"{counted(users.size, 'users')} of {counted(items.size, 'items')}, levels {format_levels(levels)}"
     sizes = {"n_ratings": rows.size, "n_users": users.size, "n_items": items.size, "levels": format_levels(levels)}
     return Task(
         rows=rows,
         estimator=estimator,
-        space=space,
-        report=StarReport(rows, users, items, levels),
+        space=default_space(estimator),
+        report=StarReport(users, items, levels),
         source=str(options.data),
         reading=rated.reading,
         shape=f"{counted(rows.size, 'ratings')} by {shown}",
@@ -218,12 +206,10 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
         digest=rows.digest((), users, items, levels),
         next_command="Recommend items:  skpref rank {model} --user ID",
         noun="ratings",
-        options={name: getattr(estimator, name) for name in ("n_sweeps", "burn_in")} | {"max_factors": most_factors},
         columns=rated.columns,
         names=("user", "item"),
         final_rows=replace(rows, X=ids, y=levels[rows.y]),
         final_params={"levels": levels.tolist()},
-        objective="risk",
         n_folds=1,
         within_users=True,
         split_note="; each user also has ratings to learn from",
@@ -233,9 +219,9 @@ def _make_task(rated: Rated, estimator: MaxMarginFactorization, options: Data) -
 class StarReport(LevelReport):
     """The report on ratings."""
 
-    def __init__(self, rows: Rows, users: AnyArray, items: AnyArray, levels: AnyArray) -> None:
+    def __init__(self, users: AnyArray, items: AnyArray, levels: AnyArray) -> None:
         super().__init__(levels)
-        self._rows, self._users, self._items = rows, users, items
+        self._users, self._items = users, items
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
         everyone, sides = np.median(train.y), (self._users, self._items)
@@ -244,32 +230,10 @@ class StarReport(LevelReport):
         guesses = {"mean of user's and item's median": both, "global median": np.full(test.size, everyone)}
         return {name: score_levels(test, np.floor(x + 0.5), self.labels.size) for name, x in guesses.items()}
 
-    def findings(self, model: Any, seed: int) -> list[dict[str, Any]]:
-        """Recommendations for users spread evenly from the one with most ratings to the one with least."""
-        del seed
-        order = np.argsort(-np.bincount(self._rows.X[:, 0], minlength=self._users.size), kind="stable")
-        chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
-        found = [recommended(model, user, _ITEMS_WRITTEN) for user in self._users[order[chosen]]]
-        return [columns for columns in found if len(columns["rank"])]
-
     def sections(self, outcome: Outcome) -> list[str]:
         n_sweeps, r_hat = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
         chain = f"Final model: {n_sweeps} sweeps; R-hat of the risk {r_hat:.3f} (near 1 once the chain is stationary)"
-        found = outcome.findings
-        few = np.unique(np.linspace(0, len(found) - 1, _USERS_SHOWN).astype(int)).tolist() if found else []
-        shown = [recommendations_text(found[k]["user"][0], found[k], _ITEMS_SHOWN) for k in few]
-        return [*super().sections(outcome), chain, *shown]
-
-    def files(self, outcome: Outcome) -> Files:
-        found = outcome.findings
-        rows = {name: [cell for columns in found for cell in columns[name].tolist()] for name in RECOMMENDED}
-        return {"recommendations.csv": partial(write_columns, rows), "risk.png": partial(_draw_risk, outcome)}
-
-
-def _draw_risk(outcome: Outcome, path: Path) -> None:
-    drawn = BoundDisplay(outcome.task.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
-    drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
-    write_plot(drawn, path)
+        return [*super().sections(outcome), chain]
 
 
 def _medians(owner: IntArray, level: IntArray, n: int) -> Array:

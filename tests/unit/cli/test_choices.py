@@ -215,7 +215,7 @@ def test_people_groups_and_tables_have_their_say() -> None:
 
 @pytest.mark.parametrize("fitted", [(*WIDE_FIT, "--covariates", "price_*"), (*LONG_FIT, "--covariates", "price")])
 def test_utilities_of_choices_move_in_time(fitted: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    model = fit(*fitted, "--time", "year", "--dynamics", "drift")
+    model = fit(*fitted, "--time", "year", "--set", "dynamics=drift")
     rows = np.column_stack([X, PRICES.astype(object), np.array(WIDE["year"], dtype=float).astype(object)])
     found = predicted(fitted[0])
     p = found["probability"] if "probability" in found else shares(found).ravel()
@@ -300,12 +300,6 @@ def test_shares_when_shown_are_counts() -> None:
     p = np.array([[counts[item] for item in row] for row in X])
     chosen = p[np.array(WIDE["best"])[:, None] == X] / p.sum(axis=1)
     assert baseline.values["log_loss"] == pytest.approx(-np.mean(np.log(chosen)))
-
-
-def test_a_crowd_has_no_more_factors_than_people() -> None:
-    task = comparisons.read(parse(["tune", *WIDE_FIT, *CROWD]))
-    assert task.estimator.n_factors == 8
-    assert task.space["n_factors"].support() == (0, 8)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

@@ -142,28 +142,6 @@ def test_an_interrupt_prints_what_was_learnt(models: Path, capsys: Any, monkeypa
     assert json.loads(capsys.readouterr().out)["ended"] == "interrupted"
 
 
-def test_candidates_of_a_file(models: Path, capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
-    (tmp_path / "c.csv").write_text("item,year\nDuel,1971\nFargo,1996\nDuel,1971\n", "utf-8")
-    assert run([models / "words", "--candidates", tmp_path / "c.csv", "--json"], "y\ny\ny\n", monkeypatch) == 0
-    assert {one["item"] for one in json.loads(capsys.readouterr().out)["estimates"]} == {"Duel", "Fargo"}
-    (tmp_path / "p.csv").write_text("left,right\n0,3\n", "utf-8")
-    assert run([models / "pairs", "--candidates", tmp_path / "p.csv", "--json"], "1\n", monkeypatch) == 0
-    assert len(json.loads(capsys.readouterr().out)["answers"]) == 1
-    for name, file, message in [
-        ("words", "item\nDule\n", "line 2, column 'item': the model knows no item 'Dule'; did you mean 'Duel'?"),
-        ("words", "film\nDuel\n", "there is no column 'item'"),
-        ("pairs", "left,right\n0,99\n", "the model knows no item '99'"),
-        ("pairs", "item\n0\n", "there is no column 'left'"),
-        ("words", "", "the file is empty"),
-    ]:
-        (tmp_path / "bad.csv").write_text(file, "utf-8")
-        assert run([models / name, "--candidates", tmp_path / "bad.csv"], "", monkeypatch) == 2
-        assert message in capsys.readouterr().err
-    (tmp_path / "self.csv").write_text("left,right\n2,2\n", "utf-8")
-    assert run([models / "pairs", "--candidates", tmp_path / "self.csv"], "1\n", monkeypatch) == 2
-    assert "self.csv, line 2: item '2' is compared with itself" in capsys.readouterr().err
-
-
 def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -> None:
     for arguments, message in [
         (["bare"], "a VariationalFM alone has no ids of users and items; save a Pipeline"),
@@ -177,8 +155,7 @@ def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -
         assert run([models / arguments[0], *arguments[1:]], "y\n", monkeypatch) == 2
         assert message in capsys.readouterr().err
     for wrong in (["--questions", "0"], ["--strategy", "best"]):
-        with pytest.raises(SystemExit):
-            run([models / "words", *wrong], "", monkeypatch)
+        assert run([models / "words", *wrong], "", monkeypatch) == 2
 
 
 def test_ids_cannot_steer_the_terminal(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
@@ -215,19 +192,12 @@ def test_a_session_resumes_and_its_answers_reach_a_model(
     assert "s.json: not a session" in capsys.readouterr().err
 
 
-def test_questions_end_where_little_is_to_be_learnt(models: Path, capsys: Any, monkeypatch: Any) -> None:
-    assert run([models / "pairs", "--json", "--min-gain", "10"], "1\n1\n", monkeypatch) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["answers"], found["ended"], found["next_question"]) == ([], "all asked", None)
-
-
 @pytest.mark.parametrize("name", [int, lambda k: b"%d" % k])
 @pytest.mark.parametrize("user", ["1", "--1"])
 def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     pairs = np.array([[name(u), name(i)] for u in range(4) for i in range(2, 6)], dtype=object)
     save(GibbsM3F(2, n_sweeps=4, burn_in=1).fit(pairs, [2, 1, 3, 1] * 4), tmp_path / "model")
-    (tmp_path / "asked.csv").write_text("item\n2\n3\n")
-    asked = [tmp_path / "model", f"--user={user}", "--candidates", tmp_path / "asked.csv"]
+    asked = [tmp_path / "model", f"--user={user}"]
     assert run(asked, "s\nq\n", monkeypatch) == (2 if user == "1" else 0)  # a known user and a new one
     out, err = capsys.readouterr()
     if user == "1":
@@ -246,9 +216,6 @@ def test_tasks_show_all_items_and_grades_are_asked_for(tmp_path: Path, capsys: A
     assert [answer["answer"] for answer in answers] == [2, 0]
     assert all(len(answer["question"]) == 3 for answer in answers)
     assert "'4' is no answer. Answer with which one? 1 to 3" in asked
-    (tmp_path / "pairs.csv").write_text("left,right\na,b\n")
-    assert run([tmp_path / "tasks", "--candidates", tmp_path / "pairs.csv"], "", monkeypatch) == 2
-    assert "leave it out" in capsys.readouterr().err
     y = np.array([2, -1, 1, 0, -2] * 6)
     save(GPPLClassifier(likelihood="logit-graded").fit(shown[:, :2], y), tmp_path / "grades")
     assert run([tmp_path / "grades", "--json"], "-2\n=\n1\n", monkeypatch) == 0

@@ -72,21 +72,21 @@ SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
         (
             FRUITS,
             ("--item-ranks", FRUITS[0]),
-            "0 is no rank of 4 items.*--unranked 0 says so; if it is a rank, --unranked",
+            "0 is no rank of 4 items.*unranked=.0. says so; if it is a rank, unranked",
         ),
-        (RACES, ("--contest", "race"), "line 4, column 'rank': 99 is no rank of 3 items.*--unranked 99 says so"),
+        (RACES, ("--contest", "race"), "line 4, column 'rank': 99 is no rank of 3 items.*unranked=.99. says so"),
         (
             BALLOTS,
             ("--ranking", "first,second"),
-            "line 2: 6 rankings name one item.*--rest lost .*--rest unknown leaves",
+            "line 2: 6 rankings name one item.*rest='lost' .*rest='unknown' leaves",
         ),
-        (GAMES, SCORES, "24 of 24 rows are pairs.*--mirrored drop reads it once.*--mirrored keep reads both"),
+        (GAMES, SCORES, "24 of 24 rows are pairs.*mirrored='drop' reads it once.*mirrored='keep' reads both"),
         (
             ("model_a,model_b,winner,label", "x,y,model_a,0", "y,z,model_a,0"),
             (),
             "'label' or 'winner' may say who won; name it by --label or --winner",
         ),
-        *((FLAGS, ("--winner", name), "are flags.*--counts reads them") for name in FLAGS[0].split(",")[2:]),
+        *((FLAGS, ("--winner", name), "are flags.*from_counts reads them") for name in FLAGS[0].split(",")[2:]),
         (FLAGS, (), r"there is no column 'label'\. A file of comparisons has the columns"),
         (
             ("left,right,model_a,model_b,label", "a,b,c,d,1"),
@@ -105,7 +105,7 @@ SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
         (
             ("1ST,2ND,COUNT", "ANN,undervote,3", "BO,ANN,2"),
             ("--ranking", "1ST,2ND", "--weight", "COUNT"),
-            "line 2, column '2ND': 'undervote' may mean that no item was named: then --unranked 'undervote' says so",
+            "line 2, column '2ND': 'undervote' may mean that no item was named: then unranked=.'undervote'. says so",
         ),
         (("black_id,white_id,winner", "a,b,white"), ("--left", "black_id", "--right", "white_id"), "has two readings"),
         (("winner,loser,Draw", "a,b,FALSE", "b,a,TRUE"), (), "line 3, column 'Draw': this row may be a tie"),
@@ -117,7 +117,6 @@ def test_it_is_refused_or_asked_about(lines: tuple[str, ...], options: tuple[str
     with pytest.raises(DataError, match=message) as error:
         read(*lines, options=options)
     assert "\n" not in str(error.value)
-    assert "='" not in str(error.value)  # advice is of the command line
 
 
 # ------------------------------------------------------------------------------------------------------------- is read
@@ -149,7 +148,6 @@ CHOSEN = {"x | y z": 1.0, "z | x y": 1.0}
             ("--left", "Home", "--right", "Away", "--winner", "FTR"),
             {("A", "B"): 1.0, ("B", "C"): 0.5, ("C", "B"): 0.5},
         ),
-        (("sep=;", "left;right;label", "a;b;1"), (), {("a", "b"): 1.0}),
         (("# 3 votes", "left,right,label", "a,b,1"), (), {("a", "b"): 1.0}),
         (("left::right::label", "a::b::0"), (), {("b", "a"): 1.0}),
         (("a,b,1", "a,c,0"), ("--columns", "left,right,label"), {("a", "b"): 1.0, ("c", "a"): 1.0}),

@@ -62,12 +62,12 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     ),
     "m3f": (
         table("user,item,rating", STARS),
-        ("--factors", "3", "--set", "C=0.5", "--sweeps", "20"),
+        ("--set", "n_factors=3", "--set", "C=0.5", "--set", "n_sweeps=20", "--set", "burn_in=4"),
         "user,item\n1,0\n1,7\n",
         "level",
     ),
     "ordinal": (table("size,label", SIZES), ("--set", "optimizer=None"), "size\n-1\n2\n", "level"),
-    "svgp": (table("size,label", SIZES), ("--max-inducing", "9"), "size\n-1\n2\n", "prediction"),
+    "svgp": (table("size,label", SIZES), ("--set", "inducing=9"), "size\n-1\n2\n", "prediction"),
     "svgp-classifier": (
         table("size,label", [(x, "big" if level else "a small one") for x, level in SIZES]),
         ("--set", "inducing=8"),
@@ -92,9 +92,6 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 
 # What is ranked, and what may come last.
 RANKED: dict[str, tuple[tuple[str, ...], set[Any]]] = {
-    "ordinal": (("asked.csv",), {"1"}),
-    "svgp": (("asked.csv",), {"1"}),
-    "svgp-classifier": (("asked.csv",), {"2"}),
     "fm": (("--user", "1"), {"0", "1"}),
     "fm-classifier": (("--user", "1"), {"0", "1"}),
     "fm-ordinal": (("--user", "1"), {"0", "1"}),
@@ -135,9 +132,8 @@ def test_fit_then_predict(
         assert [float(row[by]) for row in ranked] == sorted((float(row[by]) for row in ranked), reverse=True)
         assert main(["rank", "m.skpref", *what, "--json"]) == 0
         assert [str(row["id"]) for row in json.loads(capsys.readouterr().out)] == [row["id"] for row in ranked]
-        wrong = ["--user", "nobody"] if "--user" in what else []
-        assert main(["rank", "m.skpref", *wrong]) == 2
-        assert ("unknown user 'nobody'" if wrong else "ranks the rows of a file") in capsys.readouterr().err
+        assert main(["rank", "m.skpref", "--user", "nobody"]) == 2
+        assert "unknown user 'nobody'" in capsys.readouterr().err
     # The message for a typo names the column and the existing ones.
     write(tmp_path / "typo.csv", re.sub(r"^(\w+)", r"\1s", asked))
     assert main(["predict", "m.skpref", "typo.csv"]) == 2
@@ -154,7 +150,7 @@ def test_predict_reads_the_columns_of_fit(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", table("who,what,rating", STARS))
-    few = ("--set", "max_iter=2") if model == "fm" else ("--sweeps", "5")
+    few = ("--set", "max_iter=2") if model == "fm" else ("--set", "n_sweeps=5", "--set", "burn_in=1")
     assert main(["fit", "stars.csv", "--model", model, "--user", "who", "--item", "what", *few]) == 0
     write(tmp_path / "asked.csv", "who,what\n1,0\n")
     capsys.readouterr()
@@ -167,7 +163,7 @@ def test_predict_reads_the_columns_of_fit(
 def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", KINDS["m3f"][0])
-    fit = ["fit", "stars.csv", "--model", "m3f", "--factors", "2", "--sweeps", "10"]
+    fit = ["fit", "stars.csv", "--model", "m3f", "--set", "n_factors=2", "--set", "n_sweeps=10", "--set", "burn_in=2"]
     assert main([*fit, "--set", "prediction=median", "--set", "margin=5", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -186,9 +182,7 @@ def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
         err = capsys.readouterr().err
         assert message in err
         assert err.count("\n") == 1
-    with pytest.raises(SystemExit) as stop:
-        main([*fit, "--set", "sigma"])
-    assert stop.value.code == 2
+    assert main([*fit, "--set", "sigma"]) == 2
     assert "'sigma' is not NAME=VALUE" in capsys.readouterr().err
     assert main(["predict", "nowhere.skpref", "stars.csv"]) == 2
     save(GPPLRegressor(), tmp_path / "m")

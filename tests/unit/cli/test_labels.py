@@ -67,12 +67,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "grades.csv", grades_text("grade", WORDS))
-    asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--class-order", ",".join(WORDS)]
+    asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--levels", ",".join(WORDS)]
     assert main([*asked, "--group", "person", *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert re.search(
-        r"note: The kernel has the same scale for all features.* skpref fit --set kernel='ard' learns", err
-    )
+    assert re.search(r"note: The kernel has the same scale for all features.* kernel='ard' learns", err)
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
         r"Search: 1 trial in .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
@@ -207,12 +205,12 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "words": (
         grades_text(words=WORDS),
         ("--group", "person"),
-        "expected a number \\(or name all levels, low to high, by --class-order\\), got '",
+        "expected a number \\(or name all levels, low to high, by --levels\\), got '",
     ),
     "a word": (
         grades_text(words=WORDS),
-        ("--group", "person", "--class-order", "low,high"),
-        "'middle' is none of the levels low, high \\(--class-order\\)",
+        ("--group", "person", "--levels", "low,high"),
+        "'middle' is none of the levels low, high \\(--levels\\)",
     ),
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a number is missing"),
@@ -284,7 +282,7 @@ def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFix
     rows = [(a, b, a > 0 if model == "svgp-classifier" else y) for a, b, y in numbers]
     write(folder / "rows.csv", "size,noise,label\n" + "\n".join(f"{a:.3f},{b:.3f},{y}" for a, b, y in rows) + "\n")
     job = ("--trials", "2", "--folds", "2", "--no-mlflow", "--out", model)
-    assert main(["tune", "rows.csv", "--model", model, "--max-inducing", "20", *job]) == 0
+    assert main(["tune", "rows.csv", "--model", model, "--set", "inducing=20", *job]) == 0
     out, _ = capsys.readouterr()
     assert "Relevance of the features, 2 of 2" in out
     assert ("RMSE" if model == "svgp" else "Calibration on the hold-out") in out

@@ -309,7 +309,6 @@ def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "Effects of one unit more on the left side" in out
     assert "Annotators (3): no personal differences were learnt, so they are not compared" in out
-    assert "With covariates, reliabilities of users are not learnt; fit without --covariates to compare users." in out
     assert "P(agrees)" not in out
     assert model.covariate_names_.tolist() == ["home", "length_a-length_b"]
     assert model.user_ids_.size == 3
@@ -468,7 +467,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         "column 'winner': this column has another meaning; --covariates must name another",
     ),
     "no groups": (HOME, ("--groups", "home"), "--groups is for --model crowd, not for gppl"),
-    "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),

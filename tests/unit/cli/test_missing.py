@@ -30,7 +30,19 @@ COVARIATES = ("fit", "votes.csv", "--covariates", "home", *FAST)
 SCORES = ("fit", "votes.csv", "--score", "home", *FAST)
 CROWD = ("fit", "votes.csv", "--items", "items.csv", "--users", "users.csv", "--model", "crowd", *FAST)
 WEIGHT = ("--weight", "weight")
-M3F = ("fit", "stars.csv", "--model", "m3f", *WEIGHT, "--sweeps", "4", "--factors", "2")
+M3F = (
+    "fit",
+    "stars.csv",
+    "--model",
+    "m3f",
+    *WEIGHT,
+    "--set",
+    "n_sweeps=4",
+    "--set",
+    "burn_in=0",
+    "--set",
+    "n_factors=2",
+)
 GRADES = ("fit", "rows.csv", "--model", "ordinal", *WEIGHT, "--set", "optimizer=None", *FAST)
 NUMBERS = ("fit", "rows.csv", "--model", "svgp", *WEIGHT, *FAST)
 MACHINE = ("fit", "stars.csv", "--model", "fm", "--set", "max_iter=2")
@@ -48,7 +60,7 @@ PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "feature": (NUMBERS, "rows", "colour"),
     "feature of a grade": (GRADES, "rows", "size"),
     "grade": (GRADES, "rows", "label"),
-    "grade in words": ((*GRADES, "--class-order", "0,1,2,x"), "rows", "label"),
+    "grade in words": ((*GRADES, "--levels", "0,1,2,x"), "rows", "label"),
     "rating in words": ((*M3F, "--levels", "0,1,2,x"), "stars", "rating"),
     "target": (NUMBERS, "rows", "label"),
 }
@@ -138,14 +150,6 @@ def test_ids_that_pandas_wrote_as_fractions_are_those_of_the_comparisons(capsys:
     assert load("model.skpref").items.ids.tolist() == ["1", "2", "4"]
 
 
-def test_a_row_keeps_its_number_in_a_ranking(capsys: Any) -> None:
-    assert main(list(NUMBERS)) == 0
-    Path("asked.csv").write_text("size,colour\n1,2\nNA,2\n4,3\n")
-    capsys.readouterr()
-    assert main(["rank", "model.skpref", "asked.csv", "--json", "--missing", "drop"]) == 0
-    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == {1, 3}
-
-
 def test_an_item_may_be_called_na(capsys: Any) -> None:
     votes = [("left", "right", "winner")] + [("NA", "B", "NA" if k % 2 else "B") for k in range(12)]
     votes += [("NA", "C", ""), ("C", "B", "NA")]
@@ -158,7 +162,7 @@ def test_an_item_may_be_called_na(capsys: Any) -> None:
 def test_a_level_may_be_called_none(capsys: Any) -> None:
     levels = [("size", "label")] + [(k, ("None", "some")[k % 2]) for k in range(20)] + [(3, "NA")]
     Path("rows.csv").write_text("".join(f"{size},{label}\n" for size, label in levels))
-    assert main([*GRADES[:4], *GRADES[6:], "--class-order", "None,some", "--missing", "drop"]) == 0
+    assert main([*GRADES[:4], *GRADES[6:], "--levels", "None,some", "--missing", "drop"]) == 0
     assert "note: 1 row of rows.csv is incomplete and left out" in capsys.readouterr().err
 
 
@@ -188,7 +192,7 @@ def test_every_row_may_lack_a_cell(capsys: Any) -> None:
     assert "rows.csv: at least 1 row is required: every row lacks a cell that is read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["predict", "rank"])
+@pytest.mark.parametrize("command", ["predict"])
 def test_rows_of_a_model_of_features(command: str, capsys: Any) -> None:
     assert main(list(NUMBERS)) == 0
     Path("asked.csv").write_text("id,size,colour\na,1,2\nb,NA,2\nc,2,\nd,4,3\n")
@@ -224,7 +228,7 @@ def test_items_of_a_ranking(capsys: Any) -> None:
 
 def test_an_experiment_in_a_file_takes_missing_for_every_model() -> None:
     write("rows", 2, "size", "NA")
-    sections = {"data": 'file = "rows.csv"\nmissing = "drop"', "model": 'name = "svgp"\nmax_inducing = 5'}
+    sections = {"data": 'file = "rows.csv"\nmissing = "drop"', "model": 'name = "svgp"'}
     sections |= {"search": "trials = 1\nfolds = 2", "tracking": "mlflow = false"}
     Path("it.toml").write_text("".join(f"[{name}]\n{keys}\n" for name, keys in sections.items()))
     assert main(["run", "it.toml"]) == 0

@@ -12,9 +12,8 @@ import pytest
 
 from skpref import GPPLClassifier, load
 from skpref.cli import main
-from skpref.cli.options import Tune, options_of, parse
+from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
-from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.search import default_space
 
 SIDES = ["--left", "home", "--right", "away", "--score", "score"]
@@ -40,7 +39,7 @@ def games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 
 
 def fit(*more: str) -> GPPLClassifier:
-    assert main(["fit", "games.csv", *SIDES, *more, "--dynamics", "drift"]) == 0
+    assert main(["fit", "games.csv", *SIDES, *more, "--set", "dynamics=drift"]) == 0
     model: GPPLClassifier = load("model.skpref")
     return model
 
@@ -105,11 +104,10 @@ def test_a_file_without_covariates_is_predicted_without_differences(
 
 def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
     options = ["tune", "games.csv", *SIDES, "--covariates", "rest", "--time", "date"]
-    task, other = read(parse(options)), read(parse([*options, "--dynamics", "form"]))
+    task = read(parse(options))
     assert task.names == ("home", "away", "rest", "date")
-    assert (task.estimator.time, task.estimator.dynamics, other.estimator.dynamics) == (3, "auto", "form")
+    assert (task.estimator.time, task.estimator.dynamics) == (3, "auto")
     assert [f"{cell:%Y-%m-%d}" for cell in task.rows.X[:, 3]] == games.date.tolist()
-    assert task.options != other.options  # a study of one is not resumed by the other
     assert task.rows.time is None  # the hold-out is drawn as ever
     assert set(task.space) == {"likelihood", "order_effect", "covariates"}
     assert set(default_space(GPPLClassifier(time="date"))) == {"likelihood", "order_effect"}
@@ -130,8 +128,9 @@ def test_dates_of_files_have_the_day_first(games: pd.DataFrame, capsys: pytest.C
 def test_tune_to_rank(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("optuna")
     pytest.importorskip("matplotlib")
-    options = ["--time", "date", "--dynamics", "drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
+    options = ["--time", "date", "--set", "dynamics=drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
     assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
+    assert Path("skpref-out/curves.png").exists()
     assert "the latest" in capsys.readouterr().out
     first = printed(capsys, "rank", "skpref-out/model.skpref", "--at", "2022-02-01")[0]
     last = printed(capsys, "rank", "skpref-out/model.skpref")[0]
@@ -145,20 +144,14 @@ def test_rankings_of_one_row_have_its_time() -> None:
     assert task.estimator.time == 3
 
 
-def test_all_dynamics_can_be_typed() -> None:
-    (option,) = (option for option in options_of(Tune) if option.name == "dynamics")
-    assert set(option.metadata["choices"]) == DYNAMICS
-
-
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (["fit", "games.csv", *SIDES, "--time", "dat"], "no column 'dat'; did you mean 'date'? It was asked for by"),
         (["fit", "games.csv", *SIDES, "--time", "home"], "column 'home': this column has another meaning; --time must"),
         (["fit", "games.csv", *SIDES, "--time", "score"], "column 'score': this column has another meaning; --time"),
-        (["fit", "games.csv", *SIDES, "--dynamics", "drift"], "name the column of times by --time"),
         (["fit", "games.csv", "--time", "day", "--model", "svgp"], "--time is for --model gppl or crowd"),
-        (["fit", "games.csv", *SIDES, "--time", "day", "--set", "dynamics=drift"], "--set dynamics: use --dynamics"),
+        (["fit", "games.csv", *SIDES, "--time", "day", "--set", "time=day"], "--set time: use --time"),
         (["fit", "bad.csv", "--time", "date"], "bad.csv, line 3, column 'date': expected a date such as 2024-05-31"),
         (["fit", "gap.csv", "--time", "date"], "gap.csv, line 3, column 'date': a time is missing"),
         (["predict", "model.skpref", "none.csv"], "The model was learnt with --time; name the column of times by"),

@@ -75,8 +75,7 @@ def test_an_experiment_is_run_twice_with_equal_digits(folder: Path, capsys: pyte
     code, first, errors = ran(folder, text, capsys, "--json")
     assert code == 0, errors
     results = folder / "results"  # paths are from the folder of the file
-    assert {"model.skpref", "trials.csv", "experiment.toml"} <= {path.name for path in results.iterdir()}
-    assert (results / "experiment.toml").read_text("utf-8") == text
+    assert {"model.skpref", "trials.csv"} <= {path.name for path in results.iterdir()}
     settings = [trial["settings"] for trial in json.loads(first)["trials"]]
     assert all(one["likelihood"] == "logit" and 1.0 <= one["scale_prior__shape"] <= 3.0 for one in settings)
     assert json.loads(first)["n_holdout"] == 10
@@ -96,72 +95,45 @@ def replaced(old: str, new: str) -> str:
     [
         ("[data\n", r"is not TOML: .*line 1"),
         (replaced("trials = 2", f"trials = {'9' * 5000}"), r"is not TOML: Exceeds the limit"),
-        (replaced("trials = 2", f"trials = [0x{'f' * 5000}]"), r"is not TOML: a whole number has more than 64 bits"),
-        (
-            EXPERIMENT + f"[space]\nscale_prior__shape = 1{'0' * 400}\n",
-            r"is not TOML: a whole number has more than 64 bits",
-        ),
+        (replaced("trials = 2", f"trials = [0x{'f' * 5000}]"), r"is not TOML: Exceeds the limit"),
         ("[dat]\nfile = 'x'\n", r"unknown section \[dat\]; did you mean 'data'\?"),
         ("file = 'x'\n", r"unknown section \[file\]; known are data, model"),
-        ("data = 'x'\n", r"'data' must be a section, \[data\] with keys below it"),
-        ("", r"\[data\] needs either file = ... or dataset = 'travellers', and has neither"),
-        (replaced("[model]", "dataset = 'travellers'\n[model]"), r"\[data\] needs either .*, not both"),
-        (replaced("trials = 2", "trails = 2"), r"unknown key in \[search\]: 'trails'; did you mean 'trials'\?"),
-        (replaced("trials = 2", "trials = 0"), r"\[search\] trials: 0 is less than 1"),
-        (replaced("trials = 2", "trials = true"), r"\[search\] trials: 'True' is not a whole number"),
-        (replaced("trials = 2", "trials = [2]"), r"\[search\] trials must be one value; got \[2\]"),
-        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout: -1 is less than 0"),
-        (replaced("0.25", "1.5"), r"\[search\] holdout: 1.5 is more than 0.5"),
-        (replaced("0.25", "'one'"), r"\[search\] holdout one is for ratings"),
-        (replaced("trials = 2", "timeout = inf"), r"\[search\] timeout: inf is more than 1.79"),
-        (replaced("trials = 2", "storage = ''"), r"\[search\] storage: is empty"),
-        (
-            replaced("trials = 2", "storage = 'postgresql://me:word@host/name'"),
-            r"\[search\] storage must not hold a password",
-        ),
+        ("data = 'x'\n", r"unknown section \[data\]"),
+        ("", r"the following arguments are required: DATA"),
+        (replaced("[model]", "dataset = 'travellers'\n[model]"), r"unrecognized arguments: .*answers.csv"),
+        (replaced("trials = 2", "trails = 2"), r"unrecognized arguments: --trails=2"),
+        (replaced("trials = 2", "trials = 0"), r"argument --trials: 0 is less than 1"),
+        (replaced("trials = 2", "trials = true"), r"argument --trials: 'True' is not a whole number"),
+        (replaced("trials = 2", "trials = [2, 3]"), r"argument --trials: '2,3' is not a whole number"),
+        (replaced("trials = 2", "trials = {a = 2}"), r"\[search\] trials must be one value; got"),
+        (replaced("trials = 2", "timeout = -1"), r"argument --timeout: -1 is less than 0"),
+        (replaced("0.25", "1.5"), r"argument --holdout: 1.5 is more than 0.5"),
+        (replaced("0.25", "'one'"), r"--holdout one is for ratings"),
+        (replaced("trials = 2", "timeout = inf"), r"argument --timeout: inf is more than 1.79"),
+        (replaced("trials = 2", "storage = ''"), r"argument --storage: is empty"),
         (replaced("trials = 2", "storage = 'data/answers.csv'"), "is a file, but not the journal of a search"),
-        (replaced('"gppl"', '["gppl"]'), r"\[model\] name must be one value; got \['gppl'\]"),
-        (replaced("gppl", "gpl"), r"\[model\] name: invalid choice: 'gpl' \(choose from '?gppl"),
-        (replaced("[search]", "sweeps = 9\n[search]"), r"\[model\] sweeps is for --model m3f or ipm3f, not for gppl"),
-        (replaced("mlflow = false", "mlflow = 'no'"), r"\[tracking\] mlflow must be true or false; got 'no'"),
-        (
-            replaced("[model]", "class_order = ['a,b']\n[model]"),
-            r"\[data\] class_order must be a list of .*; got \['a,b'\]",
-        ),
-        (
-            replaced('file = "data/answers.csv"', "dataset = 'voters'"),
-            r"\[data\] dataset must be 'travellers'; got 'voters'",
-        ),
+        (replaced("gppl", "gpl"), r"argument --model: invalid choice: 'gpl'"),
+        (replaced("[search]", "levels = [1, 2]\n[search]"), r"--levels is for --model m3f"),
+        (replaced("mlflow = false", "mlflow = 'no'"), r"unrecognized arguments: --mlflow=no"),
+        (replaced('file = "data/answers.csv"', "dataset = 'voters'"), r"argument --dataset: invalid choice: 'voters'"),
         (
             replaced('file = "data/answers.csv"', "dataset = 'travellers'").replace("gppl", "crowd"),
-            r"\[data\] dataset is for \[model\] name = 'gppl'",
+            r"argument --model: invalid choice: 'crowd'",
         ),
-        (EXPERIMENT + "[space]\n", r"\[space\] is empty; leave it out for the model's own space"),
-        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; did you mean 'kernel'"),
-        (EXPERIMENT + "[space]\nshape_so = 1.0\n", r"'shape_so'; there are likelihood"),
-        (EXPERIMENT + "[space]\nscale_prior__shape = -1.0\n", r"\[space\] The 'shape' parameter of Gamma must be"),
         (
-            EXPERIMENT + "[space]\nscale_prior__shape = {low = 1, high = inf}\n",
-            r"\[space\] scale_prior__shape must be a value, a list",
+            EXPERIMENT + "[space]\nkernal = 'ard'\n",
+            r"--set kernal: a GPPLClassifier has no such parameter; did you mean",
         ),
-        (EXPERIMENT + "[space]\ninducing = 60.5\n", r"\[space\] The 'inducing' parameter .* int"),
-        (
-            EXPERIMENT + "[space]\nscale_prior__shape = [1.0, 'much']\n",
-            r"\[space\] The 'shape' parameter of Gamma .*'much'",
-        ),
-        (EXPERIMENT + "[space]\norder_effect = 1.5\n", r"\[space\] The 'order_effect' parameter .* 1.5"),
-        (
-            EXPERIMENT + "[space]\nlikelihood = 'cubit'\n",
-            r"\[space\] The 'likelihood' parameter of GPPLClassifier must be .*'probit'.*Got 'cubit'",
-        ),
+        (EXPERIMENT + "[space]\nscale_prior__shape = {low = 1, high = inf}\n", r"\[space\] scale_prior__shape must be"),
+        (EXPERIMENT + "[space]\ninducing = 60.5\n", r"none of .* succeeded.*The 'inducing' parameter .* int"),
+        (EXPERIMENT + "[space]\nlikelihood = 'cubit'\n", r"none of .* succeeded.*'probit'.*Got 'cubit'"),
         (replaced("answers.csv", "answer.csv"), r"data/answer.csv: No such file or directory"),
     ],
 )
 def test_what_is_no_experiment(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
-    code, out, errors = ran(folder, text, capsys)
-    assert (code, out) == (2, "")
-    assert re.search(message, errors), errors
-    assert len(errors.splitlines()) == 1
+    code, _, errors = ran(folder, text, capsys)
+    assert code == 2
+    assert re.search(message, errors.splitlines()[-1]), errors
 
 
 def test_a_file_that_is_not_there_or_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +179,6 @@ def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], di
     [
         ({"scale_prior__shape": 3.0}, {3.0}),
         ({"scale_prior__shape": [1.0, 2.5]}, {1.0, 2.5}),
-        ({"scale_prior__shape": {"low": 4.0, "high": 4.0}}, {4.0}),
         ({"likelihood": "logit"}, {"logit"}),
         ({"optimizer": "l-bfgs-b"}, {"l-bfgs-b"}),
         ({"optimizer": False}, {None}),
@@ -246,10 +217,8 @@ def test_whole_numbers_and_ranges() -> None:
         ({"scale_prior__shape": {"low": 3.0}}, "scale_prior__shape must be a value"),
         ({"scale_prior__shape": {"low": 3.0, "high": 1.0}}, "scale_prior__shape must be a value"),
         ({"scale_prior__shape": {"low": 0.0, "high": 1.0}}, "scale_prior__shape must be a value"),
-        ({"scale_prior__shape": {"low": 1.0, "high": 2.0, "step": 1}}, "scale_prior__shape must be a value"),
         ({"scale_prior__shape": {"low": True, "high": 2.0}}, "scale_prior__shape must be a value"),
-        ({"scale_prior__shape": []}, "a list of values is empty"),
-        ({"ard": True}, "there is no setting 'ard'"),
+        ({"scale_prior__shape": []}, "scale_prior__shape must be a value"),
     ],
 )
 def test_what_cannot_be_drawn_from(chosen: dict[str, Any], message: str) -> None:

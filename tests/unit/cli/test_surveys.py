@@ -195,7 +195,7 @@ def test_ratings_of_a_person_are_a_ranking() -> None:
 
 def test_an_experiment_names_the_columns(capsys: pytest.CaptureFixture[str]) -> None:
     text = '[data]\nfile = "survey.csv"\nitem_ratings = ["Q4_*", "Q5_*"]\n[model]\nname = "{}"\n'
-    for name, message in (("fm", "no column has a name like 'Q4_*'"), ("svgp", "[data] item_ratings is for --model")):
+    for name, message in (("fm", "no column has a name like 'Q4_*'"), ("svgp", "--item-ratings is for --model")):
         Path("e.toml").write_text(text.format(name), "utf-8")
         assert main(["run", "e.toml"]) == 2
         assert message in capsys.readouterr().err

@@ -22,10 +22,10 @@ from skpref._text import nearest
 from skpref.cli import main
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.ids import read_table
-from skpref.cli.job import Job, Tracking
+from skpref.cli.job import Job
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import _shortened, settings_text
+from skpref.cli.report import settings_text
 from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
 from skpref.cli.tasks.compared import Compared, make_task
@@ -94,7 +94,7 @@ def test_tune_with_features_then_rank(folder: Path, capsys: pytest.CaptureFixtur
     assert "mlflow" not in out
     assert "ETA" in err
     names = {path.name for path in (folder / "out").iterdir()}
-    assert names >= {"model.skpref", "ranking.csv", "trials.csv", "bound.png", "ranking.png", "calibration.png"}
+    assert names >= {"model.skpref", "ranking.csv", "trials.csv"}
     with (folder / "out" / "ranking.csv").open(encoding="utf-8") as file:
         ranking = list(csv.DictReader(file))
     assert len(ranking) == 12
@@ -156,7 +156,7 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_on_travellers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("statsmodels")
-    options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--max-inducing", "15", "--no-mlflow"]
+    options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--set", "inducing=15", "--no-mlflow"]
     assert main(["demo", *options]) == 0
     out, _ = capsys.readouterr()
     assert "210 choices among 840 items, up to 4 at a time, 15 features" in out
@@ -206,18 +206,15 @@ def test_ctrl_c_before_a_result(
 
 
 def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[str] = []
-
     def terminated(*_: Any) -> float:
         signal.raise_signal(signal.SIGTERM)
         return 0.0
 
     monkeypatch.setattr(scores, "cross_entropy", terminated)
-    monkeypatch.setattr(Tracking, "end", lambda _, status: ended.append(status))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
         main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
-    assert (stop.value.code, ended) == (128 + signal.SIGTERM, ["KILLED"])
+    assert stop.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -245,9 +242,12 @@ def test_a_tracking_server_that_is_not_there(
     assert "could not be sent and are kept in" in out
     (spool,) = (folder / "skpref-out" / "spool").glob("*.jsonl")
     events = [json.loads(line) for line in spool.read_text("utf-8").splitlines()]
-    assert [event["op"] for event in events].count("start") == 3  # a parent and two trials
-    assert [event["op"] for event in events].count("end") == 3
-    assert {Path(event["path"]).name for event in events if event["op"] == "artifact"} >= {"model.skpref", "bound.png"}
+    starts, ends = ([event["op"] for event in events].count(op) for op in ("start", "end"))
+    assert starts == ends > 3  # a parent, a search, its trials and their fits
+    assert {Path(event["path"]).name for event in events if event["op"] == "artifact"} >= {
+        "model.skpref",
+        "ranking.csv",
+    }
     raw = spool.read_text("utf-8")
     assert "i11" not in raw  # figures and settings are tracked, never the data
 
@@ -286,26 +286,23 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2
-    assert "usage: skpref" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.endswith(" --help`\n")
 
 
-def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["tune", "x.csv", "--trails", "3"])
-    usage, error = capsys.readouterr().err.splitlines()
-    assert usage == "usage: skpref tune [OPTIONS] DATA"
-    assert error == "skpref tune: error: unrecognized arguments: --trails 3; did you mean '--trials'?"
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "x.csv", "--trails", "3"]) == 2
+    said = "unrecognized arguments: --trails 3; did you mean '--trials'?; see `skpref tune --help`"
+    assert capsys.readouterr().err == f"skpref: error: {said}\n"
 
 
-@pytest.mark.parametrize("arguments", [["tune", "x.csv", "--set", "n=1"], ["run", "x.toml", "--set=n=1"]])
-def test_settings_belong_to_fit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(arguments)
-    said = "--set is an option of `skpref fit`; a search takes settings from the section [space] of `skpref run`"
-    assert capsys.readouterr().err.strip().endswith(said)
+def test_a_search_takes_settings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ["--set", "likelihood=logit", "--set", "scale_prior__shape=[1.0,2.0]", "--no-mlflow", "--json"]
+    assert main(["tune", "votes.csv", *QUICK, *more]) == 0
+    settings = [trial["settings"] for trial in json.loads(capsys.readouterr().out)["trials"]]
+    assert all(one["likelihood"] == "logit" and one["scale_prior__shape"] in {1.0, 2.0} for one in settings)
+    assert main(["tune", "votes.csv", "--no-mlflow", "--set", "kernal=ard"]) == 2
+    assert "--set kernal: a GPPLClassifier has no such parameter; did you mean 'kernel'?" in capsys.readouterr().err
 
 
 def test_missing_packages_are_all_named_before_the_work(
@@ -313,9 +310,7 @@ def test_missing_packages_are_all_named_before_the_work(
 ) -> None:
     monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
     assert main(["tune", "votes.csv"]) == 2
-    assert (
-        "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]'" in capsys.readouterr().err
-    )
+    assert "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]" in capsys.readouterr().err
     assert main(["demo", "--no-mlflow"]) == 2
     assert "'skpref[optuna,plots]', or 'skpref[all]'" in capsys.readouterr().err
 
@@ -418,7 +413,7 @@ def test_rank_refuses_what_is_no_model(folder: Path, capsys: pytest.CaptureFixtu
     for other in (GPPLRegressor(), GPPLClassifier()):
         save(other, folder / "m.skpref")
         assert main(["rank", "m.skpref", "items.csv"]) == 2
-        assert "holds no fitted GPPLClassifier" in capsys.readouterr().err
+        assert "holds no fitted model of comparisons" in capsys.readouterr().err
 
 
 def test_rank_needs_the_features_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -654,18 +649,3 @@ def test_incomplete_times_are_left_out_and_groups_are_another_split(
     assert "39 comparisons" in out
     assert main([*options, "--group", "left"]) == 2
     assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("n", range(1, 40))
-def test_settings_are_cut_between_two_of_them(n: int) -> None:
-    parts = [f"setting{k}={k * n}" for k in range(n)]
-    shown = _shortened(", ".join(parts))
-    assert len(shown) <= 90
-    *kept, last = shown.split(", ")
-    assert [*kept, last] == parts or (last == "..." and kept == parts[: len(kept)] and len(shown) > 60)
-
-
-def test_settings_that_just_fit_are_whole() -> None:
-    assert _shortened("a" * 90) == "a" * 90
-    assert _shortened("a=1, " + "b" * 84 + ", c=2").startswith("a=1, ...")
-    assert _shortened("b" * 85 + ", c=23") == "b" * 85 + ", ..."
