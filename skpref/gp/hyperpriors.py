@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Means and standard deviations of logarithms:
 _VARIANCE = (1.0, 1.5)  # variance of f of a classifier
+_VARIANCE_BESIDE = (-1.0, 2.0)  # variance of its smooth part beside a linear one
+_LINEAR = (0.0, 1.5)  # variance of its linear part
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
 _SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
@@ -55,14 +57,20 @@ def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tu
     return float(value), gradient
 
 
-def classifier_priors(X: Features) -> tuple[NormalPrior, ...]:
-    """Return the priors of a variance times an RBF kernel with one length-scale per feature."""
-    size = 1 + X.shape[1]
-    return NormalPrior(one_hot(size, 0), *_VARIANCE), *length_scale_priors(_means(X), size, first=1)
+def classifier_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
+    """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's.
+
+    There is a linear part if theta has more than 1 + d entries; `size` is how many.
+    """
+    scales = length_scale_priors(_means(X), size, first=1)
+    if size == 1 + X.shape[1]:
+        return NormalPrior(one_hot(size, 0), *_VARIANCE), *scales
+    return NormalPrior(one_hot(size, 0), *_VARIANCE_BESIDE), *scales, NormalPrior(one_hot(size, size - 1), *_LINEAR)
 
 
-def regression_priors(X: Features) -> Priors:
+def regression_priors(X: Features, size: int = 0) -> Priors:
     """Return the priors of the length-scales of a variance times an RBF kernel with one length-scale per feature."""
+    del size
     shared, *single = length_scale_priors(_means(X), 1 + X.shape[1], first=1)
     return shared, *(CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
 

@@ -22,12 +22,12 @@ def check_parameters(kernel: Kernel) -> None:
             require(isinstance(value, Kernel), kernel, name, "must be a kernel")
         elif name.endswith("_bounds"):
             _check_bounds(kernel, name, value)
-        elif name != "columns":
+        elif name != "columns" and not (name == "origin" and value is None):
             number = isinstance(value, Real) and not isinstance(value, bool)
             vector = isinstance(value, np.ndarray | list | tuple) and np.ndim(value) == 1 and len(value)
             require(number or vector, kernel, name, "must be a number or a vector of numbers")
             low = value >= 0.0 if name == "sigma_0" else np.asarray(value, dtype=np.float64) > 0.0
-            require(np.all(low), kernel, name, "must be positive")
+            require(name == "origin" or np.all(low), kernel, name, "must be positive")
             require(name == "nu" or np.all(np.isfinite(value)), kernel, name, "must be finite")
     require(not np.isnan(kernel.bounds).any(), kernel, "bounds", "must be pairs of positive numbers")
 

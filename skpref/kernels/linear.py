@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ __all__ = ["Linear", "inner_products"]
 
 
 class Linear(LayoutKernelBase):
-    """Linear kernel k(x, z) = sum_f variance_f x_f z_f: utilities are a weighted sum of the features.
+    """Linear kernel k(x, z) = sum_f variance_f (x_f - o_f) (z_f - o_f): utilities are a weighted sum of the features.
 
     It is scikit-learn's `DotProduct` without an offset (which comparisons cannot see) and with variances of the
     weights that can be learnt, one for each feature if wanted.
@@ -33,6 +34,8 @@ class Linear(LayoutKernelBase):
         each. 1.0 suits standardised features.
     variance_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
         Bounds of the variance(s); "fixed" leaves them out of the fit. As scikit-learn's kernels.
+    origin : array-like of shape (d,), default=None
+        Point o at which the function is 0, such as the means of the features; sparse rows are densified then. None: 0.
 
     Notes
     -----
@@ -50,9 +53,11 @@ class Linear(LayoutKernelBase):
         self,
         variance: float | npt.ArrayLike = 1.0,
         variance_bounds: tuple[float, float] | str | npt.ArrayLike = (1e-5, 1e5),
+        origin: npt.ArrayLike | None = None,
     ) -> None:
         self.variance = variance
         self.variance_bounds = variance_bounds
+        self.origin = origin
 
     @property
     def anisotropic(self) -> bool:
@@ -92,7 +97,17 @@ class Linear(LayoutKernelBase):
             raise ValueError(msg)
         return v
 
+    def _from_origin(self, at: Layout) -> Layout:
+        """Return a layout of rows with the origin at 0."""
+        if self.origin is None:
+            return at
+        origin, d = np.asarray(self.origin, dtype=np.float64), next(iter(vars(at).values())).shape[1]
+        if origin.shape != (d,):
+            raise ValueError(f"origin: got shape {origin.shape} for {d} features, wanted one number per feature")
+        return replace(at, **{name: densify(rows) - origin for name, rows in vars(at).items()})
+
     def value_at(self, at: Layout) -> Array:
+        at = self._from_origin(at)
         X = at.Z if isinstance(at, Gram) else at.X
         v = self._variance(X)
         return v * inner_products(at) if v.ndim == 0 else inner_products(at, v)
@@ -100,6 +115,7 @@ class Linear(LayoutKernelBase):
     def vjp_at(self, at: Layout, G: Array) -> Array:
         if self.hyperparameter_variance.fixed:
             return np.zeros(0)
+        at = self._from_origin(at)
         v = self._variance(at.Z if isinstance(at, Gram) else at.X)
         if v.ndim == 0:
             return np.atleast_1d(v * np.sum(G * inner_products(at)))
@@ -111,6 +127,7 @@ class Linear(LayoutKernelBase):
             return np.empty((*K.shape, 0))
         if not self.anisotropic:
             return K[:, :, None].copy()
+        X = X if self.origin is None else X - np.asarray(self.origin)
         return np.asarray(self._variance(X) * X[:, None, :] * X[None, :, :])
 
 

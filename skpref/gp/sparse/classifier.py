@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
 _SMOOTHNESS: Final = 2.5  # smoothness of the default kernel, a Matern kernel
+# Rows up to which the default kernel has a linear part, too: few rows hardly tell it from a smooth function, and more
+# learn the smooth one as well.
+_LINEAR_ROWS: Final = 500
 _INDUCING: Final = 300  # inducing points of one class's function
 _SHARED_INDUCING: Final = 2000  # inducing points that the functions of all classes share
 _SEARCH_ROWS: Final = 10_000  # rows of the search with two classes
@@ -80,8 +83,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     kernel : Kernel, default=None
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a Matern kernel
         (nu = 5/2) with one length-scale per feature (ARD), which start at the standard deviations of the features, so
-        features need no scaling. Weak priors keep length-scales similar and the amplitude finite. If features have
-        heavy tails, put a `QuantileTransformer` in front.
+        features need no scaling. Weak priors keep length-scales similar and the amplitude finite. For two classes, or
+        one against the others, of at most 500 different rows, a `Linear` kernel about the mean is added: few rows
+        hardly tell a smooth function from a linear one. If features have heavy tails, put a `QuantileTransformer` in
+        front.
     likelihood : {"probit", "logit"}, default="probit"
         Probability of one of two classes given f. Predictive probabilities of "probit" have a closed form. The softmax
         model does not use it.
@@ -472,7 +477,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         n_points = _SHARED_INDUCING if by_softmax else _INDUCING
         sparse = self._sparse_config(n_points, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
-        sparse = replace(sparse, smoothness=_SMOOTHNESS)
+        sparse = replace(sparse, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
         inference = inference_name(self.inference)
         return self._general_config(sparse, inference, callback, classifier_priors, search_rows)
 

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
-from skpref.gp.default_kernels import deviations, stationary
+from skpref.gp.default_kernels import deviations, linear, stationary
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.evidence import bound
@@ -33,6 +33,7 @@ from skpref.gp.sparse.search import (
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import collapse
+from skpref.kernels import Linear
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
@@ -212,20 +213,25 @@ def initial_parameters(
 def _initial_hyperparameters(kernel: Kernel | None, X: Features, config: SparseConfig) -> SparseParameters:
     """Return the cold start with all rows as inducing points."""
     noise = _INITIAL_NOISE if config.noise is None else config.noise
-    return SparseParameters(_initial_kernel(kernel, X, config.smoothness), noise, X)
+    return SparseParameters(_initial_kernel(kernel, X, config), noise, X)
 
 
-def _initial_kernel(kernel: Kernel | None, X: Features, smoothness: float) -> Kernel:
+def _initial_kernel(kernel: Kernel | None, X: Features, config: SparseConfig) -> Kernel:
     """Return a copy of the kernel, or the default kernel for these features."""
     if kernel is not None:
         return clone(kernel)
     with np.errstate(over="ignore", invalid="ignore"):
-        default = stationary(smoothness, deviations(X))
+        scale = deviations(X)
+        default = stationary(config.smoothness, scale)
         finite = bool(np.all(np.isfinite(default.theta)) and np.all(np.isfinite(default.bounds)))
     if not finite:
         msg = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
         raise DataError(msg)
-    return ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
+    default = ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
+    if X.shape[0] > config.linear_rows:
+        return default
+    weights = Linear(linear(scale, 1.0).variance, "fixed", None if sparse.issparse(X) else X.mean(axis=0))
+    return default + ConstantKernel(1.0, _KERNEL_VARIANCE) * weights
 
 
 def resumed_parameters(
@@ -248,7 +254,7 @@ def with_shorter_scales(start: SparseParameters) -> SparseParameters:
 
 def with_usual_scales(start: SparseParameters) -> SparseParameters:
     """Return the start with the length-scales of the default kernel for its points, within their bounds."""
-    usual = _initial_kernel(None, start.points, np.inf).theta[1:]
+    usual = stationary(np.inf, deviations(start.points)).theta - 0.5
     return _with_scales(start, lambda log_scale: usual if log_scale.size == usual.size else usual.mean())
 
 

@@ -123,7 +123,7 @@ class GeneralConfig:
     inference: str  # "vb": full passes, "svi": mini-batches, "auto": full passes while their rows fit in memory
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
     learning_rate: float  # step of Adam
-    priors: Callable[[Features], Priors]  # of the default kernel's theta, for these features
+    priors: Callable[[Features, int], Priors]  # of the default kernel's theta, for these features and its length
     search_rows: int = SAMPLE_ROWS  # rows that a search looks at
 
 
@@ -280,7 +280,7 @@ def _learn(
     starts = [parameters]
     if kernel is None and start is None and data.n <= COLD_START_ROWS:
         starts.append(with_shorter_scales(parameters))
-    priors = config.priors(distinct) if kernel is None else ()
+    priors = config.priors(distinct, parameters.kernel.theta.size) if kernel is None else ()
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     search, objective = _search(first_objective, starts, sparse)
     _move_points(search, objective, distinct)

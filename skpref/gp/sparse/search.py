@@ -60,6 +60,7 @@ class SparseConfig:
     tol: float  # gain at which a search ends
     on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
     smoothness: float = np.inf  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
+    linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
 
 
 @dataclass(frozen=True, eq=False)

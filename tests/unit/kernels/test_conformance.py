@@ -22,6 +22,7 @@ OURS = [
     Linear(1.5),
     Linear([1.0, 2.0, 0.5]),
     Linear(2.0, "fixed"),
+    Linear([1.0, 2.0, 0.5], origin=[3.0, -1.0, 0.2]),
     Identity(),
 ]
 SKLEARN = [
@@ -185,3 +186,8 @@ def test_rows_of_the_kit_have_zeros_and_fit_the_kernel():
         "diagonal": ((9, 5),),
         "paired": ((9, 5), (9, 5)),
     }
+
+
+def test_an_origin_has_one_number_per_feature():
+    with pytest.raises(ValueError, match=r"origin: got shape \(2,\) for 3 features"):
+        Linear(origin=[1.0, 2.0])(np.ones((2, 3)))

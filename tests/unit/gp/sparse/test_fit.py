@@ -96,7 +96,9 @@ def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
 
 
 def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds() -> None:
-    default = fit._initial_kernel(None, X, np.inf).k2.length_scale
+    default = fit._initial_kernel(
+        None, X, SparseConfig("l-bfgs-b", 9, "k-means++", False, None, 9, 1e-3)
+    ).k2.length_scale
     each = SparseParameters(ConstantKernel(2.0) * RBF([1.0, 1.0], (1e-9, 1e9)), 0.2, X)
     one = SparseParameters(RBF(1.0, (1e-9, 1e9)) ** 2, 0.2, X)
     np.testing.assert_allclose(np.exp(fit.with_usual_scales(each).kernel.theta), [2.0, *default])

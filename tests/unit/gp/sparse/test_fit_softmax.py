@@ -142,10 +142,17 @@ def test_two_classes_have_one_function_which_is_the_difference_of_those_of_the_s
     assert isinstance(model.partial_fit(X[:5], Y[:5] == "low").likelihood_, Softmax)
 
 
-def test_the_default_kernels_of_both_models_are_matern_kernels():
-    for kind in ("softmax", "one_vs_rest"):
-        model = SVGPClassifier(multi_class=kind, inducing=10, optimizer=None, random_state=0).fit(X, Y)
-        assert {kernel.k2.nu for kernel in model.kernels_} == {2.5}
+def test_the_default_kernels_of_both_models_are_matern_kernels_and_few_rows_have_a_linear_part():
+    few = {kind: SVGPClassifier(multi_class=kind, inducing=10, optimizer=None) for kind in ("softmax", "one_vs_rest")}
+    for model in few.values():
+        model.fit(X, Y)
+    assert {kernel.k2.nu for kernel in few["softmax"].kernels_} == {2.5}
+    for kernel in few["one_vs_rest"].kernels_:
+        assert kernel.k1.k2.nu == 2.5
+        assert_allclose(kernel.k2.k2.origin, np.unique(X, axis=0).mean(axis=0))
+    rng = np.random.default_rng(0)
+    many = SVGPClassifier(inducing=10, optimizer=None).fit(rng.normal(size=(501, 2)), rng.integers(0, 2, 501))
+    assert many.kernel_.k2.nu == 2.5
 
 
 def test_a_search_that_is_cut_short_warns():
