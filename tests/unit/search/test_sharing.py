@@ -188,7 +188,7 @@ def test_a_storage_that_fails_during_the_search_is_one_line(tmp_path: Path, monk
 def test_a_storage_that_fails_leaves_a_trial_that_the_next_fit_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    storage = open_study("skpref", storage=tmp_path / "study.journal")._storage
+    storage = open_study("skpref", storage=tmp_path / "study.journal", direction="maximize")._storage
     set_state, n_calls = storage._backend.append_logs, [0]
 
     def full(logs: list[dict[str, Any]]) -> None:
