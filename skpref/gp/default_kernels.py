@@ -125,10 +125,10 @@ def kernel_parameters(kernel: Kernel | str | None) -> Any:
     return [type(kernel).__name__, *inner]
 
 
-def without_white_noise(kernel: Kernel) -> Kernel:
+def drop_white_noise(kernel: Kernel) -> Kernel:
     """Return a kernel without the `WhiteKernel`s among its summands, unless nothing else is left."""
     if not isinstance(kernel, Sum):
         return kernel
     parts = [part for part in (kernel.k1, kernel.k2) if not isinstance(part, WhiteKernel)]
-    rest = [without_white_noise(part) for part in parts or [kernel.k1]]
+    rest = [drop_white_noise(part) for part in parts or [kernel.k1]]
     return Sum(*rest) if len(rest) == 2 else rest[0]

@@ -158,7 +158,7 @@ class Queue:
         self.study._storage.set_trial_state_values(trial._trial_id, _state("WAITING"))  # noqa: SLF001 - nothing public does
 
     def _put_back_dead(self) -> None:
-        """Put back the trials of processes that were killed, and those of this process that nothing runs."""
+        """Put back trials of processes that were killed, and trials of this process that nothing runs."""
         if self.lock is None:
             return
         for trial in self.study.get_trials(deepcopy=False, states=(_state("RUNNING"),)):

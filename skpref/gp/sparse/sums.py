@@ -14,7 +14,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
 from skpref.exceptions import DataError
-from skpref.gp.default_kernels import without_white_noise
+from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
@@ -221,7 +221,7 @@ class SummedRegressor(SparseGP):
     def _prior_kernel(self) -> Kernel | None:
         """Return the kernel, without white noise that it adds to f where Gaussian noise is learnt."""
         learns_noise = self.likelihood == "gaussian" and self.noise == "learn" and self.optimizer is not None
-        return without_white_noise(self.kernel) if learns_noise and self.kernel is not None else self.kernel
+        return drop_white_noise(self.kernel) if learns_noise and self.kernel is not None else self.kernel
 
     def _fit_gaussian(
         self, rows: SourceRows, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator

@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp.default_kernels import without_white_noise
+from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.gp.sparse.evidence import GaussianRows
@@ -61,8 +61,8 @@ def test_white_noise_of_the_kernel_is_the_noise(kernel: Any) -> None:
 
 
 def test_white_noise_alone_stays() -> None:
-    assert without_white_noise(WhiteKernel(2.0) + WhiteKernel(1.0)) == WhiteKernel(2.0)
-    assert without_white_noise(KERNEL * WhiteKernel()) == KERNEL * WhiteKernel()
+    assert drop_white_noise(WhiteKernel(2.0) + WhiteKernel(1.0)) == WhiteKernel(2.0)
+    assert drop_white_noise(KERNEL * WhiteKernel()) == KERNEL * WhiteKernel()
 
 
 def test_noise_relevance_and_function_are_found(fitted):
