@@ -26,10 +26,9 @@ from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
     from skpref._events import Iteration, OnIteration
-    from skpref._typing import AnyArray, Features
+    from skpref._typing import Features
 
 _MAX_DENSE_BYTES = 4 * 2**30  # size of one dense square matrix, whatever the machine has
 
@@ -175,20 +174,3 @@ def iteration_callback(
     if not estimator.verbose:
         return then
     return verbose_printer(type(estimator).__name__, then, step=step, objective=objective, sign=sign)
-
-
-def refuse_metric_without_ties(classes: AnyArray) -> None:
-    """Refuse to predict for a metric of scikit-learn that reads ties or soft labels as classes, or as numbers."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - a scorer does not show the labels in another way
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in {"skpref", "sklearn"}:
-        metric, y = getattr(frame.f_locals.get("self"), "_score_func", None), frame.f_locals.get("y_true")
-        if metric is not None and y is not None:
-            of_sklearn = str(getattr(metric, "__module__", "")).startswith("sklearn.")
-            if of_sklearn and not np.isin(np.asarray(y), classes).all():
-                raise DataError(
-                    f"y has ties or soft labels, which {metric.__name__} of scikit-learn does not support: pass "
-                    "scoring=log_loss_scorer of skpref.metrics, where a tie is half of each side, or "
-                    "answers_log_loss_scorer, where it is an answer of its own"
-                )
-            return
-        frame = frame.f_back

@@ -21,7 +21,6 @@ from skpref._estimator import (
     check_n_samples,
     digest,
     iteration_callback,
-    refuse_metric_without_ties,
     warn_constant,
     warn_not_converged,
 )
@@ -299,7 +298,6 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
             Positive where `predict` returns the second class, in units of the answer noise.
         """
         mean = self._moments(X)[0]
-        refuse_metric_without_ties(self.classes_)
         return mean if left_column(self.classes_) else -mean
 
     @accept_collections
@@ -326,7 +324,6 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         if self.classes_.size > 2:
             return self._answers(X)[:, ::-1]
         left = self._left_probability(X)
-        refuse_metric_without_ties(self.classes_)
         return np.column_stack([1.0 - left, left] if left_column(self.classes_) else [left, 1.0 - left])
 
     def _answers(self, X: Any) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer, log_loss, make_scorer
-from sklearn.model_selection import LearningCurveDisplay, cross_val_score, cross_validate, learning_curve
+from sklearn.metrics import get_scorer, log_loss
+from sklearn.model_selection import LearningCurveDisplay, cross_val_score, learning_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -95,16 +95,3 @@ def test_comparisons_with_ties_count_half_of_each_side() -> None:
     assert log_loss_scorer(of_words, X, words) == pytest.approx(log_loss_scorer(model, X, y))
     hard = [row for row, label in zip(X, y, strict=True) if label != 0.5], [label for label in y if label != 0.5]
     assert log_loss_scorer(model, *hard) == pytest.approx(get_scorer("neg_log_loss")(model, *hard))
-
-
-@pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc", ["neg_brier_score"]])
-@pytest.mark.parametrize("word", [False, True])
-def test_scorers_without_ties_name_those_with_them(scoring: Any, word: bool) -> None:
-    X, y = [("a", "b"), ("b", "c"), ("a", "c"), ("b", "a")] * 4, np.array([1, 0.5, 1, 0] * 4)
-    y = np.array(["right", "tie", "left"])[(2 * y).astype(int)] if word else y
-    model = make_pipeline(GPPLClassifier())
-    with pytest.raises(DataError, match=r"y has ties or soft labels, which .* pass scoring=log_loss_scorer of skpref"):
-        cross_validate(model, X, y, scoring=scoring, cv=2, error_score="raise")
-    if not word:  # a metric that takes them
-        scorer = make_scorer(cross_entropy, greater_is_better=False, response_method="predict_proba")
-        assert np.isfinite(cross_val_score(model, X, y, scoring=scorer, cv=2)).all()
