@@ -164,8 +164,10 @@ _OTHERS = _named(
 )
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
+_OF_NUMPY = "absolute cbrt exp expm1 log log10 log1p log2 sqrt square"
 _FUNCTIONS = {
-    "numpy": "absolute cbrt exp expm1 log log10 log1p log2 sqrt square",
+    "numpy": _OF_NUMPY,
+    "numpy._core._multiarray_umath": _OF_NUMPY,  # where they are with numpy 2.0
     "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
     "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression",
 }

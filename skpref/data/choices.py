@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -20,6 +19,7 @@ from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
 from skpref.data.tables import Table
 from skpref.data.task_tables import (
+    PROFILE,
     Shown,
     choices_of,
     item_of_rows,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 NONE = "none"  # feature, or id, of the answer that chooses none of the others
 _PRICE = re.compile(r"[$€£¥]?\s*[+-]?\d+([.,]\d+)*\s*([$€£¥%]|EUR|USD|GBP)?")
-# Names of columns that are made here: profiles, rows of a wide table, and its option none.
-_PROFILE, TASK, OPTION = "profile of features", "row of the wide table", "option none of the wide table"
+# Names of columns that are made here: rows of a wide table, and its option none.
+TASK, OPTION = "row of the wide table", "option none of the wide table"
 _EACH = 10  # alternatives of each number from which 1, 2, 3 are hardly chance, and may be codes of levels
 _LARGEST = 1e100  # size of a number of a product, whose products with utilities are finite
 
@@ -116,7 +116,8 @@ def from_tasks(
     Returns
     -------
     TaskRows
-        X, y and items: ``CrowdGPPL(items).fit(X, y)``.
+        X, y and items: ``CrowdGPPL(items).fit(X, y)``. Equal profiles are one item, also within a task, where `y` then
+        names the first of them.
 
     Raises
     ------
@@ -204,8 +205,8 @@ def with_profiles(
 ) -> tuple[Columns, Roles, Table]:
     """Return a long table with a column of profiles, which are the items, the roles, and the features of profiles."""
     texts, table = _profiles(columns, tuple(attributes), item, none, members_of(columns, roles))
-    columns = replace(columns, values={**columns.values, _PROFILE: texts})
-    return columns, replace(roles, item=(_PROFILE,), features=tuple(attributes)), table
+    columns = replace(columns, values={**columns.values, PROFILE: texts})
+    return columns, replace(roles, item=(PROFILE,), features=tuple(attributes)), table
 
 
 def long_table(
@@ -262,7 +263,7 @@ def long_table(
 def _profiles(
     columns: Columns, names: tuple[Any, ...], item: Any, none: Any, members: Mapping[str, list[int]]
 ) -> tuple[list[str], Table]:
-    """Return the id of each row's profile, and a table of the profiles; equal ones in one task have different ids."""
+    """Return the id of each row's profile, and a table of the profiles."""
     # A number in a column of attributes may be one of them.
     searched = [*([] if is_number(none) else names), *([] if item is None else [item])]
     is_none = np.zeros(columns.size, dtype=bool)
@@ -285,19 +286,10 @@ def _profiles(
         twice = next(title for title in titles if titles.count(title) > 1)
         raise DataError(f"two features would be named {twice!r}; rename a column")
     keys = [(NONE,) if skip else parts for skip, parts in zip(is_none, texts, strict=True)]
-    numbers, first = [0] * len(keys), dict[str, int]()
-    for rows in members.values():
-        seen = Counter[tuple[str, ...]]()
-        for row in rows:
-            seen[keys[row]] += 1
-            numbers[row] = seen[keys[row]]
-    ids = [", ".join(key) + (f" ({number})" if number > 1 else "") for key, number in zip(keys, numbers, strict=True)]
+    ids, first = [", ".join(key) for key in keys], dict[str, int]()
     for row, text in enumerate(ids):
-        other = first.setdefault(text, row)
-        if (keys[other], numbers[other]) != (keys[row], numbers[row]):
-            raise DataError(
-                f"two different profiles would have the id {text!r}; write levels without commas and brackets"
-            )
+        if keys[first.setdefault(text, row)] != keys[row]:
+            raise DataError(f"two different profiles would have the id {text!r}; write levels without commas")
     return ids, Table(X[list(first.values())], ids=list(first), feature_names=titles)
 
 

@@ -66,8 +66,8 @@ class Comparisons:
     Raises
     ------
     DataError
-        An item or a user is out of range, an item is compared with itself, a
-        label is outside [0, 1], a weight is negative, lengths differ, or
+        An item or a user is out of range, an item is compared with itself
+        outside of a choice, a label is outside [0, 1], a weight is negative, lengths differ, or
         `n_users` is given without `user`.
 
     Examples
@@ -105,7 +105,8 @@ class Comparisons:
             _check_range("user", self.n_users, columns["user"])
         elif self.n_users:
             raise DataError(f"n_users is {self.n_users}, but user is None; pass the row of the user of each comparison")
-        _check_self(left, right)
+        if self.stage is None:  # alternatives of a choice may be equal profiles
+            _check_self(left, right)
         if self.covariates is not None:
             options: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}
             columns["covariates"] = check_array(self.covariates, input_name="covariates", **options)
@@ -226,7 +227,10 @@ class Comparisons:
         Comparisons
             What each answer says of pairs, without choices: the same if there are none.
         """
-        return self if self.stage is None else replace(self, stage=None).take(are_decided(self.stage))
+        if self.stage is None:
+            return self
+        rows = are_decided(self.stage) & (self.left != self.right)  # nothing is said of two equal profiles
+        return replace(replace(self, stage=np.arange(rows.size)).take(rows), stage=None)
 
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those with comparisons remain.

@@ -54,6 +54,7 @@ _SMALL_SPAN = 1 << 20
 _BLOCK = 1 << 20  # ids that are Python objects at a time
 _MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
 _CONVERT = "convert one of them, for example with astype(str) or astype(int)"
+_SHORT = 1000  # rows of a column of a frame below which a list is as fast as pyarrow
 _LONG = 20_000  # strings from which pyarrow, which hashes several times as fast, is worth its import
 _MOST_BITS = 10_000  # of an integer; Python writes 4,300 digits at most
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20})(\.0*)?\s*")
@@ -148,7 +149,7 @@ def _from_series(series: nw.Series[Any], where: _Where, *, encode: bool = True) 
     if dtype.is_numeric() or (zone is None and isinstance(dtype, nw.Boolean | nw.Datetime | nw.Duration)):
         return _from_array(series.to_numpy(), where)
     text = isinstance(dtype, nw.String | nw.Categorical | nw.Enum | nw.Binary)
-    if encode and text and find_spec("pyarrow") is not None:
+    if encode and text and len(series) >= _SHORT and find_spec("pyarrow") is not None:
         with suppress(ValueError, TypeError):  # of a category, whose row the list below names
             values, codes = _arrow_encoding(series.to_arrow())
             distinct = _from_series(values, where, encode=False)

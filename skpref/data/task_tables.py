@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skpref._typing import AnyArray, Array
     from skpref.data.roles import Missing, Roles
 
+PROFILE = "profile of features"  # name of a column that `from_tasks` and the like make
 _NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
 
 
@@ -111,7 +112,7 @@ def choices_of(columns: Columns, roles: Roles) -> Answered:
     several = [sum(item is not None for item in task.items) > 1 for task in tasks]
     for task, has_several, *named in zip(tasks, several, *answers, strict=True):
         check_distinct(columns, task.items, task.row)
-        if has_several and len(set(named)) < len(named):
+        if has_several and len(set(named)) < len(named) and task.items.count(named[0]) < len(named):
             both = f"columns {roles.chosen!r} and {roles.worst!r}"
             raise columns.fault(f"{shorten(named[0])} is both the best and the worst item ({both})", task.row)
     kept = [task for task, has_several in zip(tasks, several, strict=True) if has_several]
@@ -128,7 +129,8 @@ def _unambiguous(y: AnyArray, tasks: list[Shown]) -> AnyArray:
     if all(isinstance(item, str) for item in y[:, 0]) and not {item.lower() for item in y[:, 0]} <= WORDS.keys():
         return y[:, 0]
     shown = padded(None, [task.items for task in tasks])
-    return np.where(shown == None, np.nan, np.where(shown == y, 1.0, 2.0))  # noqa: E711 - for each cell
+    first = np.arange(shown.shape[1]) == (shown == y).argmax(axis=1)[:, None]  # of equal profiles
+    return np.where(shown == None, np.nan, np.where(first, 1.0, 2.0))  # noqa: E711 - for each cell
 
 
 def menus_of(columns: Columns, roles: Roles) -> list[Any]:
@@ -376,9 +378,9 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
 
 
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:
-    """Refuse an item that a choice or a ranking has twice."""
+    """Refuse an item that a choice or a ranking has twice; profiles of features may be equal."""
     shown = [item for item in items if item is not None]
-    if len(set(shown)) < len(shown):
+    if PROFILE not in columns.values and len(set(shown)) < len(shown):
         twice = shorten(next(item for item in shown if shown.count(item) > 1))
         tells = "if these are different items, name the columns that tell them apart"
         raise columns.fault(f"item {twice} occurs twice in one choice or ranking; {tells}", row)

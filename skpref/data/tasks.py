@@ -88,8 +88,11 @@ class Tasks:
             ids[self.present[:, k], k] = column
         return ids
 
-    def numbers(self, vocabulary: Vocabulary, unknown: Any = "raise") -> IntArray:
-        """Return rows of the items in a vocabulary, -1 where none was shown (or, if marked, -2: unknown), (n, K)."""
+    def numbers(self, vocabulary: Vocabulary, unknown: Any = "raise", *, profiles: bool = False) -> IntArray:
+        """Return rows of the items in a vocabulary, -1 where none was shown (or, if marked, -2: unknown), (n, K).
+
+        Items that are profiles of features may be shown twice in a task.
+        """
         numbers = np.full(self.present.shape, -1)
         for k, ids in enumerate(self.shown):
             try:
@@ -98,6 +101,8 @@ class Tasks:
                 advice = "products of tasks to come are among them if one call of from_tasks reads all tasks"
                 raise UnknownIdError(f"{error}; {advice}") from None
             numbers[self.present[:, k], k] = np.where(codes < 0, -2, codes)
+        if profiles:
+            return numbers
         repeated = np.sort(numbers, axis=1)
         twice = ((np.diff(repeated, axis=1) == 0) & (repeated[:, 1:] >= 0)).any(axis=1)
         for row in np.flatnonzero((numbers == -2).sum(axis=1) > 1).tolist():
@@ -237,6 +242,8 @@ def _places(values: AnyArray, tasks: Tasks) -> tuple[str, IntArray]:
     row, readings = np.repeat(np.arange(n), m), {}
     chosen = tasks.ids[row] == ids.astype(object)[:, None]
     is_id, is_place, place = chosen.any(axis=1), np.zeros(ids.size, dtype=bool), chosen.argmax(axis=1)
+    if m == 2:  # of two equal profiles one may be the best and one the worst
+        place[1::2] = K - 1 - chosen[1::2, ::-1].argmax(axis=1)
     if is_id.all():
         readings[ID] = place
     if ids.dtype == np.int64:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Sum, WhiteKernel
 
 from skpref import kernels
 from skpref.exceptions import DataError
@@ -123,3 +123,12 @@ def kernel_parameters(kernel: Kernel | str | None) -> Any:
     params = kernel.get_params(deep=True).items()
     inner = [(k, kernel_parameters(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params]
     return [type(kernel).__name__, *inner]
+
+
+def drop_white_noise(kernel: Kernel) -> Kernel:
+    """Return a kernel without the `WhiteKernel`s among its summands, unless nothing else is left."""
+    if not isinstance(kernel, Sum):
+        return kernel
+    parts = [part for part in (kernel.k1, kernel.k2) if not isinstance(part, WhiteKernel)]
+    rest = [drop_white_noise(part) for part in parts or [kernel.k1]]
+    return Sum(*rest) if len(rest) == 2 else rest[0]

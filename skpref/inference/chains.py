@@ -48,6 +48,7 @@ _SAME_MESSAGE = 1e-3  # change of messages, of the largest one, after which no f
 _SOLVED, _SOLVED_LATER = 1e-3, 1e-4  # relative residuals of the conjugate gradients
 _MOST_STEPS = 300  # steps of the conjugate gradients
 _LEAST_SHARE, _TURN = 0.05, 1e-4  # least share of the way that sites go, and relative fall that shortens it
+_TURNS = 3  # falls after a rise from which any further one shortens it
 _FALL, _MOST_HALVINGS = 1e-3, 8  # relative fall of the bound after which the sites go half the way
 _FOLLOWED = 1e-3  # relative error of the precision of features' coefficients
 _SAME_SITES = 0.02  # change of sites, of the largest one, after which that precision stays
@@ -415,13 +416,15 @@ def fit_chains(
     q = _Posterior(problem, theta, message, start)
     q.update(tau, nu, n_rounds, _SOLVED)
     bounds, before, n_halved, step, last = list[float](), (tau, nu), 0, np.inf, -np.inf
-    rho, rose = 1.0, False  # share of the way that sites go
+    rho, rose, n_turns = 1.0, False, 0  # share of the way that sites go
     while True:
         mean, variance = q.mean, q.variance
         sites = VARIATIONAL(likelihood, y, (mean, variance, variance), weight)
         bound = q.bound(float(sites.value.sum()))
         change, size = bound - last, max(1.0, abs(bound))
-        if rose and change < -_TURN * size:  # Bethe's bound may fall a little, but not in turns
+        n_turns += rose and change < 0.0 and n_halved == 0
+        # Bethe's bound may fall a little, but not in turns: then sites of large weight go to and fro.
+        if rose and change < (-_TURN * size if n_turns < _TURNS else 0.0):
             rho = max(0.5 * rho, _LEAST_SHARE)
         if change < -_FALL * size and n_halved < _MOST_HALVINGS:
             n_halved, tau, nu = n_halved + 1, 0.5 * (tau + before[0]), 0.5 * (nu + before[1])

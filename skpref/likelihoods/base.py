@@ -250,5 +250,7 @@ class Likelihood(ABC):
 
 
 def broadcast(*arrays: ArrayLike) -> tuple[Array, ...]:
-    """Return arrays as float64 of one common shape (read-only views where expanded)."""
-    return tuple(np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in arrays)))
+    """Return arrays as float64 of one common shape."""
+    given = [np.asarray(a, dtype=np.float64) for a in arrays]
+    shape = np.broadcast_shapes(*(a.shape for a in given))
+    return tuple(a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in given)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.metrics import log_loss
 
+from skpref.data.labels import left_column, read_labels
 from skpref.data.levels import as_labels, encode_levels, with_levels_of
 from skpref.metrics._levels import ranked_probability_score
+from skpref.metrics._pairs import cross_entropy
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -31,7 +33,7 @@ def log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLi
     X : array-like of shape (n, n_features)
         Rows.
     y : array-like of shape (n,)
-        Labels.
+        Labels. Of comparisons, a tie is half of each side, and numbers between 0 and 1 are soft labels.
     sample_weight : array-like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 
@@ -43,6 +45,7 @@ def log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLi
     See Also
     --------
     ranked_probability_scorer : The same for a score that uses the order of levels.
+    answers_log_loss_scorer : The same for comparisons in which a tie is an answer of its own.
 
     Notes
     -----
@@ -63,6 +66,11 @@ def log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLi
     >>> bool(np.all(np.isfinite(scores)))
     True
     """
+    last = getattr(estimator, "steps", [("", estimator)])[-1][1]
+    of_pairs = hasattr(getattr(last, "likelihood_", None), "ties_are_answers") and getattr(last, "_form", None) is None
+    if of_pairs and last.classes_.size == 2:
+        sides = np.clip(estimator.predict_proba(X), _FLOOR, 1.0 - _FLOOR)
+        return -cross_entropy(read_labels(y, len(sides)), sides[:, left_column(last.classes_)], sample_weight)
     levels, p = _probabilities_of_all_levels(estimator, X, y, floor=_FLOOR)
     return -float(log_loss(encode_levels(y, levels), p, labels=np.arange(levels.size), sample_weight=sample_weight))
 

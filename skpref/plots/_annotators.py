@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, fitted_part, heights_apart, label_size, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, fitting, heights_apart, label_size, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class AnnotatorDisplay(Display):
         credibility : float, default=0.9
             Probability of the credible intervals.
         n_names : int, default=3
-            Number of names shown, those of the least accurate annotators.
+            Number of names shown, those of the least accurate annotators; no more than have room.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -98,7 +98,7 @@ class AnnotatorDisplay(Display):
         annotators : pandas.DataFrame or record
             Result of `CrowdGPPL.annotators`.
         n_names : int, default=3
-            Number of names shown, those of the least accurate annotators.
+            Number of names shown, those of the least accurate annotators; no more than have room.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -125,6 +125,8 @@ class AnnotatorDisplay(Display):
         title = f"{n.size} annotators (0.5 = random answers)"
         ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)
         worst = np.argsort(mean, kind="stable")[: self.n_names]
+        step, _ = fitting(ax, worst.size)
+        worst = worst[: -(-worst.size // step)]  # as many as fit
         size = label_size(ax, worst.size)
         style = {
             "fontsize": size,

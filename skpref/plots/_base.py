@@ -53,7 +53,7 @@ def _axes(ax: Axes | None, *n_labels: int) -> Axes:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def _fitting(ax: Axes, n: int) -> tuple[int, float]:
+def fitting(ax: Axes, n: int) -> tuple[int, float]:
     """Return how many of n names in a column share one, where letters would be too small, and the height of letters."""
     box = ax.get_window_extent()  # in dots
     height = box.height if ax.get_aspect() == "auto" else min(box.height, box.width)
@@ -64,12 +64,12 @@ def _fitting(ax: Axes, n: int) -> tuple[int, float]:
 
 def label_size(ax: Axes, n: int) -> float:
     """Return the height of letters with which n names fit into a column beside the axes."""
-    return min(ax.xaxis.label.get_fontsize(), _fitting(ax, n)[1])
+    return min(ax.xaxis.label.get_fontsize(), fitting(ax, n)[1])
 
 
 def label_rows(ax: Axes, names: Sequence[str]) -> None:
     """Name the rows from top to bottom, so that no two names overlap; where there is no room, not every row."""
-    step, size = _fitting(ax, len(names))
+    step, size = fitting(ax, len(names))
     ax.set_yticks(range(0, len(names), step), names[::step], parse_math=False)  # "$" is a dollar
     for label in ax.get_yticklabels():
         label.set_fontsize(min(label.get_fontsize(), size))
@@ -87,7 +87,7 @@ def heights_apart(ax: Axes, heights: Array, size: float) -> Array:
 
 def label_ends(ax: Axes, ends: Array, names: Sequence[str], colours: Sequence[str]) -> None:
     """Name lines right of the axes by the heights of their ends, so that no two names overlap, as in `label_rows`."""
-    step, size = _fitting(ax, len(names))
+    step, size = fitting(ax, len(names))
     order = np.argsort(ends, kind="stable")[::step]
     size = min(size, ax.xaxis.label.get_fontsize())
     places = heights_apart(ax, ends[order], size)

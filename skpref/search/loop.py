@@ -97,7 +97,10 @@ def run_trials(
             while not stops and (not records or seconds_left() > 0.0):
                 if (trial := queue.ask(seconds_left())) is None:
                     break
-                records.append(_run_one(queue, trial, work))
+                try:
+                    records.append(_run_one(queue, trial, work))
+                finally:
+                    queue.release(trial)
                 if on_trial is not None:
                     on_trial(records[-1])
         finally:

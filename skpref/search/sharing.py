@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skpref.exceptions import DataError
@@ -33,11 +34,15 @@ _PATIENCE: Final = 10.0  # times the longest trial: after that, a trial of anoth
 _SHORTEST: Final = 6.0  # seconds that the longest trial is taken to have at least
 _PAUSE: Final = 0.1  # seconds between two looks at trials that other processes run
 _UNKNOWN: Final = "?"  # beginning of a process where the system does not say it
+_HERE: Final[set[tuple[str | None, int]]] = set()  # locks and numbers of the trials that this process runs
 
 
 # --------------------------------------------------------------------------------------------------------------- errors
 def is_of_storage(error: BaseException) -> bool:
-    """Whether an error was raised by the storage of the study, and not by a fit."""
+    """Whether an error was raised by the storage of the study, and not by a fit, which Optuna does not call."""
+    if isinstance(error, OSError):
+        frames = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+        return any(name.partition(".")[0] == "optuna" for name in frames)
     return any(cls.__module__.partition(".")[0] in _LIBRARIES for cls in type(error).__mro__)
 
 
@@ -141,18 +146,25 @@ class Queue:
         trial = self.study.ask()
         if trial.user_attrs.get(_PROCESS) != current_process():
             trial.set_user_attr(_PROCESS, current_process())
+        _HERE.add((self.lock, trial.number))
         return trial
+
+    def release(self, trial: Any) -> None:
+        """Say that this process runs a trial no more, even if the storage could not be told how it ended."""
+        _HERE.discard((self.lock, trial.number))
 
     def put_back(self, trial: Any) -> None:
         """Let a trial be run again, with its number and its settings."""
         self.study._storage.set_trial_state_values(trial._trial_id, _state("WAITING"))  # noqa: SLF001 - nothing public does
 
     def _put_back_dead(self) -> None:
-        """Put back the trials of processes that were killed."""
+        """Put back trials of processes that were killed, and trials of this process that nothing runs."""
         if self.lock is None:
             return
         for trial in self.study.get_trials(deepcopy=False, states=(_state("RUNNING"),)):
-            if _PROCESS in trial.user_attrs and _is_gone(trial.user_attrs[_PROCESS]):
+            process = trial.user_attrs.get(_PROCESS)
+            is_left = process == current_process() and (self.lock, trial.number) not in _HERE
+            if is_left or (process is not None and _is_gone(process)):
                 with suppress(_finished_error()):  # on another machine
                     self.put_back(trial)
 

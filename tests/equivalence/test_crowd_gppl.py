@@ -301,6 +301,7 @@ def test_probabilities_of_a_pair_and_of_its_reverse():
     assert_allclose(model.predict_proba(itself), 0.5, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("layout", ["ids", "items"])
 def test_a_silent_user_has_the_consensus(layout):
     data = simulated(4, layout)

@@ -85,7 +85,9 @@ def test_nothing_is_switched_off_and_nothing_listed_in_vain() -> None:
     assert len(named(GPPLRegressor())) >= 59
     assert len(named(GPOrdinalRegressor())) >= 61
     assert len(named(GPPLClassifier())) >= 56
-    assert set(EXPECTED) <= set(named(GPPLClassifier()))
+    new = {"check_all_zero_sample_weights_error", "check_array_api_input"}  # of scikit-learn 1.9
+    names = set(named(GPPLClassifier()))
+    assert set(EXPECTED) - names <= (set() if "check_array_api_input" in names else new)
 
 
 @parametrize_with_checks([GPPLRegressor(optimizer=None)])

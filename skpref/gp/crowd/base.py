@@ -12,6 +12,7 @@ from skpref._checks import check_arrays, check_features, check_indices, check_po
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data import Comparisons, as_ids
 from skpref.data.comparisons import from_labels
@@ -543,14 +544,19 @@ class CrowdBase(TaskClassifier):
 
 def refuse_unknown_users(users: Entities, ids: Any, rows: IntArray, noun: str) -> None:
     """Raise if a row is -1, which marks an unknown id."""
-    if not rows.size or int(rows.min()) >= 0:
-        return
+    if rows.size and int(rows.min()) < 0:
+        advice = "use unknown_user='consensus' to predict the consensus for unseen users"
+        raise UnknownIdError(describe_unknown(users, ids, rows, noun, advice))
+
+
+def describe_unknown(users: Entities, ids: Any, rows: IntArray, noun: str, advice: str) -> str:
+    """Return a message on the first unknown user, whose row is -1, that ends with the known one of the nearest name."""
     row, n_more = int(np.argmin(rows)), int(np.count_nonzero(rows < 0)) - 1
-    name = f"unknown user {shorten(as_ids(ids, kind='user')[row])} in {noun} {row}"
+    user = as_ids(ids, kind="user")[row]
     more = f" (and {n_more} more)" if n_more else ""
     why = "was not seen by fit" if users.features is None else "is not in the table of users"
-    msg = f"{name}{more}: it {why}; use unknown_user='consensus' to predict the consensus for unseen users"
-    raise UnknownIdError(msg)
+    hint = nearest(user, users.vocabulary.ids.tolist())
+    return f"unknown user {shorten(user)} in {noun} {row}{more}: it {why}; {advice}{hint}"
 
 
 def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entities) -> Comparisons:

@@ -106,8 +106,8 @@ class CrowdGPPL(ShardedCrowd):
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
-        Prediction for an unseen user or group: the consensus, with the variance of personal utilities added; or an
-        error.
+        Prediction for rows of X of an unseen user or group: the consensus, with the variance of personal utilities
+        added; or an error. A user or a group that is named alone, as in `rank`, must be known.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
         leave it out.

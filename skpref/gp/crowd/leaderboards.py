@@ -11,11 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
+from skpref._text import nearest
+from skpref._warn import warn
 from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
-from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, describe_unknown, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import LEFT_OUT
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, BoolArray, IntArray, MatrixLike, RandomState
-    from skpref.data import Comparisons, Table
+    from skpref.data import Comparisons, IdColumn, Table
     from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.crowd.timeline import Timeline
@@ -93,11 +95,11 @@ class CrowdLeaderboards(CrowdBase):
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids, or features of items. None: all items.
         users : array-like of shape (n_users,), Table, or array-like of shape (n_users, n_user_features), default=None
-            Ids, or features of users. None: the consensus. For unseen users see `unknown_user`.
+            Ids, or features of users. None: the consensus. Unseen users get the consensus with a larger variance, and
+            a warning, since their ids may be misspelt; or an error with `unknown_user="raise"`.
         groups : dict, default=None
             One group for each column of the parameter `groups`, by the name of the column, such as ``{"category":
-            "coding"}``. A column that is not in the dict adds nothing; None: the consensus of all groups. For unseen
-            groups see `unknown_user`.
+            "coding"}``. A column that is not in the dict adds nothing; None: the consensus of all groups.
         at : datetime, str or number, default=None
             Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
         return_std : bool, default=False
@@ -113,7 +115,7 @@ class CrowdLeaderboards(CrowdBase):
         Raises
         ------
         ValueError
-            If an item, a column of `groups`, or with `unknown_user="raise"` a user or a group, is unknown, or if the
+            If an item, a group, a column of `groups`, or with `unknown_user="raise"` a user, is unknown, or if the
             result takes more than 1 GB.
         """
         check_is_fitted(self)
@@ -123,6 +125,9 @@ class CrowdLeaderboards(CrowdBase):
             mean, variance = posterior.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
         known_users, is_known = self._select_users(users)
+        if not is_known.all():
+            rows = np.where(is_known, 0, -1)
+            warn(describe_unknown(self._users, users, rows, "row", "its utilities are the consensus"), DataWarning)
         if is_known.size * chosen.size > _MAX_PERSONAL:
             msg = (
                 f"Utilities of {is_known.size} users by {chosen.size} items take "
@@ -156,7 +161,7 @@ class CrowdLeaderboards(CrowdBase):
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids, or features of items. None: all items.
         user : hashable, default=None
-            Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
+            Id of the user whose ranking it is. None: the consensus.
         groups : dict, default=None
             Groups to rank the items in, as in `utility`: ``rank(groups={"category": "coding"})``.
         at : datetime, str or number, default=None
@@ -176,6 +181,11 @@ class CrowdLeaderboards(CrowdBase):
         Ranking
             Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
             n_comparisons (of all users, or of `user`; and in these groups).
+
+        Raises
+        ------
+        ValueError
+            If an item, the user, a group or a column of `groups` is unknown.
         """
         check_is_fitted(self)
         ids, chosen = self._items.select(items)
@@ -187,7 +197,7 @@ class CrowdLeaderboards(CrowdBase):
             return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).to_scale(
                 scale, self.likelihood_
             )
-        posterior, one_user = self._select_user(single_id(user, "user"), self._group_posterior(groups, at))
+        posterior, (one_user, _) = self._group_posterior(groups, at), self._select_users(self._named_user(user))
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:
@@ -242,7 +252,7 @@ class CrowdLeaderboards(CrowdBase):
         grid = as_grid(times, (timeline.origin, timeline.end), is_dated=timeline.is_dated)
         dates = to_dates(grid) if timeline.is_dated else grid
         ids, _ = self._items.select(self.item_ids_ if items is None else items)
-        of_user = None if user is None else single_id(user, "user")
+        of_user = None if user is None else self._named_user(user)
         moments = [self.utility(ids, of_user, groups=groups, at=at, return_std=True) for at in dates]
         mean, std = (np.array([np.ravel(each[k]) for each in moments]).T.ravel() for k in (0, 1))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
@@ -278,15 +288,15 @@ class CrowdLeaderboards(CrowdBase):
         """
         check_is_fitted(self)
         if items is None:
-            users_or_none = None if user is None else single_id(user, "user")
+            users_or_none = None if user is None else self._named_user(user)
             mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups, at=at))
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._items.select(items)
-        users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else single_id(user, "user"))
+        users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else self._named_user(user))
         if chosen.size > _MAX_MATRIX:
             raise DataError(f"win_matrix of {chosen.size} items: it takes at most {_MAX_MATRIX}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
-        number = np.full(left.size, 0 if is_known.any() else -1)
+        number = np.full(left.size, 0 if is_known.size else -1)
         moments = self._group_posterior(groups, at).pairs((users, number), chosen, left, right, order=False)
         if getattr(self, "_thresholds", None) is None:
             left_wins = self.likelihood_.predict(*moments)
@@ -312,7 +322,7 @@ class CrowdLeaderboards(CrowdBase):
             if groups is not None and column in groups:
                 ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
                 level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
-                self._refuse_unknown_groups(kind, ids, level)
+                self._refuse_unknown_groups(kind, ids, level, is_named=True)
                 levels[kind] = int(level[0])
         return levels if timeline is None else [*levels, float(timeline.levels_of(np.asarray(time)))]
 
@@ -345,12 +355,17 @@ class CrowdLeaderboards(CrowdBase):
         if rows.time is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
 
-    def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray) -> None:
-        """Raise if a group is unknown and the parameter `unknown_user` does not let it be."""
-        if self.unknown_user == "raise" and levels.size and int(levels.min()) < 0:
-            group, seen = shorten(ids[int(np.argmin(levels))]), shorten(self.group_ids_[kind].tolist())
-            msg = f"unknown group {group} of groups={list(self.groups)[kind]!r}: fit has seen {seen}"
-            raise UnknownIdError(f"{msg}; use unknown_user='consensus' to predict the consensus for unseen groups")
+    def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray, *, is_named: bool = False) -> None:
+        """Raise if a group is unknown and was named alone, or the parameter `unknown_user` does not let it be."""
+        if (is_named or self.unknown_user == "raise") and levels.size and int(levels.min()) < 0:
+            group, seen = ids[int(np.argmin(levels))], self.group_ids_[kind].tolist()
+            advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
+            if is_named:
+                advice = "without the column it is the consensus"
+            raise UnknownIdError(
+                f"unknown group {shorten(group)} of groups={list(self.groups)[kind]!r}: fit has seen {shorten(seen)}; "
+                f"{advice}{nearest(group, seen)}"
+            )
 
     def _group_posterior(
         self, groups: Mapping[Any, Hashable] | None, at: Any = None
@@ -369,8 +384,16 @@ class CrowdLeaderboards(CrowdBase):
                 seen = seen.take(seen.group[:, kind] == level)
         if user is None:
             return seen
-        row = self._users.vocabulary.encode(single_id(user, "user"), "user", unknown="mark", noun="row", kind="user")
+        row = self._users.vocabulary.encode(self._named_user(user), "user", unknown="mark", noun="row", kind="user")
         return seen.take(np.flatnonzero(np.asarray(seen.user) == self._users.position[row[0]]))
+
+    def _named_user(self, user: Hashable) -> IdColumn:
+        """Return the id of one user as a column, shape (1,); raise if it is unknown."""
+        ids = single_id(user, "user")
+        row = self._users.vocabulary.encode(ids, "user", unknown="mark", noun="row", kind="user")
+        if row[0] < 0:
+            raise UnknownIdError(describe_unknown(self._users, ids, row, "row", "user=None is the consensus"))
+        return ids
 
     def _select_users(self, users: Any) -> tuple[Items, BoolArray]:
         """Return the known users among the requested ones, and a mask of the known."""

@@ -135,7 +135,7 @@ class UserRows:
         first, second = self.first[own], self.second[own]
         rows, paired = np.zeros((first.size, self.n_items)), np.flatnonzero(second >= 0)
         rows[np.arange(first.size), first] = 1.0
-        rows[paired, second[paired]] = -1.0
+        rows[paired, second[paired]] -= 1.0
         return rows
 
     def sum_by_user(self, weight: Array) -> sparse.csr_array:

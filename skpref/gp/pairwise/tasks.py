@@ -139,11 +139,12 @@ class TaskClassifier(ComparisonClassifier):
         group: IntArray | None = None,
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers that they follow from."""
-        numbers = tasks.numbers(items.vocabulary)
+        has_profiles = items.features is not None
+        numbers = tasks.numbers(items.vocabulary, profiles=has_profiles)
         answers = read_answers(y, tasks)
         columns = [set(ids.tolist()) for ids in tasks.shown]
         alike = [any(own & other for other in columns if other is not own) for own in columns]
-        if items.features is None and len(numbers) >= _FEW_TASKS and any(alike) and not all(alike):
+        if not has_profiles and len(numbers) >= _FEW_TASKS and any(alike) and not all(alike):
             place = alike.index(False) + ("user" in self._sides)
             warn(
                 f"Column {place} of X has ids that no other column has: if it holds no items, leave it out of X.",
@@ -173,7 +174,9 @@ class TaskClassifier(ComparisonClassifier):
 
     def _shares(self, tasks: Tasks) -> Array:
         """Return the probability that each position is chosen, 0 where nothing was shown, shape (n, K)."""
-        numbers = tasks.numbers(self._items.vocabulary, "raise" if self._items.features is not None else "mark")
+        has_profiles = self._items.features is not None
+        unknown = "raise" if has_profiles else "mark"
+        numbers = tasks.numbers(self._items.vocabulary, unknown, profiles=has_profiles)
         # Items that the fit does not know are different ones, of which nothing is known but the prior.
         known = np.where(numbers == -2, -3 - np.arange(numbers.size).reshape(numbers.shape), numbers)
         left, right, task, order = pairs_of_tasks(tasks.present)

@@ -81,7 +81,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
         times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
         deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
-        from vanishing.
+        from vanishing. A `WhiteKernel` that is added says again what the noise says: it is left out where Gaussian
+        noise is learnt.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
         `Inducing` chooses them otherwise. Or the points. "auto": 1,000 up to 2,000 distinct rows, where a pass is
@@ -406,7 +407,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         scale = target_scale(targets) if self._is_standardised() else TargetScale(0.0, 1.0)
         if self._collapses():
             rows = gaussian_rows(targets, scale)
-            self._store(fit_collapsed(rows, self.kernel, self._config(scale, n), rng, start), scale)
+            self._store(fit_collapsed(rows, self._prior_kernel(), self._config(scale, n), rng, start), scale)
         else:
             if start is not None and start.search == "skip":
                 scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units
@@ -426,14 +427,14 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
             # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.
             sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
-            end = fit_collapsed(sample, self.kernel, config, rng, start).parameters
+            end = fit_collapsed(sample, self._prior_kernel(), config, rng, start).parameters
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
         exposure = data.weight if data.offset is None else data.weight * np.exp(data.offset)
         mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
         general = self._general_config(config, inference, iteration_callback(self), regression_priors)
-        result = fit_general(data, likelihood, self.kernel, general, rng, start)
+        result = fit_general(data, likelihood, self._prior_kernel(), general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
         if searches and isinstance(self.likelihood_, Poisson):
             warn_of_spread(self.likelihood_, self.posterior_, data)

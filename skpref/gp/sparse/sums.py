@@ -14,6 +14,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
 from skpref.exceptions import DataError
+from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
@@ -36,6 +37,8 @@ from skpref.settings import inducing_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._sources import Source, SourceRows
     from skpref._typing import Array, Features, IntArray
@@ -215,13 +218,18 @@ class SummedRegressor(SparseGP):
         X, y, weight = (np.concatenate(part) for part in zip(*sample, strict=True))
         return totals, (X, y, weight)
 
+    def _prior_kernel(self) -> Kernel | None:
+        """Return the kernel, without white noise that it adds to f where Gaussian noise is learnt."""
+        learns_noise = self.likelihood == "gaussian" and self.noise == "learn" and self.optimizer is not None
+        return drop_white_noise(self.kernel) if learns_noise and self.kernel is not None else self.kernel
+
     def _fit_gaussian(
         self, rows: SourceRows, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
     ) -> None:
         """Fit to the sums that determine the posterior under Gaussian noise: one more pass."""
         del totals
         config = self._config(scale, rows.n_rows)
-        search = fit_collapsed(gaussian_rows(sample, scale), self.kernel, config, rng)
+        search = fit_collapsed(gaussian_rows(sample, scale), self._prior_kernel(), config, rng)
         basis = search.latent.basis
         with limit_blas_threads(basis.chol.shape[0]):
             parts = rows.collect(_batch_moments, copy(self), basis, scale)
@@ -246,7 +254,7 @@ class SummedRegressor(SparseGP):
         config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
         general = self._general_config(config, "vb", iteration_callback(self), regression_priors)
-        result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
+        result = fit_by_sums(data, likelihood, self._prior_kernel(), general, rng, collect)
         self._store_general(result, scale, totals.weight)
 
     def _check_sums_suffice(self, exposure: Any) -> None:

@@ -150,6 +150,7 @@ def test_rows_17_18_constant_and_equal_users() -> None:
         np.testing.assert_allclose(personal[:3], personal[3:], atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:n_factors")
 @pytest.mark.parametrize("inference", ["vb", "svi", "linearised"])
 def test_row_33_separation_in_a_crowd(inference: str) -> None:
@@ -170,6 +171,7 @@ def test_row_36_names_and_numbers_are_the_same_items() -> None:
     np.testing.assert_allclose(by_name, by_number, atol=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("name", ["CrowdGPPL", "CrowdGPPL(items, users)"])
 def test_row_39_unseen_users_get_the_consensus(name: str) -> None:
     model = fitted(name)
@@ -181,6 +183,7 @@ def test_row_39_unseen_users_get_the_consensus(name: str) -> None:
     np.testing.assert_allclose(model.utility(users=["unseen"])[0], model.utility(), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
 def test_row_40_users_without_comparisons() -> None:
     users = Table(np.vstack([PEOPLE, [[40.0, -40.0]]]), ids=[*USER_NAMES, "silent"])
     silent = at.crowd(None, users).fit(at.NAMED_TRIPLES, PREFERRED)

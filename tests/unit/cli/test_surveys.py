@@ -264,7 +264,7 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     assert items.feature_names == ("kind=cold", "kind=hot", "size")
     features = dict(zip(items.ids, np.asarray(items.features).tolist(), strict=True))
     assert features["kind=hot, size=3"] == [0.0, 1.0, 3.0]
-    assert features["kind=cold, size=4 (2)"] == [1.0, 0.0, 4.0]  # milk or cola, beside the other
+    assert features["kind=cold, size=4"] == [1.0, 0.0, 4.0]  # milk and cola, in one task
     rows = [row for row in LONG if row[3] not in {"milk", "cola"}]
     write(LONG_NAMES, [(*row[:6], int(row[3] == "tea"), 0) for row in rows], "tasks.csv")
     assert main(["fit", "tasks.csv", *options, "--missing", "drop", "--set", "max_iter=3"]) == 0

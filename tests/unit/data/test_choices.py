@@ -78,12 +78,12 @@ def test_tasks_of_several_sizes_end_with_none():
     assert X == [["a", "p", "q", "r"], ["a", "p", "q", None]]
 
 
-def test_equal_profiles_in_a_task_have_ids_of_their_own():
+def test_equal_profiles_in_a_task_are_one_item():
     X, y, features = read(long(brand=["x", "x", "y", "x", "y", "y"], price=[1] * 6), features=TWO)
-    assert X[0][1:] == ["brand=x, price=1", "brand=x, price=1 (2)", "brand=y, price=1"]
-    assert X[1][1:] == ["brand=x, price=1", "brand=y, price=1", "brand=y, price=1 (2)"]
-    assert y == ["brand=x, price=1 (2)", "brand=x, price=1"]
-    assert features["brand=x, price=1 (2)"] == features["brand=x, price=1"]
+    assert X[0][1:] == ["brand=x, price=1", "brand=x, price=1", "brand=y, price=1"]
+    assert X[1][1:] == ["brand=x, price=1", "brand=y, price=1", "brand=y, price=1"]
+    assert y == ["brand=x, price=1", "brand=x, price=1"]
+    assert list(features) == ["brand=x, price=1", "brand=y, price=1"]
 
 
 @pytest.mark.parametrize("prices", [[1234567, 1234568], [1.0000001, 1.0000002], [1e300, 2e300], [0.1 + 0.2, 0.3]])
@@ -197,9 +197,9 @@ def test_long_tables_that_are_refused(table, options, message):
 
 
 def test_levels_that_would_make_one_id_of_two_profiles():
-    table = {"task": [1, 1, 1], "person": ["a"] * 3, "brand": ["x", "x", "x (2)"], "chosen": [1, 0, 0]}
-    with pytest.raises(DataError, match=r"two different profiles would have the id 'brand=x \(2\)'"):
-        from_tasks(table, features="brand")
+    table = {"task": [1, 1], "person": ["a"] * 2, "b": ["x, c=y", "x"], "c": ["z", "y, c=z"], "chosen": [1, 0]}
+    with pytest.raises(DataError, match=r"two different profiles would have the id 'b=x, c=y, c=z'"):
+        from_tasks(table, features=["b", "c"])
 
 
 # ------------------------------------------------------------------------------------------------------------ products

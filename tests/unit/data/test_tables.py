@@ -97,7 +97,7 @@ def test_read_only_memmap_is_not_copied(tmp_path):
 
 def test_frame_gives_names_and_its_index_is_not_used():
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(VALUES, columns=["mass", "length"], index=["x", "y", "z"])
+    frame = pd.DataFrame(VALUES.copy(), columns=["mass", "length"], index=["x", "y", "z"])
     table = Table(frame, ids=frame.index)
     assert table.feature_names == ("mass", "length")
     assert table.ids.tolist() == ["x", "y", "z"]

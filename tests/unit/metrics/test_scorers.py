@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import get_scorer, log_loss
 from sklearn.model_selection import LearningCurveDisplay, cross_val_score, learning_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPOrdinalRegressor, SVGPClassifier, VariationalFMClassifier
+from skpref import GPOrdinalRegressor, GPPLClassifier, SVGPClassifier, VariationalFMClassifier
 from skpref.exceptions import DataError
-from skpref.metrics import log_loss_scorer, ranked_probability_score, ranked_probability_scorer
+from skpref.metrics import cross_entropy, log_loss_scorer, ranked_probability_score, ranked_probability_scorer
 
 _rng = np.random.default_rng(0)
 X = _rng.standard_normal((40, 2))
@@ -83,3 +83,15 @@ def test_a_level_without_training_rows_has_the_least_probability() -> None:
     declared = GPOrdinalRegressor(optimizer=None, class_order=[2, 1, 0]).fit(X[3:], Y[3:])
     with pytest.raises(DataError, match="y holds 3"):
         ranked_probability_scorer(declared, X, Y)
+
+
+def test_comparisons_with_ties_count_half_of_each_side() -> None:
+    X, y = [("a", "b"), ("b", "c"), ("a", "c"), ("b", "a")] * 4, [1, 0.5, 1, 0] * 4
+    model = GPPLClassifier().fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    assert log_loss_scorer(model, X, y) == pytest.approx(-cross_entropy(y, p))
+    words = np.array(["right", "tie", "left"])[(2 * np.array(y)).astype(int)]
+    of_words = GPPLClassifier().fit(X, words)
+    assert log_loss_scorer(of_words, X, words) == pytest.approx(log_loss_scorer(model, X, y))
+    hard = [row for row, label in zip(X, y, strict=True) if label != 0.5], [label for label in y if label != 0.5]
+    assert log_loss_scorer(model, *hard) == pytest.approx(get_scorer("neg_log_loss")(model, *hard))

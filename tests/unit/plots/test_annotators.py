@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from skpref import CrowdGPPL
 from skpref.plots import AnnotatorDisplay, offscreen_axes
 
-pytest.importorskip("matplotlib")
+Text = pytest.importorskip("matplotlib.text").Text
 
 
 def test_annotators_from_estimator_and_from_their_report() -> None:
@@ -43,3 +45,16 @@ def test_a_mean_outside_its_interval_is_drawn_all_the_same() -> None:
     assert ax.containers[0][2][0].get_segments()[0][:, 1] == pytest.approx([0.5, 0.6])
     assert len(ax.texts[0].get_text()) == 30
     assert ax.get_xscale() == "linear"
+
+
+def test_names_that_have_no_room_are_left_out() -> None:
+    n = 200
+    names, accuracy = [f"judge {k}" for k in range(n)], np.linspace(0.82, 0.85, n).tolist()
+    shown = AnnotatorDisplay(names, [25.0] * n, accuracy, accuracy, accuracy, n).plot(ax=offscreen_axes())
+    shown.ax_.figure.canvas.draw()
+    axes = shown.ax_.get_window_extent()
+    boxes = [Text.get_window_extent(text) for text in shown.ax_.texts]  # without the lines to the points
+    assert 20 < len(boxes) < n
+    assert all(axes.y0 - box.height <= box.y0 and box.y1 <= axes.y1 + box.height for box in boxes)
+    ends = sorted((box.y0, box.y1) for box in boxes)
+    assert all(low >= high - 1.0 for (_, high), (low, _) in itertools.pairwise(ends))

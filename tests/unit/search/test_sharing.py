@@ -184,6 +184,26 @@ def test_a_storage_that_fails_during_the_search_is_one_line(tmp_path: Path, monk
     assert "\n" not in str(no.value)
 
 
+@pytest.mark.parametrize("lost", [1, 2])  # when a trial begins, and when it ends
+def test_a_storage_that_fails_leaves_a_trial_that_the_next_fit_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    storage = open_study("skpref", storage=tmp_path / "study.journal", direction="maximize")._storage
+    set_state, n_calls = storage._backend.append_logs, [0]
+
+    def full(logs: list[dict[str, Any]]) -> None:
+        n_calls[0] += logs[0]["op_code"] == 6  # SET_TRIAL_STATE_VALUES
+        if n_calls[0] == lost:
+            raise OSError(28, "No space left on device")
+        set_state(logs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage._backend, "append_logs", full)
+        with pytest.raises(DataError, match=r"^storage .* failed: .*No space left on device; trials that ended before"):
+            search(storage)
+    assert results(search(storage)) == results(search(None))
+
+
 def test_parameters_are_checked_before_the_first_trial() -> None:
     def fails(*_: Any) -> None:
         raise AssertionError

@@ -109,6 +109,7 @@ def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
         np.testing.assert_allclose(got[1][u], np.sqrt(variance), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_new_users_are_like_those_who_answered(layout: str) -> None:
     """Not like what predicts these best: their tastes vary as E[b b^T] does on average."""

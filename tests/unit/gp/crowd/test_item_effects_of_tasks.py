@@ -117,3 +117,23 @@ def test_a_kernel_by_name_makes_utilities_smooth() -> None:
         model.part_worths()
     assert default_space(CrowdGPPL(table, likelihood="luce"))["kernel"] == [None, "product-matern-3/2"]
     assert "kernel" not in default_space(CrowdGPPL(table, likelihood="luce", kernel="squared-exponential"))
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_a_profile_that_a_task_shows_twice_is_one_item(K: int) -> None:
+    rng = np.random.default_rng(5)
+    features, n = rng.normal(size=(6, 2)), 90
+    shown, users = rng.integers(6, size=(n, K)), rng.integers(8, size=n)
+    y = np.argmax((features @ [1.0, -1.0])[shown] + rng.gumbel(size=(n, K)), axis=1)
+    assert (shown[:, 0] == shown[:, 1]).any()
+    copies = shown + 6 * np.arange(K)  # of each profile for each position
+    options: Any = {"likelihood": "luce", "order_effect": True, "item_effects": False, "random_state": 0}
+    once = CrowdGPPL(Table(features), **options).fit(np.column_stack([users, shown]), y)
+    apart = CrowdGPPL(Table(np.vstack([features] * K)), **options).fit(np.column_stack([users, copies]), y)
+    got, wanted = (model.predict_proba(np.column_stack([users, X])) for model, X in ((once, shown), (apart, copies)))
+    assert_allclose(got, wanted, atol=1e-9)
+    different = sum(len(set(row)) > 1 for row in shown.tolist())
+    ranking = once.rank(n_samples=50)
+    assert sorted(ranking.id) == list(range(6))
+    assert K > 2 or ranking.n_comparisons.sum() == 2 * different
+    assert np.nansum(once.win_matrix().n_comparisons) > 0

@@ -440,3 +440,13 @@ def test_without_time_a_fit_forgets_what_moved(moved):
     other.set_params(time=None, dynamics="auto").fit(frame, y)
     assert not hasattr(other, "moving_posterior_")
     assert not hasattr(other, "dynamics_")
+
+
+@pytest.mark.slow  # seconds for a search of hyperparameters
+def test_sites_of_large_weights_do_not_go_to_and_fro() -> None:
+    rng = np.random.default_rng(0)
+    X = [[*rng.choice(8, 2, replace=False).tolist(), row / 10.0] for row in range(80)]
+    y = (rng.random(80) < [0.7 if left < right else 0.3 for left, right, _ in X]).astype(int)
+    model = GPPLClassifier(time=2, dynamics="drift+form").fit(X, y, np.full(80, 1000.0))  # a warning is an error
+    assert model.converged_
+    assert model.n_iter_ < 100

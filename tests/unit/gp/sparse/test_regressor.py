@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.gp.sparse.evidence import GaussianRows
@@ -47,6 +48,21 @@ def model(**options) -> SVGPRegressor:
 @pytest.fixture(scope="module")
 def fitted() -> SVGPRegressor:
     return model().fit(X, Y)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL + WhiteKernel(), WhiteKernel(0.1) + (KERNEL + WhiteKernel())])
+def test_white_noise_of_the_kernel_is_the_noise(kernel: Any) -> None:
+    plain, white = (model(kernel=each, max_iter=20).fit(X[:60], Y[:60]) for each in (KERNEL, kernel))
+    assert white.kernel_ == plain.kernel_
+    assert_allclose(white.predict(X[:5]), plain.predict(X[:5]))
+    assert white.kernel == kernel  # as it was given
+    for options in ({"noise": 0.5, "max_iter": 2}, {"optimizer": None}):  # where it says what nothing else does
+        assert "WhiteKernel" in repr(model(kernel=kernel, **options)._prior_kernel())
+
+
+def test_white_noise_alone_stays() -> None:
+    assert drop_white_noise(WhiteKernel(2.0) + WhiteKernel(1.0)) == WhiteKernel(2.0)
+    assert drop_white_noise(KERNEL * WhiteKernel()) == KERNEL * WhiteKernel()
 
 
 def test_noise_relevance_and_function_are_found(fitted):
