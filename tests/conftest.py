@@ -13,6 +13,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ import hypothesis
 import pytest
 import threadpoolctl
 
+from skpref.factorization.max_margin import calibration
 from skpref.gp.crowd import fit_hierarchy, shape
 from tests import compile_once, global_state, slow_tests
 from tests.examples import CI
@@ -45,7 +47,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # Tests with these fixtures are slow.
 SLOW_FIXTURES = {
-    "cluster",  # starts two worker processes, in which everything is compiled or loaded again
+    "cluster",  # starts two workers, and fits in many rounds
+    "processes",  # starts two worker processes, in which everything is compiled or loaded again
     "mlflow_server",  # starts a server of MLflow, which takes ten seconds
 }
 
@@ -96,18 +99,21 @@ def _restored_global_state() -> Iterator[None]:
         yield
 
 
-# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold.
+# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold; chains of ratings held out,
+# ten of fifteen sweeps, and two of three.
+_few = replace(calibration.POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
 CHOICES = (
     (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
     (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
     (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
     (shape, "_FACTORS", shape._FACTORS, (1.0,)),
+    (calibration, "POLICY", calibration.POLICY, _few),
 )
 
 
 @contextmanager
 def choosing(column: int) -> Iterator[None]:
-    """Choose covariances of crowds from what stands in a column of `CHOICES`."""
+    """Choose covariances of crowds, and calibrate chains, by what stands in a column of `CHOICES`."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, *given in CHOICES:
             patch.setattr(module, name, given[column])
@@ -116,14 +122,14 @@ def choosing(column: int) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_candidates() -> Iterator[None]:
-    """Shorten fits of `CrowdGPPL`: how the covariance is chosen matters in a few modules only."""
+    """Shorten fits of `CrowdGPPL` and `GibbsM3F`: choice and calibration matter in a few modules only."""
     with choosing(1):
         yield
 
 
 @pytest.fixture(scope="module")
 def all_candidates() -> Iterator[None]:
-    """Choose the covariance as users do, in a module whose numbers depend on it."""
+    """Choose and calibrate as for users, in a module whose numbers depend on it."""
     with choosing(0):
         yield
 

@@ -93,13 +93,10 @@ def test_reference_posteriors(shared, case, record_property):
     # below the evidence. So the best of these q is asked for here, and its gap is recorded.
     reference = Reference(json.loads((shared / "reference" / "crowd_gppl" / "cases.json").read_text())["cases"][case])
     problem, prior = reference.problem()
-    ends = []
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        sides = {name: prior.blocks[name] for name in ("items", "users")}
-        blocks = {name: block.with_mean(rng.normal(size=block.size)) for name, block in sides.items()}
-        ends.append(svi.fit(problem, prior.with_blocks(blocks), replace(TIGHT, tol=1e-8), rng))
-    best = max(ends, key=lambda end: end.evaluation.bound)
+    rng = np.random.default_rng(0)  # other starts end there, too
+    sides = {name: prior.blocks[name] for name in ("items", "users")}
+    blocks = {name: block.with_mean(rng.normal(size=block.size)) for name, block in sides.items()}
+    best = svi.fit(problem, prior.with_blocks(blocks), replace(TIGHT, tol=1e-8), rng)
     seen = svi.evaluate(reference.asked(problem), best.state)
     gap = np.abs(problem.likelihood.predict(seen.mu, seen.v) - reference.pair_probabilities()).max()
     record_property("gap in pair probabilities", float(gap))

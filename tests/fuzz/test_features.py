@@ -48,21 +48,21 @@ def learn(data: Any, name: str, method: str, shape: tuple[int, int], rows: Any) 
     assert_learns_or_refuses(model, method, at.TRAINING[name][0], *inputs, **named)
 
 
-@settings(max_examples=3 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, method=st.sampled_from(["fit", "fit", "partial_fit"]), shape=SIZES)
 def test_any_table_is_learnt_from_or_refused(data: Any, name: str, method: str, shape: tuple[int, int]) -> None:
     rows = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "X")
     learn(data, name, method, shape, rows)
 
 
-@settings(max_examples=3 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, shape=SIZES)
 def test_any_table_gets_finite_predictions_or_is_refused(data: Any, name: str, shape: tuple[int, int]) -> None:
     rows = data.draw(drawn.held(data.draw(drawn.arrays(shape))), "X")
     predict_or_refuse(at.fitted(name), rows)
 
 
-@settings(max_examples=3 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=NAMES, method=st.sampled_from(["fit", "partial_fit", "predict"]), shape=SIZES)
 def test_any_sparse_matrix_is_used_or_refused(data: Any, name: str, method: str, shape: tuple[int, int]) -> None:
     rows = data.draw(drawn.sparse_matrices(shape), "X")
@@ -77,7 +77,7 @@ COLUMNS = {"user", "left", "right", "weight", "covariates", "groups", "time"}
 OF_PREDICTIONS = {"prediction", "unknown", "unknown_user"} | COLUMNS
 
 
-@settings(max_examples=3 * EXAMPLES)
+@settings(max_examples=2 * EXAMPLES)
 @given(data=st.data(), name=st.sampled_from(sorted(at.MAKERS)))
 def test_any_parameter_is_used_or_refused(data: Any, name: str) -> None:
     model, rows = short(name), at.TRAINING[name][0]

@@ -62,7 +62,7 @@ def assert_refused_or_working(name: str, path: Path, *, learns: bool) -> None:
             quiet(model.partial_fit, case.X[:5], None if case.y is None else case.y[:5])
 
 
-@settings(max_examples=5 * EXAMPLES)
+@settings(max_examples=3 * EXAMPLES)
 @given(data=st.data(), name=MODELS, mutation=st.sampled_from(sorted(MUTATIONS)))
 def test_any_array_changed_is_refused_or_harmless(path: Path, data: Any, name: str, mutation: str) -> None:
     parts = parts_of(name, path)

@@ -78,7 +78,7 @@ LAYOUTS = {
     "item_ratings": MORE,
     "by": COMMON | {"covariates": st.sampled_from([None, ["p"], [("p", "q")]])},
 }
-EXAMPLES = max(300, settings.default.max_examples)
+EXAMPLES = max(100, settings.default.max_examples)
 
 
 @settings(max_examples=EXAMPLES)

@@ -18,8 +18,16 @@ from sklearn.utils.validation import validate_data
 from skpref.data import as_ids
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
+from skpref.factorization.max_margin import calibration
+from skpref.factorization.policy import POLICY
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
+
+
+@pytest.fixture(autouse=True)
+def _calibrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "check_classifiers_train" in request.node.name:  # which wants the most probable class
+        monkeypatch.setattr(calibration, "POLICY", POLICY)
 
 
 class RowsAsUsers:

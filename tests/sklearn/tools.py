@@ -183,7 +183,7 @@ def kinds() -> dict[str, Kind]:
             ids=True,
         ),
         "sparse": Kind(
-            VariationalFMClassifier(n_factors=2, random_state=0),
+            VariationalFMClassifier(n_factors=2, max_iter=20, random_state=0),
             OneHotDesign().fit_transform(rated),
             (stars > 2).astype(int),
             groups=user,

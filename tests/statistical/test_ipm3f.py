@@ -18,7 +18,7 @@ from skpref.factorization.max_margin.ipm3f_chain import log_ibp, problem_of, sta
 from skpref.factorization.max_margin.m3f_chain import MarginPrior
 from skpref.factorization.max_margin.posterior import level_probabilities
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("all_candidates")]
 LEVELS, MARGIN, ALPHA = 3, 1.0, 1.3
 NOBODY = np.zeros((0, 0), np.uint8)
 

@@ -24,7 +24,7 @@ from skpref.factorization.max_margin.m3f_chain import (
 )
 from skpref.factorization.max_margin.posterior import level_probabilities
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("all_candidates")]
 LEVELS, C, MARGIN = 3, 0.8, 1.0
 
 

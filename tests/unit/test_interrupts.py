@@ -17,17 +17,17 @@ from skpref.datasets import make_crowd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Fits of a second that are interrupted eight times each.
+# Fits of tenths of a second that are interrupted eight times each.
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")]
 RNG = np.random.default_rng(0)
 CROWD = make_crowd(random_state=0)
-PAIRS = RNG.permuted(np.tile(np.arange(40), (20_000, 1)), axis=1)[:, :2]
-X = RNG.normal(size=(600, 4))
+PAIRS = RNG.permuted(np.tile(np.arange(40), (5_000, 1)), axis=1)[:, :2]
+X = RNG.normal(size=(300, 4))
 RATINGS = np.column_stack([RNG.integers(0, 60, 2_000), RNG.integers(0, 40, 2_000)])
 FITS: dict[str, tuple[Any, Any, Any]] = {
-    "crowd": (CrowdGPPL(random_state=0), CROWD.comparisons[:600], CROWD.y[:600]),
+    "crowd": (CrowdGPPL(random_state=0), CROWD.comparisons[:300], CROWD.y[:300]),
     "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, None),
-    "levels": (GPOrdinalRegressor(), X[:200], np.digitize(X[:200, 0], [-0.5, 0.5])),
+    "levels": (GPOrdinalRegressor(), X[:100], np.digitize(X[:100, 0], [-0.5, 0.5])),
     "rows": (SVGPRegressor(inducing=50, random_state=0), X, X[:, 0] ** 2),
     "ratings": (
         GibbsM3F(n_sweeps=20, burn_in=5, duplicates="last", random_state=0),
@@ -70,8 +70,8 @@ def test_an_interrupt_at_any_moment_is_one(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_a_search_stops() -> None:
-    model, rows, y = FITS["crowd"]
+    model = FITS["crowd"][0]
     search = GridSearchCV(model, {"tol": [1e-2, 1e-3, 1e-4]}, cv=2)
     for seconds in (0.2, 0.5, 0.9):
         with pytest.raises(KeyboardInterrupt), interrupted_after(seconds):
-            search.fit(rows, y)
+            search.fit(CROWD.comparisons[:600], CROWD.y[:600])

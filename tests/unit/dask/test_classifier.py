@@ -1,12 +1,8 @@
-"""Comparisons on a cluster of processes: the results in memory, the same bits for any number of workers, and faults."""
+"""Comparisons on a cluster: the results in memory."""
 
 from __future__ import annotations
 
-import gc
-import os
 import pickle
-import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skpref
 from skpref import GPPLClassifier, Table
-from skpref.dask.shards import OnDask, Parcel
+from skpref.dask.shards import Parcel
 from skpref.exceptions import DataError, DataWarning
 from skpref.tracking.run_metadata import describe_data
+from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -26,7 +23,6 @@ frames = pytest.importorskip("dask.dataframe")
 pandas = pytest.importorskip("pandas")
 IDS = np.array([f"item {k}" for k in range(8)])
 TOL = 0.1  # few passes: rounds cost 30 ms each
-LIMIT = 60  # seconds after which a fit hangs
 
 
 @pytest.fixture
@@ -43,13 +39,6 @@ def rows(seed=0, n=200):
     z = np.linspace(-1, 1, IDS.size)
     y = (z[left] - z[right] + rng.normal(size=n) > 0).astype(int)
     return pandas.DataFrame({"left": IDS[left], "right": IDS[right], "y": y, "times": rng.integers(0, 3, n)})
-
-
-def lazy(frame, n=4):
-    """Return a frame in n partitions, the second of which is empty."""
-    parts = frames.from_pandas(frame, npartitions=n - 1)
-    empty = frames.from_pandas(frame.iloc[:0], npartitions=1)
-    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
 
 
 @pytest.mark.usefixtures("client")
@@ -144,19 +133,6 @@ def test_scores_of_collections(client):
         model.predict_proba(lazy_pairs, ties=True).compute()
 
 
-def test_one_worker_gives_the_bits_of_two(client, cluster):
-    both = fitted(rows())
-    cluster.scale(1)
-    try:
-        one = fitted(rows())
-        assert len(client.scheduler_info()["workers"]) == 1
-    finally:
-        cluster.scale(2)
-        client.wait_for_workers(2, timeout=LIMIT)
-    assert one.lower_bounds_ == both.lower_bounds_
-    assert_array_equal(one.utility(), both.utility())
-
-
 @pytest.mark.usefixtures("client")
 def test_no_key_has_two_graphs(caplog, tmp_path):
     for number, part in enumerate(np.array_split(np.arange(200), 3)):
@@ -183,35 +159,6 @@ def test_predictions_for_arrays_of_known_length_have_it():
     model = GPPLClassifier(tol=TOL).fit(blocks, array.from_array(rows().y.to_numpy(), chunks=60))
     assert model.predict_proba(blocks).shape == (200, 2)
     assert_array_equal(model.predict(blocks)[50:70].compute(), model.predict(pairs)[50:70])
-
-
-@pytest.mark.usefixtures("_separate_offsets")
-def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
-    wanted = fitted(rows())
-    collect, rounds = OnDask.collect, []
-
-    def killing(self, *args, **options):
-        rounds.append(1)
-        if len(rounds) == 12:
-            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-        return collect(self, *args, **options)
-
-    monkeypatch.setattr(OnDask, "collect", killing)
-    with ThreadPoolExecutor(1) as threads:
-        model = threads.submit(fitted, rows()).result(LIMIT)
-    assert len(rounds) > 20
-    assert model.lower_bounds_ == wanted.lower_bounds_
-    assert_array_equal(model.utility(), wanted.utility())
-    client.wait_for_workers(2, timeout=LIMIT)
-
-
-def test_two_fits_at_once(client):
-    wanted = [fitted(rows(seed)).utility() for seed in (0, 1)]
-    frames_of_both = [lazy(rows(seed)) for seed in (0, 1)]
-    with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(fitted, frame) for frame in frames_of_both]
-        for run, utility in zip(running, wanted, strict=True):
-            assert_array_equal(run.result(LIMIT).utility(), utility)
 
 
 def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
@@ -256,20 +203,6 @@ def test_tracking_does_not_load_a_collection(values):
         describe_data(values, None, None)
 
 
-def tasks(dask_scheduler):
-    return {str(key) for key in dask_scheduler.tasks}
-
-
-def left_on_cluster(client, before):
-    """Return the tasks on the scheduler that were not there before."""
-    gc.collect()
-    for _ in range(100):  # of .1 s: news travel to the scheduler
-        if not (left := client.run_on_scheduler(tasks) - before):
-            break
-        time.sleep(0.1)
-    return left
-
-
 def test_a_fit_leaves_nothing_on_the_cluster_even_where_it_fails(client):
     before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
     model = fitted(rows(7))
@@ -277,28 +210,6 @@ def test_a_fit_leaves_nothing_on_the_cluster_even_where_it_fails(client):
         GPPLClassifier().fit(lazy(rows(8)), "times")
     assert model.n_iter_
     assert left_on_cluster(client, before) == set()
-
-
-@pytest.mark.usefixtures("_separate_offsets")
-def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch):
-    model = fitted(rows(3))
-    wanted, before = model.utility(), client.run_on_scheduler(tasks)
-    collect, rounds = OnDask.collect, []
-
-    def interrupted(self, *args, **options):
-        rounds.append(collect(self, *args, **options))  # still running
-        if len(rounds) == 10:
-            raise KeyboardInterrupt
-        return rounds[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OnDask, "collect", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(lazy(rows(4)), "y")
-    assert_array_equal(model.utility(), wanted)
-    rounds.clear()
-    assert left_on_cluster(client, before) == set()
-    assert_array_equal(fitted(rows(3)).utility(), wanted)
 
 
 def test_without_a_client_the_message_says_how_to_start_one(monkeypatch):

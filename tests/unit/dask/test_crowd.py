@@ -1,12 +1,6 @@
-"""Crowds on a cluster of processes: the results in memory, the same bits for any number of workers, and faults."""
+"""Crowds on a cluster: the results in memory."""
 
 from __future__ import annotations
-
-import gc
-import os
-import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import skpref
 from skpref import CrowdGPPL, Table
-from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
-from skpref.gp.crowd import fit_hierarchy, sharded, shards
+from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
+from tests.unit.dask.lazily import lazy
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
@@ -26,7 +20,6 @@ pandas = pytest.importorskip("pandas")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(12)])
 COLUMNS = ["user", "left", "right"]
 OPTIONS = {"random_state": 0, "tol": 10.0}  # few passes: rounds cost 30 ms each
-LIMIT = 60  # seconds after which a fit hangs
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +39,6 @@ def rows(seed=0, n=200):
     y = (z[left] - z[right] + own[user, left] - own[user, right] + rng.normal(size=n) > 0).astype(int)
     columns = {"user": USERS[user], "left": ITEMS[left], "right": ITEMS[right], "y": y}
     return pandas.DataFrame(columns | {"times": rng.integers(0, 3, n), "topic": rng.choice(["p", "q"], n)})
-
-
-def lazy(frame, n=4):
-    """Return a frame in n partitions, the second of which is empty."""
-    parts = frames.from_pandas(frame, npartitions=n - 1)
-    empty = frames.from_pandas(frame.iloc[:0], npartitions=1)
-    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
 
 
 def fitted(frame, **options):
@@ -108,39 +94,6 @@ def test_weights_and_labels_as_columns_or_arrays(client):
     assert lazy_score == pytest.approx(wanted.score(frame[COLUMNS], frame.y, frame.times))
 
 
-def test_one_worker_gives_the_bits_of_two(client, cluster):
-    both = fitted(rows())
-    cluster.scale(1)
-    try:
-        one = fitted(rows())
-        assert len(client.scheduler_info()["workers"]) == 1
-    finally:
-        cluster.scale(2)
-        client.wait_for_workers(2, timeout=LIMIT)
-    assert one.lower_bounds_ == both.lower_bounds_
-    assert_array_equal(one.utility(users=USERS), both.utility(users=USERS))
-
-
-def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
-    wanted = fitted(rows())
-    monkeypatch.setattr(shards, "_BACKUP", 2)
-    keep, rounds = OnDask.keep, []
-
-    def killing(self, *args, **options):
-        rounds.append(1)
-        if len(rounds) == 9:  # the sites of three passes are on the workers
-            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-        return keep(self, *args, **options)
-
-    monkeypatch.setattr(OnDask, "keep", killing)
-    with ThreadPoolExecutor(1) as threads:
-        model = threads.submit(fitted, rows()).result(LIMIT)
-    assert len(rounds) > 10
-    assert model.lower_bounds_ == wanted.lower_bounds_
-    assert_array_equal(model.utility(users=USERS), wanted.utility(users=USERS))
-    client.wait_for_workers(2, timeout=LIMIT)
-
-
 def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
     model = fitted(rows())
     skpref.save(model, tmp_path / "model.skpref")
@@ -167,37 +120,3 @@ def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
     with pytest.raises(DataError, match=message):
         CrowdGPPL(**options).fit(*arguments(lazy(rows())))
-
-
-def tasks(dask_scheduler):
-    return {str(key) for key in dask_scheduler.tasks}
-
-
-def left_on_cluster(client, before):
-    """Return the tasks on the scheduler that were not there before."""
-    gc.collect()
-    for _ in range(100):  # of .1 s: news travel to the scheduler
-        if not (left := client.run_on_scheduler(tasks) - before):
-            break
-        time.sleep(0.1)
-    return left
-
-
-def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch):
-    model = fitted(rows(3))
-    wanted, before = model.utility(users=USERS), client.run_on_scheduler(tasks)
-    keep, rounds = OnDask.keep, []
-
-    def interrupted(self, *args, **options):
-        rounds.append(keep(self, *args, **options))
-        if len(rounds) == 6:
-            raise KeyboardInterrupt
-        return rounds[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OnDask, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(lazy(rows(4)), "y")
-    assert_array_equal(model.utility(users=USERS), wanted)
-    rounds.clear()
-    assert left_on_cluster(client, before) == set()

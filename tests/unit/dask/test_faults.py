@@ -6,37 +6,39 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from skpref import (
     Checkpoint,
     CrowdGPPL,
     GibbsM3F,
     GPPLClassifier,
+    GPPLRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
     VariationalFM,
     VariationalFMClassifier,
     VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
-from skpref.factorization.max_margin import calibration
-from skpref.factorization.policy import POLICY
-from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd import fit_hierarchy, sharded, shards
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
-from tests.unit.dask import test_classifier, test_crowd, test_machine, test_ratings
-from tests.unit.dask.test_regressor import lazy
+from tests.unit.dask import test_classifier, test_crowd, test_group_regressor, test_machine, test_ratings
+from tests.unit.dask.lazily import LIMIT, lazy, left_on_cluster, tasks
 from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.max_margin import test_sharded
+from tests.unit.gp.sparse import test_class_sums, test_sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 distributed = pytest.importorskip("distributed")
-LIMIT = 60  # seconds after which a fit hangs
-PAIRS, CROWD = test_classifier.rows(), test_crowd.rows()
-FILMS, LEVELS, STARS = test_machine.FRAME, test_machine.LEVELS, test_ratings.FRAME
-IDS = ["user", "item"]
 
 
 @pytest.fixture(autouse=True)
@@ -45,79 +47,113 @@ def _small(monkeypatch):
     monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
     for module in (fit_hierarchy, sharded):
         monkeypatch.setattr(module, "MAX_CHOICE", 100)
+    monkeypatch.setattr(shards, "_BACKUP", 2)
     chosen = (Regularisation(0.3, 1.0, 0.5),)
     monkeypatch.setattr(fit_hierarchy, "_regularise", lambda _, isotropic, *__: (chosen, [isotropic.state.S]))
-    # Two tenths of the ratings are held out instead of all ten.
-    few = replace(POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
-    monkeypatch.setattr(calibration, "POLICY", few)
+    monkeypatch.setattr("skpref.gp.sparse.sums.SAMPLE_ROWS", 150)
+    monkeypatch.setattr("skpref.gp.sparse.class_sums.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
+    monkeypatch.setattr("skpref.gp.pairwise.scored_groups._ALL_ROWS", 40)
+    monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
 
 
-def pairs(**options: Any) -> list[Any]:
-    model = GPPLClassifier(tol=0.1, **options).fit(lazy(4, PAIRS)[["left", "right", "y"]])
+def of_pairs(model: Any) -> list[Any]:
     return [model.lower_bounds_, model.utility()]
 
 
-def crowd(**options: Any) -> list[Any]:
-    model = CrowdGPPL(tol=10.0, random_state=0, **options).fit(lazy(4, CROWD)[["user", "left", "right", "y"]])
-    return [model.lower_bounds_, model.utility(), model.posterior_.tau]
+def of_sparse(model: Any) -> list[Any]:
+    rows = test_class_sums.X if isinstance(model, SVGPClassifier) else test_sums.X
+    return [model.predict_proba(rows) if isinstance(model, SVGPClassifier) else model.predict(rows)]
 
 
-def ratings() -> list[Any]:
-    return test_sharded.numbers(GibbsM3F(**test_ratings.FAST).fit(lazy(4, STARS)[[*IDS, "y"]]))
+class Family(NamedTuple):
+    """A model, what it is fitted to, and the numbers that must be the same."""
+
+    model: Any
+    rows: Any
+    numbers: Callable[[Any], list[Any]]
+    y: str = "y"
+    options: Any = MappingProxyType({})
+    at: int = 14  # the round in which something happens
+
+    def fit(self, model: Any = None, **parameters: Any) -> list[Any]:
+        model = clone(self.model).set_params(**parameters) if model is None else model
+        rows = test_group_regressor.lazy() if "qid" in self.options else lazy(self.rows)
+        return self.numbers(model.fit(rows, self.y, **self.options))
 
 
-def machine() -> list[Any]:
-    return test_files.numbers(VariationalFM(**test_machine.FAST).fit(lazy(4, FILMS)[[*IDS, "y"]]))
-
-
-def classifier() -> list[Any]:
-    model = VariationalFMClassifier(**test_machine.FAST)
-    return test_files.numbers(model.fit(lazy(4, FILMS)[[*IDS, "side"]], "side"))
-
-
-def ordinal() -> list[Any]:
-    model = VariationalFMOrdinal(**test_machine.FAST)
-    return test_files.numbers(model.fit(lazy(4, LEVELS)[[*IDS, "stars"]], "stars"))
+IDS, MACHINE = ["user", "item"], test_machine.FAST
+TIMES = {"sample_weight": "times"}
+FAMILIES = {
+    "pairs": Family(
+        GPPLClassifier(tol=0.1, random_state=0), test_classifier.rows()[["left", "right", "y"]], numbers=of_pairs
+    ),
+    "crowd": Family(
+        CrowdGPPL(tol=10.0, random_state=0),
+        test_crowd.rows()[["user", "left", "right", "y"]],
+        lambda model: [*of_pairs(model), model.utility(users=test_crowd.USERS), model.posterior_.tau],
+    ),
+    "ratings": Family(GibbsM3F(**test_ratings.FAST), test_ratings.FRAME[[*IDS, "y"]], test_sharded.numbers),
+    "machine": Family(VariationalFM(**MACHINE), test_machine.FRAME[[*IDS, "price", "y"]], test_files.numbers),
+    "classes": Family(
+        VariationalFMClassifier(**MACHINE), test_machine.FRAME[[*IDS, "side"]], test_files.numbers, "side"
+    ),
+    "levels": Family(
+        VariationalFMOrdinal(**MACHINE), test_machine.LEVELS[[*IDS, "stars"]], test_files.numbers, "stars"
+    ),
+    "sparse": Family(SVGPRegressor(inducing=20, random_state=0), test_sums.TABLE, of_sparse, "price", TIMES, at=2),
+    "sparse classes": Family(
+        SVGPClassifier(**test_class_sums.LEARNT), test_class_sums.TABLE[["a", "b", "side"]], of_sparse, "side", at=4
+    ),
+    "grades": Family(
+        GPPLRegressor(**test_group_regressor.FIXED),
+        None,
+        lambda model: [model.predict(test_group_regressor.X)],
+        "grade",
+        TIMES | {"qid": "query"},
+    ),
+}
 
 
 def pids(client: Any) -> list[int]:
     return sorted(client.run(os.getpid).values())
 
 
-def kill(_: Any, client: Any, number: int) -> None:
+def kill(_: Any, client: Any, number: int, at: int) -> None:
     """Kill a worker, which the nanny replaces."""
-    if number == 9:
+    if number == at:
         os.kill(pids(client)[0], signal.SIGKILL)
 
 
-def resize(cluster: Any, _: Any, number: int) -> None:
-    """Have three workers, then one."""
-    if number in {5, 10}:
-        cluster.scale(3 if number == 5 else 1)
+def leave(cluster: Any, _: Any, number: int, at: int) -> None:
+    """Have one worker from now on."""
+    if number == at:
+        cluster.scale(1)
 
 
-def pause(_: Any, client: Any, number: int) -> None:
+def pause(_: Any, client: Any, number: int, at: int) -> None:
     """Stop a worker for two seconds, as a machine does that swaps."""
-    if number == 9:
+    if number == at:
         pid = pids(client)[0]
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
 
 
-# The other families have tests of their own of a worker that dies.
-CASES = [(kill, classifier), (kill, ordinal), (pause, pairs), (pause, ratings), (pause, machine)]
-CASES += [(resize, fit) for fit in (pairs, crowd, ratings, machine, ordinal)]
+# A worker that leaves takes nothing with it that one that dies does not.
+CASES = [(kill, name) for name in FAMILIES if name != "classes"]
+CASES += [(pause, "pairs"), (leave, "ratings")]
 
 
-@pytest.mark.parametrize(("fault", "fit"), CASES, ids=[f"{fault.__name__} {fit.__name__}" for fault, fit in CASES])
-def test_a_fit_ends_with_the_same_bits(fault: Any, fit: Any, cluster, client, monkeypatch) -> None:
-    wanted, rounds = fit(), []
+@pytest.mark.parametrize(("fault", "family"), CASES, ids=[f"{fault.__name__} {family}" for fault, family in CASES])
+def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, processes, remote, monkeypatch) -> None:
+    case, rounds = FAMILIES[family], []
+    wanted = case.fit()
     collect, keep = OnDask.collect, OnDask.keep
 
     def counted(method: Any) -> Any:
         def run(self: Any, *args: Any, **options: Any) -> Any:
             rounds.append(1)
-            fault(cluster, client, len(rounds))
+            fault(processes, remote, len(rounds), case.at)
             return method(self, *args, **options)
 
         return run
@@ -126,13 +162,52 @@ def test_a_fit_ends_with_the_same_bits(fault: Any, fit: Any, cluster, client, mo
     monkeypatch.setattr(OnDask, "keep", counted(keep))
     try:
         with ThreadPoolExecutor(1) as threads:
-            found = threads.submit(fit).result(LIMIT)
+            found = threads.submit(case.fit).result(LIMIT)
     finally:
-        cluster.scale(2)
-        client.wait_for_workers(2, timeout=LIMIT)
-    assert len(rounds) > 10
+        processes.scale(2)
+        remote.wait_for_workers(2, timeout=LIMIT)
+    assert len(rounds) > case.at  # something had happened
     for a, b in zip(found, wanted, strict=True):
         assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("family", ["pairs", "crowd", "ratings", "machine"])
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(family, client, monkeypatch) -> None:
+    case = FAMILIES[family]
+    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
+    model = clone(case.model)
+    wanted, rounds = case.fit(model), []
+
+    def interrupted(method: Any) -> Any:
+        def run(self: Any, *args: Any, **options: Any) -> Any:
+            rounds.append(method(self, *args, **options))  # still running
+            if len(rounds) == 10:
+                raise KeyboardInterrupt
+            return rounds[-1]
+
+        return run
+
+    with monkeypatch.context() as patch:
+        for name in ("collect", "keep"):
+            patch.setattr(OnDask, name, interrupted(getattr(OnDask, name)))
+        with pytest.raises(KeyboardInterrupt):
+            case._replace(rows=case.rows[::-1].reset_index(drop=True)).fit(model)
+    for a, b in zip(case.numbers(model), wanted, strict=True):
+        assert_array_equal(a, b)
+    rounds.clear()
+    assert left_on_cluster(client, before) == set()
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("family", ["pairs", "ratings", "machine"])
+def test_two_fits_at_once(family: str) -> None:
+    case = FAMILIES[family]
+    cases = [case, case if case.rows is None else case._replace(rows=case.rows[::-1].reset_index(drop=True))]
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(case.fit) for case in cases]
+        for run, alone in zip(running, cases, strict=True):
+            for a, b in zip(run.result(LIMIT), alone.fit(), strict=True):
+                assert_array_equal(a, b)
 
 
 class StopError(Exception):
@@ -140,11 +215,10 @@ class StopError(Exception):
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("fit", [pairs, crowd])
-def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(fit, monkeypatch, tmp_path) -> None:
-    wanted = fit(random_state=0) if fit is pairs else fit()
-    options = {"checkpoint": Checkpoint(tmp_path / "run", 0.0)}
-    options |= {"random_state": 0} if fit is pairs else {}
+@pytest.mark.parametrize("family", ["pairs", "crowd"])
+def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(family, monkeypatch, tmp_path) -> None:
+    fit, wanted = FAMILIES[family].fit, FAMILIES[family].fit()
+    checkpoint = Checkpoint(tmp_path / "run", 0.0)
     write, resume = Passes.write, Passes.resumed
 
     def fragile(self: Any, bounds: Any, arrays: Any) -> None:
@@ -155,7 +229,7 @@ def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(fit, mo
     with monkeypatch.context() as patch:
         patch.setattr(Passes, "write", fragile)
         with pytest.raises(StopError):
-            fit(**options)
+            fit(checkpoint=checkpoint)
     assert (tmp_path / "run").exists()
     found_passes = []
 
@@ -165,7 +239,7 @@ def test_a_client_that_died_resumes_from_its_checkpoint_to_the_same_bits(fit, mo
         return saved
 
     monkeypatch.setattr(Passes, "resumed", told)
-    found = fit(**options)
+    found = fit(checkpoint=checkpoint)
     assert not (tmp_path / "run").exists()
     assert max(found_passes) == 2  # which are not repeated
     for a, b in zip(found, wanted, strict=True):

@@ -1,22 +1,18 @@
-"""Classes on a cluster of processes: the posterior in memory, the same bits for any number of workers."""
+"""Classes on a cluster: the posterior in memory."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
 import skpref
 from skpref import SVGPClassifier
 from skpref.exceptions import DataError
 from skpref.gp.sparse import class_sums
-from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_class_sums import FIXED, LEARNT, TABLE, X
 
 distributed = pytest.importorskip("distributed")
@@ -29,16 +25,11 @@ def _sampled(monkeypatch):
     monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
 
 
-def lazy() -> Any:
-    """Return the table in four partitions, the second of which is empty."""
-    return partitioned(4, TABLE)
-
-
 @pytest.mark.usefixtures("client", "_sampled")
 @pytest.mark.parametrize("target", ["side", "third"])
 def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(target: str) -> None:
     wanted = SVGPClassifier(**FIXED).fit(X, TABLE[target], TABLE.times)
-    rows = lazy()
+    rows = lazy(TABLE)
     features = rows[["a", "b"]]
     by_name = SVGPClassifier(**FIXED).fit(rows[["a", "b", target, "times"]], target, "times")
     apart = SVGPClassifier(**FIXED).fit(features, rows[target], rows["times"])
@@ -65,23 +56,9 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     assert_array_equal(model.predict_proba(X.to_numpy()), wanted.predict_proba(X.to_numpy()))
 
 
-@pytest.mark.usefixtures("_sampled")
-def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
-    names = ["a", "b", "side"]
-    first = SVGPClassifier(**LEARNT).fit(client.persist(lazy()[names]), "side")
-    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    second = SVGPClassifier(**LEARNT).fit(lazy()[names], "side")
-    assert_array_equal(second.predict_proba(X), first.predict_proba(X))
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
-        third = clone(first)
-        with distributed.Client(other):
-            third.fit(lazy()[names], "side")
-    assert_array_equal(third.predict_proba(X), first.predict_proba(X))
-
-
 @pytest.mark.usefixtures("client", "_sampled")
 def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = SVGPClassifier(**LEARNT).fit(lazy()[["a", "b", "side"]], "side")
+    model = SVGPClassifier(**LEARNT).fit(lazy(TABLE)[["a", "b", "side"]], "side")
     assert model.score(X, TABLE.side) > 0.8
     skpref.save(model, tmp_path / "m.skpref")
     for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
@@ -90,7 +67,7 @@ def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_what_a_cluster_cannot_do_is_said() -> None:
-    rows = lazy()
+    rows = lazy(TABLE)
     for fit, message in (
         (lambda: SVGPClassifier().fit(rows, TABLE.side), "so y must be one, too"),
         (lambda: SVGPClassifier().fit(rows, "sides"), "there is no column 'sides' in X"),
@@ -106,4 +83,4 @@ def test_a_wrong_value_is_said_with_its_rows() -> None:
     table = TABLE[["a", "b", "third"]].astype(float)
     table.loc[150, "a"] = np.nan
     with pytest.raises(DataError, match=r"Input X contains NaN[^$]*\(rows 100 to 199 of X\)"):
-        SVGPClassifier().fit(partitioned(4, table), "third")
+        SVGPClassifier().fit(lazy(table), "third")

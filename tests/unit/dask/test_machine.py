@@ -1,11 +1,8 @@
-"""Factorization machines on a cluster of processes: the fit in memory, the same bits for any workers, and faults."""
+"""Factorization machines on a cluster: the fit in memory."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,12 +12,10 @@ from sklearn.base import clone
 
 import skpref
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
-from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
-from tests.unit.dask.test_ratings import LIMIT, left_on_cluster, tasks
-from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.dask.lazily import lazy
 from tests.unit.factorization.machine import test_files
-from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_near, numbers, stored, table
+from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_near, numbers, stored
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
@@ -29,13 +24,8 @@ NAMES = ["user", "age", "item", "price", "mood"]
 X = FRAME[["user", "item", "price"]]
 
 
-def lazy(frame: Any = FRAME, n: int = 4) -> Any:
-    """Return rows in n partitions, the second of which is empty."""
-    return partitioned(n, frame)
-
-
-def fitted(frame: Any = FRAME, **options: Any) -> VariationalFM:
-    return VariationalFM(**FAST | options).fit(lazy(frame)[[*X.columns, "y"]])
+def fitted() -> VariationalFM:
+    return VariationalFM(**FAST).fit(lazy(FRAME)[[*X.columns, "y"]])
 
 
 def assert_same_bits(model: Any, wanted: Any) -> None:
@@ -45,7 +35,7 @@ def assert_same_bits(model: Any, wanted: Any) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
-    rows = lazy()
+    rows = lazy(FRAME)
     wanted = VariationalFM(**FAST).fit(stored(tmp_path, *NAMES, "y", "times"), "y", "times")
     by_name = VariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
     apart = VariationalFM(**FAST).fit(rows[NAMES], rows["y"], rows["times"])
@@ -65,7 +55,7 @@ def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_two_classes(tmp_path) -> None:
-    rows, names = lazy(), ["user", "item"]
+    rows, names = lazy(FRAME), ["user", "item"]
     wanted = VariationalFMClassifier(**FAST).fit(stored(tmp_path, *names, "side"), "side")
     model = VariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
     assert_near(model, wanted)
@@ -101,48 +91,6 @@ def test_levels(tmp_path, y) -> None:
         clone(model).set_params(inference="gibbs").fit(rows[names], rows[y])
 
 
-@pytest.mark.parametrize("machine", [VariationalFM, VariationalFMOrdinal])
-def test_one_worker_gives_the_bits_of_two(client, cluster, machine) -> None:
-    rows, y = lazy(LEVELS), "stars" if machine is VariationalFMOrdinal else "y"
-    rows = rows[[*X.columns, y]]
-    both = machine(**FAST).fit(rows, y)
-    cluster.scale(1)
-    try:
-        one = machine(**FAST).fit(rows, y)
-        assert len(client.scheduler_info()["workers"]) == 1
-    finally:
-        cluster.scale(2)
-        client.wait_for_workers(2, timeout=LIMIT)
-    assert_same_bits(one, both)
-
-
-def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch) -> None:
-    wanted, collect, rounds = fitted(), OnDask.collect, []
-
-    def killing(self, *args, **options):
-        rounds.append(1)
-        if len(rounds) == 9:
-            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-        return collect(self, *args, **options)
-
-    monkeypatch.setattr(OnDask, "collect", killing)
-    with ThreadPoolExecutor(1) as threads:
-        model = threads.submit(fitted).result(LIMIT)
-    assert len(rounds) > 12
-    assert_same_bits(model, wanted)
-    client.wait_for_workers(2, timeout=LIMIT)
-
-
-@pytest.mark.usefixtures("client")
-def test_two_fits_at_once() -> None:
-    tables = FRAME, table(300)
-    frames_of_both = [lazy(frame)[[*X.columns, "y"]] for frame in tables]
-    with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(VariationalFM(**FAST).fit, frame) for frame in frames_of_both]
-        for run, frame in zip(running, tables, strict=True):
-            assert_same_bits(run.result(LIMIT), fitted(frame))
-
-
 @pytest.mark.usefixtures("client")
 def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
     model = fitted()
@@ -152,25 +100,6 @@ def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
     before = model.predict(X)
     assert not np.array_equal(model.partial_fit(X[:5], FRAME.y[:5]).predict(X), before)
     assert clone(model).get_params() == model.get_params()
-
-
-def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch) -> None:
-    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
-    model, wanted, keep, rounds = fitted(), fitted(), OnDask.keep, []
-
-    def interrupted(self, *args, **options):
-        rounds.append(keep(self, *args, **options))
-        if len(rounds) == 6:
-            raise KeyboardInterrupt
-        return rounds[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OnDask, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(lazy(table(300))[[*X.columns, "y"]])
-    assert_same_bits(model, wanted)
-    rounds.clear()
-    assert left_on_cluster(client, before) == set()
 
 
 @pytest.mark.usefixtures("client")
@@ -192,4 +121,4 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(
 )
 def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
     with pytest.raises(DataError, match=message):
-        VariationalFM(**FAST | options).fit(*arguments(lazy()))
+        VariationalFM(**FAST | options).fit(*arguments(lazy(FRAME)))

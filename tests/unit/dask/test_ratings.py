@@ -1,14 +1,8 @@
-"""Ratings on a cluster of processes: the bits of a fit in memory, for any partitions and workers, and faults."""
+"""Ratings on a cluster: the bits of a fit in memory, for any partitions."""
 
 from __future__ import annotations
 
-import gc
-import os
 import pickle
-import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,28 +11,12 @@ from sklearn.base import clone
 
 import skpref
 from skpref import GibbsM3F
-from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
-from skpref.factorization.max_margin import calibration
-from skpref.factorization.policy import POLICY
-from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
 from tests.unit.factorization.max_margin.test_sharded import FAST, FRAME, X, assert_same_bits, ratings
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
-LIMIT = 60  # seconds after which a fit hangs
-
-
-@pytest.fixture(autouse=True)
-def _few_sweeps_of_calibration(monkeypatch):
-    # Two tenths of the ratings are held out instead of all ten.
-    few = replace(POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
-    monkeypatch.setattr(calibration, "POLICY", few)
-
-
-def lazy(table: Any = FRAME, n: int = 4) -> Any:
-    """Return ratings in n partitions, the second of which is empty."""
-    return partitioned(n, table)
 
 
 def fitted(table: Any = FRAME, **options: Any) -> GibbsM3F:
@@ -49,7 +27,7 @@ def fitted(table: Any = FRAME, **options: Any) -> GibbsM3F:
 @pytest.mark.parametrize("options", [{}, {"user_thresholds": False, "dtype": "float32"}], ids=["plain", "others"])
 def test_the_bits_are_those_of_a_fit_in_memory(options: dict[str, Any]) -> None:
     wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, FRAME.times)
-    rows = lazy()
+    rows = lazy(FRAME)
     by_name = GibbsM3F(user="user", **FAST | options).fit(rows, "y", "times")
     apart = GibbsM3F(**FAST | options).fit(rows[["user", "item"]], rows["y"], rows["times"])
     for model in (by_name, apart):
@@ -76,44 +54,12 @@ def test_arrays_and_other_partitions() -> None:
     assert_array_equal(model.predict_proba(ids).compute(), wanted.predict_proba(ids.compute()))
 
 
-def test_one_worker_gives_the_bits_of_two(client, cluster) -> None:
-    both = fitted()
-    cluster.scale(1)
-    try:
-        one = fitted()
-        assert len(client.scheduler_info()["workers"]) == 1
-    finally:
-        cluster.scale(2)
-        client.wait_for_workers(2, timeout=LIMIT)
-    assert_same_bits(one, both)
-
-
-def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch) -> None:
-    wanted = GibbsM3F(**FAST).fit(X, FRAME.y)
-    collect, rounds = OnDask.collect, []
-
-    def killing(self, *args, **options):
-        rounds.append(1)
-        if len(rounds) == 9:
-            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
-        return collect(self, *args, **options)
-
-    monkeypatch.setattr(OnDask, "collect", killing)
-    with ThreadPoolExecutor(1) as threads:
-        model = threads.submit(fitted).result(LIMIT)
-    assert len(rounds) > 20
-    assert_same_bits(model, wanted)
-    client.wait_for_workers(2, timeout=LIMIT)
-
-
-@pytest.mark.usefixtures("client")
-def test_two_fits_at_once() -> None:
-    tables = [ratings(seed) for seed in (0, 1)]
-    frames_of_both = [lazy(table)[["user", "item", "y"]] for table in tables]
-    with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(GibbsM3F(**FAST).fit, frame) for frame in frames_of_both]
-        for run, table in zip(running, tables, strict=True):
-            assert_same_bits(run.result(LIMIT), GibbsM3F(**FAST).fit(table[["user", "item"]], table.y))
+def test_ratings_that_differ_are_refused_and_leave_nothing(client) -> None:
+    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
+    twice = ratings(1).assign(user=FRAME.user, item=FRAME.item)
+    with pytest.raises(DataError, match="duplicate ratings that differ: user 'user"):
+        fitted(joined(FRAME, twice))
+    assert left_on_cluster(client, before) == set()
 
 
 @pytest.mark.usefixtures("client")
@@ -127,43 +73,6 @@ def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
     with pytest.raises(DataError, match="partial_fit needs the ratings of the fit"):
         model.partial_fit(X, FRAME.y)
     assert clone(model).get_params() == model.get_params() == model.get_params()
-
-
-def tasks(dask_scheduler):
-    return {str(key) for key in dask_scheduler.tasks}
-
-
-def left_on_cluster(client, before):
-    """Return the tasks on the scheduler that were not there before."""
-    gc.collect()
-    for _ in range(100):  # of .1 s: news travel to the scheduler
-        if not (left := client.run_on_scheduler(tasks) - before):
-            break
-        time.sleep(0.1)
-    return left
-
-
-def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch) -> None:
-    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
-    model, wanted = fitted(), GibbsM3F(**FAST).fit(X, FRAME.y)
-    keep, rounds = OnDask.keep, []
-
-    def interrupted(self, *args, **options):
-        rounds.append(keep(self, *args, **options))
-        if len(rounds) == 6:
-            raise KeyboardInterrupt
-        return rounds[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OnDask, "keep", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(lazy(ratings(4))[["user", "item", "y"]])
-    assert_same_bits(model, wanted)
-    rounds.clear()
-    twice = ratings(1).assign(user=FRAME.user, item=FRAME.item)
-    with pytest.raises(DataError, match="duplicate ratings that differ: user 'user"):
-        fitted(joined(FRAME, twice))
-    assert left_on_cluster(client, before) == set()
 
 
 def joined(*tables: Any) -> Any:
@@ -186,4 +95,4 @@ def joined(*tables: Any) -> Any:
 )
 def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
     with pytest.raises(DataError, match=message):
-        GibbsM3F(**FAST | options).fit(*arguments(lazy()))
+        GibbsM3F(**FAST | options).fit(*arguments(lazy(FRAME)))

@@ -1,20 +1,18 @@
-"""Regression on a cluster of processes: the posterior in memory, the same bits for any number of workers."""
+"""Regression on a cluster: the posterior in memory."""
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 from typing import Any
 
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
 import skpref
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
+from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_sums import FIXED, TABLE, N, X
 
 distributed = pytest.importorskip("distributed")
@@ -27,17 +25,10 @@ def _sampled(monkeypatch):
     monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
 
 
-def lazy(n: int = 4, table: Any = TABLE) -> Any:
-    """Return a table in n partitions, the second of which is empty."""
-    parts = frames.from_pandas(table, npartitions=n - 1)
-    empty = frames.from_pandas(table.iloc[:0], npartitions=1)
-    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
-
-
 @pytest.mark.usefixtures("client", "_sampled")
 def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None:
     wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, TABLE.times)
-    rows = lazy()
+    rows = lazy(TABLE)
     by_name = SVGPRegressor(**FIXED).fit(rows, "price", "times")
     apart = SVGPRegressor(**FIXED).fit(rows[["a", "b"]], rows["price"], rows["times"])
     for model in (by_name, apart):
@@ -54,9 +45,9 @@ def test_counts_take_full_passes() -> None:
     options: dict[str, Any] = {"likelihood": "poisson", "optimizer": None, "kernel": FIXED["kernel"]}
     table = TABLE.assign(price=TABLE.price.round())
     wanted = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(X, table.price)
-    model = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(4, table).drop(columns="times"), "price")
+    model = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(table).drop(columns="times"), "price")
     assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
-    assert_array_equal(model.predict(lazy()[["a", "b"]]).compute(), model.predict(X))
+    assert_array_equal(model.predict(lazy(TABLE)[["a", "b"]]).compute(), model.predict(X))
 
 
 @pytest.mark.usefixtures("client")
@@ -68,24 +59,9 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     assert_array_equal(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()))
 
 
-@pytest.mark.usefixtures("_sampled")
-def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
-    rows = client.persist(lazy())
-    first = SVGPRegressor(inducing=20, random_state=0).fit(rows, "price", "times")
-    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
-    second = SVGPRegressor(inducing=20, random_state=0)
-    second.fit(lazy(), "price", "times")
-    assert_array_equal(second.predict(X), first.predict(X))
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
-        third = clone(first)
-        with distributed.Client(other):
-            third.fit(lazy(), "price", "times")
-    assert_array_equal(third.predict(X), first.predict(X))
-
-
 @pytest.mark.usefixtures("client", "_sampled")
 def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = SVGPRegressor(inducing=20, random_state=0).fit(lazy(), "price", "times")
+    model = SVGPRegressor(inducing=20, random_state=0).fit(lazy(TABLE), "price", "times")
     skpref.save(model, tmp_path / "m.skpref")
     for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict(X), model.predict(X))
@@ -96,7 +72,7 @@ def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_what_a_cluster_cannot_do_is_said() -> None:
-    rows = lazy()
+    rows = lazy(TABLE)
     for fit, message in (
         (lambda: SVGPRegressor().fit(rows, TABLE.price), "so y must be one, too"),
         (lambda: SVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),

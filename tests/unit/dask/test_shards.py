@@ -37,15 +37,15 @@ def test_first_results_are_brought_and_second_ones_kept(client) -> None:
     assert list(shards.collect(np.dot, kept, again)) == [5 * 7 + 6 * 8 + 9 * 9, 6 * 8 + 7 * 9 + 10 * 10]
 
 
-def test_no_worker_has_more_than_its_share(client) -> None:
-    shards, full = OnDask(client), min(client.nthreads())
+def test_no_worker_has_more_than_its_share(remote) -> None:
+    shards, full = OnDask(remote), min(remote.nthreads())
     with dask.annotate(workers=[full]):
         _, kept = shards.keep(twofold, list(range(6)), shared=[1])
-    assert set(client.who_has(kept).values()) == {(full,)}
+    assert set(remote.who_has(kept).values()) == {(full,)}
     balanced = shards.balanced(kept)
     del kept
     distributed.wait(balanced)
-    places = Counter(places[0] for places in client.who_has(balanced).values())
+    places = Counter(places[0] for places in remote.who_has(balanced).values())
     assert len(places) == 2
     assert max(places.values()) < 6
     assert [value[0] for value in shards.collect(np.copy, balanced)] == list(range(6))
@@ -60,16 +60,16 @@ def next_sites(number: int, before: float | None, file: Path) -> tuple[None, flo
     return None, 1.0 if before is None else 2.0 * before
 
 
-def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(client, tmp_path) -> None:
-    shards, log, numbers = OnDask(client), tmp_path / "log", list(range(4))
+def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(remote, tmp_path) -> None:
+    shards, log, numbers = OnDask(remote), tmp_path / "log", list(range(4))
     kept: Sequence[Any] = [None] * 4
     for n_passes in range(6):
         kept = shards.keep(next_sites, numbers, kept, shared=[log])[1]
         if n_passes == 3:
             kept = shards.backed_up(kept)
     log.write_text("")
-    for pid in client.run(os.getpid).values():
+    for pid in remote.run(os.getpid).values():
         os.kill(pid, signal.SIGKILL)
     assert list(shards.collect(float, kept)) == [32.0] * 4
     assert Counter(log.read_text().split()) == {str(number): 2 for number in numbers}  # the passes after the copies
-    client.wait_for_workers(2, timeout=60)
+    remote.wait_for_workers(2, timeout=60)

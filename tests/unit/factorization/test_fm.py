@@ -239,13 +239,10 @@ def test_mini_batches_and_samples(make):
     for options in ({"batch_size": 50}, {"n_samples": 2}, {"batch_size": 100, "n_samples": 1}):
         model = fitted(make, max_iter=80, learning_rate=0.05, **options)
         assert model.score(X[TEST], y[TEST]) > 0.6
-        assert np.any(
-            outputs(model) != outputs(fitted(make, max_iter=80, learning_rate=0.05, average=False, **options))
-        )
+        last = fitted(make, max_iter=80, learning_rate=0.05, average=False, **options)
+        assert np.any(outputs(model) != outputs(last))
         assert model.n_iter_ == 80
-        assert np.array_equal(
-            model.predict_last(X), fitted(make, max_iter=80, learning_rate=0.05, average=False, **options).predict(X)
-        )
+        assert np.array_equal(model.predict_last(X), last.predict(X))
     with pytest.warns(DataWarning, match="batch_size=551 is more than the 550 rows"):
         fitted(make, batch_size=551, max_iter=2)
 

@@ -146,21 +146,21 @@ def test_gaussian_process_regressor_learns_each_kind():
     assert model.score(X[40:], y[40:]) > 0.95
 
 
-@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
-def test_gppl_learns_the_scale_of_each_kind(stored):
+def test_gppl_learns_the_scale_of_each_kind():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 6))
     utility = 2.0 * np.sin(1.5 * X[:, 0])  # the linear part is idle
-    pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(600)])
+    pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(400)])
     y = utility[pairs[:, 0]] > utility[pairs[:, 1]]
     bounds = (1e-3, 1e2)
     kernel = Columns(ProductMatern(1.0, "fixed"), [0]) + sk.ConstantKernel(1.0, bounds) * Columns(
         Linear(0.2, "fixed"), slice(1, None)
     )
-    fixed = GPPLClassifier(Table(stored(X)), kernel=kernel, random_state=0).fit(pairs, y)
-    model = GPPLClassifier(Table(stored(X)), kernel=kernel, optimizer="l-bfgs-b", random_state=0).fit(pairs, y)
-    assert model.lower_bound_ > fixed.lower_bound_
-    assert model.kernel_.theta[0] < np.log(0.2)
+    fixed = GPPLClassifier(Table(X), kernel=kernel, random_state=0).fit(pairs, y)
+    for stored in (np.asarray, sparse.csr_array):
+        model = GPPLClassifier(Table(stored(X)), kernel=kernel, optimizer="l-bfgs-b", random_state=0).fit(pairs, y)
+        assert model.lower_bound_ > fixed.lower_bound_
+        assert model.kernel_.theta[0] < np.log(0.2)
 
 
 @pytest.mark.parametrize(

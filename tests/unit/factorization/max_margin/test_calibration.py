@@ -17,7 +17,10 @@ from skpref.factorization.max_margin.posterior import Calibration, Factors, leve
 from skpref.factorization.policy import POLICY
 from skpref.inference import gibbs
 
-pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary"),
+    pytest.mark.usefixtures("all_candidates"),
+]
 
 
 def stars(n_users=60, n_items=50, n=1800, n_test=600, seed=0):

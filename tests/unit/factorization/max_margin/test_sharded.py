@@ -64,14 +64,12 @@ def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
 @pytest.mark.parametrize(
     ("options", "weight"),
     [
-        ({}, None),
-        ({}, "times"),
         ({"dtype": "float32", "n_chains": 2, "n_sweeps": 5}, "times"),
         ({"user_thresholds": False}, "times"),
         ({"threshold_means": "symmetric", "n_factors": 30}, None),
         ({"levels": [0, 1, 2, 3, 4, 5]}, None),
     ],
-    ids=["plain", "weights", "float32", "shared thresholds", "many factors", "levels"],
+    ids=["float32", "shared thresholds", "many factors", "levels"],
 )
 def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
     wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, None if weight is None else FRAME[weight])
@@ -81,9 +79,8 @@ def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
 def test_the_shards_change_no_bit(path, monkeypatch) -> None:
     wanted = GibbsM3F(**FAST).fit(path)
     monkeypatch.setattr("skpref.data.stored._BATCH_ROWS", 1000)
-    for size in (20, 1000):  # a user or an item in each; all in one
-        monkeypatch.setattr(sharded, "_SHARD_RATINGS", size)
-        assert_same_bits(GibbsM3F(**FAST).fit(path), wanted)
+    monkeypatch.setattr(sharded, "_SHARD_RATINGS", 20)  # a user or an item in each
+    assert_same_bits(GibbsM3F(**FAST).fit(path), wanted)
 
 
 @pytest.mark.parametrize("duplicates", ["mean", "last"])

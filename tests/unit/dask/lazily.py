@@ -1,0 +1,33 @@
+"""Rows in partitions, and what a fit leaves on a cluster."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+import pytest
+
+LIMIT = 60  # seconds after which a fit hangs
+
+
+def lazy(table: Any, n: int = 4) -> Any:
+    """Return a table in n partitions, the second of which is empty."""
+    frames = pytest.importorskip("dask.dataframe")
+    parts = frames.from_pandas(table, npartitions=n - 1)
+    empty = frames.from_pandas(table.iloc[:0], npartitions=1)
+    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
+
+
+def tasks(dask_scheduler: Any) -> set[str]:
+    return {str(key) for key in dask_scheduler.tasks}
+
+
+def left_on_cluster(client: Any, before: set[str]) -> set[str]:
+    """Return the tasks on the scheduler that were not there before."""
+    gc.collect()
+    for _ in range(100):  # of .1 s: news travel to the scheduler
+        if not (left := client.run_on_scheduler(tasks) - before):
+            break
+        time.sleep(0.1)
+    return left
