@@ -62,8 +62,7 @@ class ExactLatent:
                 if variance:
                     half = solve_lower(self.chol, (k * self.root_w).T, overwrite_b=True)
                     variances[part] = self._prior(X[part]) - np.einsum("ij,ij->j", half, half)
-        if not (np.isfinite(mean).all() and (np.isfinite(variances).all() or not variance)):
-            raise DataError("X holds numbers whose squares overflow: scale the features as in fit.")
+        _refuse_overflow(mean, variances if variance else mean)
         return mean, np.maximum(variances, 0.0)
 
     def _prior(self, X: Features) -> Array:
@@ -71,6 +70,11 @@ class ExactLatent:
         if self.kernel is None:
             return np.full(X.shape[0], self.prior_variance)
         return kernels.diagonal(self.kernel, X)
+
+
+def _refuse_overflow(*numbers: Array) -> None:
+    if not all(np.isfinite(values).all() for values in numbers):
+        raise DataError("X holds numbers whose squares overflow: scale the features as in fit.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,7 @@ class SparseLatent:
         check_arrays(self, {"M": self.basis.chol.shape[0]}, mean=mean, half="M M")
         check_diagonals(self, "half")
 
+    @np.errstate(over="ignore", invalid="ignore")
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
         """Return posterior means of f at rows, (m,) or (m, K), and variances (m,), NaN without `variance`."""
         mean, variances = np.empty((X.shape[0], *self.mean.shape[1:])), np.full(X.shape[0], np.nan)
@@ -101,6 +106,7 @@ class SparseLatent:
                 if variance:
                     half = product(phi, self.half.T)
                     variances[part] = np.einsum("ij,ij->i", half, half) + self.basis.residual(X[part], phi)
+        _refuse_overflow(mean, variances if variance else mean)
         return mean, variances
 
     def joint(self, X: Features) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +34,7 @@ class Linear(LayoutKernelBase):
     variance_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
         Bounds of the variance(s); "fixed" leaves them out of the fit. As scikit-learn's kernels.
     origin : array-like of shape (d,), default=None
-        Point o at which the function is 0, such as the means of the features; sparse rows are densified then. None: 0.
+        Point o at which the function is 0, such as the means of the features. None: 0.
 
     Notes
     -----
@@ -97,29 +96,27 @@ class Linear(LayoutKernelBase):
             raise ValueError(msg)
         return v
 
-    def _from_origin(self, at: Layout) -> Layout:
-        """Return a layout of rows with the origin at 0."""
+    def _origin(self, X: Features) -> Array | None:
         if self.origin is None:
-            return at
-        origin, d = np.asarray(self.origin, dtype=np.float64), next(iter(vars(at).values())).shape[1]
-        if origin.shape != (d,):
+            return None
+        origin = np.asarray(self.origin, dtype=np.float64)
+        if origin.shape != (d := X.shape[1],):
             raise ValueError(f"origin: got shape {origin.shape} for {d} features, wanted one number per feature")
-        return replace(at, **{name: densify(rows) - origin for name, rows in vars(at).items()})
+        return origin
 
     def value_at(self, at: Layout) -> Array:
-        at = self._from_origin(at)
         X = at.Z if isinstance(at, Gram) else at.X
-        v = self._variance(X)
-        return v * inner_products(at) if v.ndim == 0 else inner_products(at, v)
+        v, origin = self._variance(X), self._origin(X)
+        return v * inner_products(at, None, origin) if v.ndim == 0 else inner_products(at, v, origin)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
         if self.hyperparameter_variance.fixed:
             return np.zeros(0)
-        at = self._from_origin(at)
-        v = self._variance(at.Z if isinstance(at, Gram) else at.X)
+        X = at.Z if isinstance(at, Gram) else at.X
+        v, origin = self._variance(X), self._origin(X)
         if v.ndim == 0:
-            return np.atleast_1d(v * np.sum(G * inner_products(at)))
-        return np.asarray(v * _sum_per_feature(at, G))
+            return np.atleast_1d(v * np.sum(G * inner_products(at, None, origin)))
+        return np.asarray(v * _sum_per_feature(at, G, origin))
 
     def _gradient(self, X: Array, K: Array) -> Array:
         """Return dK/d theta, shape (n, n, n_theta)."""
@@ -131,9 +128,16 @@ class Linear(LayoutKernelBase):
         return np.asarray(self._variance(X) * X[:, None, :] * X[None, :, :])
 
 
-def inner_products(at: Layout, weight: Array | None = None) -> Array:
-    """Return inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows."""
+def inner_products(at: Layout, weight: Array | None = None, origin: Array | None = None) -> Array:
+    """Return sum_f weight_f (x_f - o_f) (z_f - o_f) at a layout, by sparse products for CSR rows."""
     X, Y = _sides(at)
+    if origin is not None:
+        if sparse.issparse(X):
+            towards = origin if weight is None else weight * origin
+            left, right = X @ towards, Y @ towards
+            both = left[:, None] + right if isinstance(at, Cross | Gram) else left + right
+            return np.asarray(inner_products(at, weight) - both + origin @ towards)
+        X, Y = X - origin, Y - origin
     if weight is not None:
         X = X * weight if not sparse.issparse(X) else sparse.csr_array(X @ sparse.diags_array(weight))
     if isinstance(at, Cross | Gram):
@@ -151,9 +155,11 @@ def _sides(at: Layout) -> tuple[Features, Features]:
     return at.X, at.Z if isinstance(at, Cross) else at.Y
 
 
-def _sum_per_feature(at: Layout, G: Array) -> Array:
-    """Return sum_ij G_ij x_if z_jf for every feature f, in chunks of rows."""
+def _sum_per_feature(at: Layout, G: Array, origin: Array | None = None) -> Array:
+    """Return sum_ij G_ij (x_if - o_f) (z_jf - o_f) for every feature f, in chunks of rows."""
     X, Y = _sides(at)
+    if origin is not None:
+        X, Y = densify(X) - origin, densify(Y) - origin
     total = np.zeros(X.shape[1])
     for rows in row_chunks(X.shape[0], X.shape[1]):
         weighted = G[rows] @ Y if isinstance(at, Cross | Gram) else _scaled(Y[rows], G[rows])

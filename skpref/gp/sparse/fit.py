@@ -230,8 +230,8 @@ def _initial_kernel(kernel: Kernel | None, X: Features, config: SparseConfig) ->
     default = ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
     if X.shape[0] > config.linear_rows:
         return default
-    weights = Linear(linear(scale, 1.0).variance, "fixed", None if sparse.issparse(X) else X.mean(axis=0))
-    return default + ConstantKernel(1.0, _KERNEL_VARIANCE) * weights
+    about_mean = Linear(linear(scale, 1.0).variance, "fixed", np.asarray(X.mean(axis=0)).ravel())
+    return default + ConstantKernel(1.0, _KERNEL_VARIANCE) * about_mean
 
 
 def resumed_parameters(
