@@ -37,7 +37,7 @@ def test_the_density_is_a_product_of_normal_ones() -> None:
 
 def test_priors_follow_the_scales_of_the_features() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
-    unit, scaled = classifier_priors(X), classifier_priors(X * [1.0, 10.0, 0.1])
+    unit, scaled = classifier_priors(X, 4), classifier_priors(X * [1.0, 10.0, 0.1], 4)
     theta = np.array([0.3, 1.0, 1.2, 0.9])
     moved = theta + np.append(0.0, np.log([1.0, 10.0, 0.1]))
     assert log_density(scaled, moved)[0] == pytest.approx(log_density(unit, theta)[0])
@@ -53,8 +53,9 @@ def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges() -> None:
     model = SVGPClassifier(random_state=0).fit(X, y)
     theta = model.kernel_.theta
     assert np.exp(theta[0]) < 50.0
-    assert np.exp(theta[1:]).max() < 60.0
-    assert np.argmin(theta[1:]) == 0
+    assert np.exp(theta[1:-1]).max() < 60.0
+    assert np.argmin(theta[1:-1]) == 0
+    assert np.exp(theta[-1]) < 50.0  # of the linear part
 
 
 def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
@@ -63,7 +64,9 @@ def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
     theta = np.array([0.2, 1.0, 3.0, 0.0, 2.0])
     off = theta[1:] - centre
     wanted = ((theta[0] - 1.0) / 1.5) ** 2 + off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
-    assert log_density(classifier_priors(X), theta)[0] == pytest.approx(-0.5 * wanted)
+    assert log_density(classifier_priors(X, 5), theta)[0] == pytest.approx(-0.5 * wanted)
+    wanted += ((theta[0] + 1.0) / 2.0) ** 2 - ((theta[0] - 1.0) / 1.5) ** 2 + (0.7 / 1.5) ** 2  # with a linear part
+    assert log_density(classifier_priors(X, 6), np.append(theta, 0.7))[0] == pytest.approx(-0.5 * wanted)
     first = length_scale_priors(mean_log_scales(X.std(axis=0)), 4)
     wanted = off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
     assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)
@@ -90,7 +93,7 @@ def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_s
     one_long = log_density(priors, np.add(centre, [0.0, 0.0, 0.0, 0.0, 3.0]))[0]
     off = np.array([-0.75, -0.75, -0.75, 2.25])
     assert one_long == pytest.approx(-0.5 * 0.75**2 - np.log1p((off / 0.3) ** 2).sum())
-    assert log_density(classifier_priors(X), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
+    assert log_density(classifier_priors(X, 5), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
 
 
 def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:
