@@ -496,10 +496,6 @@ class OrdinalProbit(Likelihood):
         free[np.arange(1, self.n_levels), 1 + group] = 1.0
         return free
 
-    def _concave_derivatives(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
-        """Return the objective of `learnt` and its derivatives in (1, b)/noise, the first in units of 1/noise."""
-        return self._derivatives_of(self._sums(level, mu, v, weight))
-
     def _sums(self, level: IntArray, mu: Array, v: Array, weight: Array) -> Array:
         """Return weight, objective and derivatives (in thresholds: at the ends of each level), shape (11, r)."""
         parts = self._expected(THRESHOLDS, level, mu, v) * weight

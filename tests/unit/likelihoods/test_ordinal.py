@@ -254,11 +254,11 @@ def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: 
     def at(step: np.ndarray) -> tuple[float, np.ndarray]:
         inverse, *b = np.concatenate([[1.0], np.array(likelihood.thresholds) / s]) + step
         moved = OrdinalProbit(tuple(np.array(b) * s / inverse), s / inverse)
-        value, gradient, _ = moved._concave_derivatives(y.astype(int), mu, v, weight)
+        value, gradient, _ = moved._derivatives_of(moved._sums(y.astype(int), mu, v, weight))
         # The first is in units of the present 1/noise.
         return value, gradient / np.concatenate([[inverse], np.ones(len(b))])
 
-    value, gradient, hessian = likelihood._concave_derivatives(y.astype(int), mu, v, weight)
+    value, gradient, hessian = likelihood._derivatives_of(likelihood._sums(y.astype(int), mu, v, weight))
     assert value == pytest.approx(weight @ likelihood.expectation(y, mu, v)[0], rel=1e-12)
     for j, step in enumerate(h * np.eye(likelihood.n_levels)):
         (f_up, g_up), (f_down, g_down) = at(step), at(-step)
