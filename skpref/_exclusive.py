@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,13 +30,24 @@ def one_fit_at_a_time(estimator: object) -> Iterator[None]:
         )
     try:
         yield
-    except SystemError as error:
-        if _is_interrupt(error):
-            raise KeyboardInterrupt from error
-        raise
+    except (KeyboardInterrupt, SystemError) as error:
+        if not _is_interrupt(error):
+            raise
+        _unlock_numba()
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise KeyboardInterrupt from error
     finally:
         if not nested:
             del _FITTING[id(estimator)]
+
+
+def _unlock_numba() -> None:
+    """Release numba's lock, which stays locked if Ctrl-C comes while it is taken: other threads would wait for ever."""
+    lock = getattr(sys.modules.get("numba.np.ufunc.parallel"), "_backend_init_process_lock", None)
+    with suppress(AssertionError):  # this thread has it no more
+        while lock:
+            lock.release()
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

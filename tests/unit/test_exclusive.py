@@ -7,8 +7,10 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
+from numba.np.ufunc import parallel
 from sklearn.base import BaseEstimator, clone
 
 import skpref
@@ -59,3 +61,12 @@ def test_an_interrupt_inside_compiled_code_is_one() -> None:
     failure.__cause__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt), one_fit_at_a_time(object()):
         raise failure
+
+
+def test_an_interrupt_leaves_no_lock_of_numba() -> None:
+    numba.get_num_threads()
+    lock = parallel._backend_init_process_lock
+    with pytest.raises(KeyboardInterrupt, match="again"), one_fit_at_a_time(object()):
+        lock.acquire()
+        raise KeyboardInterrupt("again")
+    assert elsewhere(lambda: lock.acquire(block=False) and lock.release() is None)
