@@ -66,7 +66,12 @@ def test_an_interrupt_inside_compiled_code_is_one() -> None:
 def test_an_interrupt_leaves_no_lock_of_numba() -> None:
     numba.get_num_threads()
     lock = parallel._backend_init_process_lock
-    with pytest.raises(KeyboardInterrupt, match="again"), one_fit_at_a_time(object()):
-        lock.acquire()
-        raise KeyboardInterrupt("again")
+
+    def interrupted() -> None:
+        with one_fit_at_a_time(lock):
+            lock.acquire()
+            raise KeyboardInterrupt("again")
+
+    with pytest.raises(KeyboardInterrupt, match="again"):
+        interrupted()
     assert elsewhere(lambda: lock.acquire(block=False) and lock.release() is None)
