@@ -31,3 +31,14 @@ def left_on_cluster(client: Any, before: set[str]) -> set[str]:
             break
         time.sleep(0.1)
     return left
+
+
+def restore_workers(cluster: Any, client: Any) -> None:
+    """Wait for two workers after a fault; start them anew if a nanny did not, as happens on a busy machine."""
+    cluster.scale(2)
+    try:
+        client.wait_for_workers(2, timeout=15)
+    except TimeoutError:
+        cluster.scale(0)
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=LIMIT)

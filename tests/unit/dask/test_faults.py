@@ -30,7 +30,7 @@ from skpref.gp.crowd import fit_hierarchy, sharded, shards
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.passes import Passes
 from tests.unit.dask import test_classifier, test_crowd, test_group_regressor, test_machine, test_ratings
-from tests.unit.dask.lazily import LIMIT, lazy, left_on_cluster, tasks
+from tests.unit.dask.lazily import LIMIT, lazy, left_on_cluster, restore_workers, tasks
 from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.max_margin import test_sharded
 from tests.unit.gp.sparse import test_class_sums, test_sums
@@ -164,8 +164,7 @@ def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, pro
         with ThreadPoolExecutor(1) as threads:
             found = threads.submit(case.fit).result(LIMIT)
     finally:
-        processes.scale(2)
-        remote.wait_for_workers(2, timeout=LIMIT)
+        restore_workers(processes, remote)
     assert len(rounds) > case.at  # something had happened
     for a, b in zip(found, wanted, strict=True):
         assert_array_equal(a, b)

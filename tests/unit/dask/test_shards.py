@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.dask.shards import OnDask
+from tests.unit.dask.lazily import restore_workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def next_sites(number: int, before: float | None, file: Path) -> tuple[None, flo
     return None, 1.0 if before is None else 2.0 * before
 
 
-def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(remote, tmp_path) -> None:
+def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(processes, remote, tmp_path) -> None:
     shards, log, numbers = OnDask(remote), tmp_path / "log", list(range(4))
     kept: Sequence[Any] = [None] * 4
     for n_passes in range(6):
@@ -72,4 +73,4 @@ def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(remote, 
         os.kill(pid, signal.SIGKILL)
     assert list(shards.collect(float, kept)) == [32.0] * 4
     assert Counter(log.read_text().split()) == {str(number): 2 for number in numbers}  # the passes after the copies
-    remote.wait_for_workers(2, timeout=60)
+    restore_workers(processes, remote)
