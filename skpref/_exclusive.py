@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +44,9 @@ def one_fit_at_a_time(estimator: object) -> Iterator[None]:
 
 def _unlock_numba() -> None:
     """Release numba's lock, which stays locked if Ctrl-C comes while it is taken: other threads would wait for ever."""
-    lock = getattr(sys.modules.get("numba.np.ufunc.parallel"), "_backend_init_process_lock", None)
+    lock: Any = getattr(sys.modules.get("numba.np.ufunc.parallel"), "_backend_init_process_lock", None)
     with suppress(AssertionError):  # this thread has it no more
-        while lock:
+        while hasattr(lock, "release"):  # where processes are not forked, it is no lock
             lock.release()
 
 

@@ -52,9 +52,11 @@ def _typed(sections: dict[str, Any], folder: Path) -> list[str]:
             hint = nearest(section, _SECTIONS) or f"; known are {', '.join(_SECTIONS)}"
             raise DataError(f"unknown section [{section}]{hint}")
         for key, value in keys.items() if section != "space" else ():
-            if isinstance(value, dict):
-                raise DataError(f"[{section}] {key} must be one value; got {value!r}")
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            parts = value if isinstance(value, list) else [value]
+            if any(isinstance(part, dict | list) or (part is not value and "," in str(part)) for part in parts):
+                form = "one value, or a list of texts or numbers without commas"
+                raise DataError(f"[{section}] {key} must be {form}; got {value!r}")
+            text = ",".join(map(str, parts))
             text = str(folder / text) if key in _PATHS and text.strip() and "://" not in text else text
             flag = flag_of(str(_KEYS.get(key, key)))
             if key == "file":

@@ -60,7 +60,7 @@ def tune(options: Tune) -> int:
 def demo(options: Demo) -> int:
     """Learn from data that come with the package; battles are written to a file first, as users have them."""
     if options.dataset == "travellers":
-        return tune(replace(options, settings=options.settings or _FEW_POINTS))
+        return tune(replace(options, settings=(*_FEW_POINTS, *(options.settings or ()))))
     _check_extras(mlflow=options.mlflow)
     check_folder(options.out)
     file = options.out / "battles.csv"

@@ -103,8 +103,7 @@ class Tasks:
             numbers[self.present[:, k], k] = np.where(codes < 0, -2, codes)
         if profiles:
             return numbers
-        repeated = np.sort(numbers, axis=1)
-        twice = ((np.diff(repeated, axis=1) == 0) & (repeated[:, 1:] >= 0)).any(axis=1)
+        twice = shown_twice(numbers)
         for row in np.flatnonzero((numbers == -2).sum(axis=1) > 1).tolist():
             unknown_ids = self.ids[row, numbers[row] == -2].tolist()
             twice[row] |= len(set(unknown_ids)) < len(unknown_ids)
@@ -115,6 +114,13 @@ class Tasks:
                 "own, and leave out columns of X that are no items"
             )
         return numbers
+
+
+def shown_twice(numbers: IntArray) -> BoolArray:
+    """Return which tasks show an item more than once, by rows of the items, < 0 where none was shown, shape (n,)."""
+    ordered = np.sort(numbers, axis=1)
+    twice: BoolArray = ((np.diff(ordered, axis=1) == 0) & (ordered[:, 1:] >= 0)).any(axis=1)
+    return twice
 
 
 def _check_covariate(term: Any, K: int) -> None:

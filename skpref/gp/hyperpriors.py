@@ -68,10 +68,9 @@ def classifier_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
     return NormalPrior(one_hot(size, 0), *_VARIANCE_BESIDE), *scales, NormalPrior(one_hot(size, size - 1), *_LINEAR)
 
 
-def regression_priors(X: Features, size: int = 0) -> Priors:
+def regression_priors(X: Features, size: int) -> Priors:
     """Return the priors of the length-scales of a variance times an RBF kernel with one length-scale per feature."""
-    del size
-    shared, *single = length_scale_priors(_means(X), 1 + X.shape[1], first=1)
+    shared, *single = length_scale_priors(_means(X), size, first=1)
     return shared, *(CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
 
 

@@ -75,3 +75,9 @@ def test_an_interrupt_leaves_no_lock_of_numba() -> None:
     with pytest.raises(KeyboardInterrupt, match="again"):
         interrupted()
     assert elsewhere(lambda: lock.acquire(block=False) and lock.release() is None)
+
+
+def test_an_interrupt_is_one_where_numba_has_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_backend_init_process_lock", parallel._nop())  # as where processes are not forked
+    with pytest.raises(KeyboardInterrupt), one_fit_at_a_time(monkeypatch):
+        raise KeyboardInterrupt

@@ -24,6 +24,7 @@ from skpref.data.tasks import (
     as_comparisons,
     pairs_of_tasks,
     read_answers,
+    shown_twice,
 )
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.base import ComparisonClassifier
@@ -142,6 +143,12 @@ class TaskClassifier(ComparisonClassifier):
         has_profiles = items.features is not None
         numbers = tasks.numbers(items.vocabulary, profiles=has_profiles)
         answers = read_answers(y, tasks)
+        if (twice := shown_twice(numbers)).any():
+            warn(
+                f"{int(twice.sum())} tasks show an item more than once, first task {int(np.argmax(twice))}: each copy "
+                "counts as an alternative. If they are different items, give them ids of their own.",
+                DataWarning,
+            )
         columns = [set(ids.tolist()) for ids in tasks.shown]
         alike = [any(own & other for other in columns if other is not own) for own in columns]
         if not has_profiles and len(numbers) >= _FEW_TASKS and any(alike) and not all(alike):

@@ -104,7 +104,7 @@ def fit_collapsed(
     """Fit kernel, noise, inducing points and posterior in up to four stages, each from the end of the one before."""
     with limit_blas_threads(min(config.n_inducing, rows.n)):
         sample = rows.sample(SAMPLE_ROWS, rng)
-        priors = regression_priors(rows.X) if kernel is None else ()
+        priors = regression_priors(rows.X, 1 + rows.X.shape[1]) if kernel is None else ()
         resumed = None if start is None else resumed_parameters(rows.X, start, config, rng)
         if config.optimizer is None:
             fixed = resumed or initial_parameters(rows.X, kernel, config, rng)

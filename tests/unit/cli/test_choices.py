@@ -229,7 +229,7 @@ ATTRIBUTES = ("--features", "brand,price", "--none", "none")
 PATTERNS = ("offers.csv", "--features", "brand_*,price_*", "--none", "none")
 
 
-@pytest.mark.filterwarnings("ignore:column 'price' has the numbers 1 to 3")
+@pytest.mark.filterwarnings("ignore:column 'price' has the numbers 1 to 3", "ignore:.*show an item more than once")
 def test_attributes_in_both_layouts_are_those_of_from_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     rows, y, items = from_tasks(PROFILES, features=["brand", "price"], none="none")
     direct = CrowdGPPL(items, random_state=0, n_factors=8, max_iter=30).fit(rows, y)

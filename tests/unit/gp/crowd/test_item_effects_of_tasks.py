@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, load, save
 from skpref.data import Table
+from skpref.exceptions import DataWarning
 from skpref.search import default_space
 
 N, N_USERS, K = 12, 60, 4
@@ -119,6 +120,7 @@ def test_a_kernel_by_name_makes_utilities_smooth() -> None:
     assert "kernel" not in default_space(CrowdGPPL(table, likelihood="luce", kernel="squared-exponential"))
 
 
+@pytest.mark.filterwarnings("ignore:.*show an item more than once")
 @pytest.mark.parametrize("K", [2, 3])
 def test_a_profile_that_a_task_shows_twice_is_one_item(K: int) -> None:
     rng = np.random.default_rng(5)
@@ -137,3 +139,10 @@ def test_a_profile_that_a_task_shows_twice_is_one_item(K: int) -> None:
     assert sorted(ranking.id) == list(range(6))
     assert K > 2 or ranking.n_comparisons.sum() == 2 * different
     assert np.nansum(once.win_matrix().n_comparisons) > 0
+
+
+def test_a_repeated_item_is_told() -> None:
+    table, X, y, _ = panel(0.0)
+    X[[1, 5], 2] = X[[1, 5], 1]
+    with pytest.warns(DataWarning, match="2 tasks show an item more than once, first task 1: each copy counts"):
+        CrowdGPPL(table, likelihood="luce", random_state=0).fit(X, y)

@@ -84,7 +84,7 @@ def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
     monkeypatch: pytest.MonkeyPatch, kernel: Any, n_others: int
 ) -> None:
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
-    priors = regression_priors(X)
+    priors = regression_priors(X, 1 + X.shape[1])
     search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
     assert search.ascents == [{}]
     assert search.priors is priors
@@ -145,7 +145,7 @@ def test_the_search_on_a_sample_compares_the_cold_start_where_that_is_cheap(
     resumed = SparseParameters(KERNEL, 0.7, X) if resumes else None
     for asked, end_noise, wanted in ((None, 1e-4, 0.01), (None, 0.3, 0.3), (1e-4, 1e-4, 1e-4)):
         start = SparseParameters(KERNEL, end_noise, many[:subset])
-        before: Any = Recorder(config(noise=asked), start, np.ones(3), regression_priors(X))
+        before: Any = Recorder(config(noise=asked), start, np.ones(3), regression_priors(X, 1 + X.shape[1]))
         search: Any = fit._search_sample(rows, rows, before, KERNEL, np.random.default_rng(0), resumed)
         assert search.start.noise == wanted
         assert search.start.points.shape == (6, 2)
