@@ -1,7 +1,9 @@
 """Gaussian-process regression through inducing points: the stages of a fit by the collapsed bound.
 
 The bound of few inducing points has poor optima, and all rows in every evaluation are slow. So a fit goes from little
-to much: exact evidence of a subset, bound of a sample, inducing points moved, all rows.
+to much: exact evidence of two subsets, bound of a sample, all rows. Where inducing points lose much, the bound explains
+that by noise and by length-scales that are too long: there kernel and noise stay those of the exact evidence, and the
+posterior has more points; where their number is given, they are moved instead.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from skpref.exceptions import DataError
 from skpref.gp.default_kernels import deviations, linear, stationary
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent
-from skpref.gp.sparse.evidence import bound
+from skpref.gp.sparse.evidence import bound, moments
 from skpref.gp.sparse.search import (
     NOISE_BOUNDS,
     SparseConfig,
@@ -49,8 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLD_START_ROWS",
+    "EXACT_ROWS",
     "SAMPLE_ROWS",
     "SUBSET_ROWS",
+    "WORTH_MOVING",
     "SparseFit",
     "choose_points",
     "fit_collapsed",
@@ -60,11 +64,13 @@ __all__ = [
     "refit_from_moments",
     "resumed_parameters",
     "with_shorter_scales",
-    "worth_moving",
 ]
 
 # Sizes of the stages
-SUBSET_ROWS: Final = 400  # rows for the exact evidence, whose time grows with their cube
+SUBSET_ROWS: Final = 400  # rows for the exact evidence from several starts; its time grows with their cube
+EXACT_ROWS: Final = 1_500  # rows for the exact evidence from the best of these, and inducing points, at most
+_EXACT_ROWS_A_POINT: Final = 4  # such rows per inducing point: few points are asked for to save time
+_EXACT_TOL: Final = 10.0  # factor on the tolerance: other rows would give other values
 SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters change little with more
 COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
 FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
@@ -74,8 +80,9 @@ _KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance
 _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
 _MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
-# When inducing points are moved
-_WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
+# When inducing points are more, or moved
+_WORTH_MORE: Final = 0.01  # nats per row lost to inducing points from which on the bound is no guide to the kernel
+WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
 _MOVABLE_SHARE: Final = (2, 3)  # points per row up to which they are moved: more points lose nothing
 
 
@@ -91,6 +98,7 @@ class SparseFit:
     converged: bool  # whether all searches for kernel and noise met their tolerance
     cut_short: bool  # whether one of them did not, and more iterations may help
     moments: Moments  # sums over the rows
+    by_evidence: bool  # whether noise and kernel are those of the exact evidence of a subset, not of the bound
 
 
 # ----------------------------------------------------------------------------------------------------------- the stages
@@ -101,7 +109,7 @@ def fit_collapsed(
     rng: np.random.Generator,
     start: WarmStart | None = None,
 ) -> SparseFit:
-    """Fit kernel, noise, inducing points and posterior in up to four stages, each from the end of the one before."""
+    """Fit kernel, noise, inducing points and posterior in up to five stages, each from the end of the one before."""
     with limit_blas_threads(min(config.n_inducing, rows.n)):
         sample = rows.sample(SAMPLE_ROWS, rng)
         priors = regression_priors(rows.X, 1 + rows.X.shape[1]) if kernel is None else ()
@@ -110,22 +118,26 @@ def fit_collapsed(
             fixed = resumed or initial_parameters(rows.X, kernel, config, rng)
             return _posterior(SparseSearch(config, fixed), rows)
         if start is not None and resumed is not None and start.search == "resume":
-            search = _resume_on_sample(sample, resumed, config, priors)  # in place of stages 1 and 2
+            search, points = SparseSearch(config, resumed, priors=priors), resumed.points  # in place of stage 1
+            others = []
         else:
-            subset_search = _search_subset(sample, kernel, config, rng, priors)
-            search = _search_sample(rows, sample, subset_search, kernel, rng, resumed)
+            search, points = _search_subset(sample, kernel, config, rng, priors), None
+            others = [] if resumed is None else [resumed]
+            if SUBSET_ROWS < rows.n <= COLD_START_ROWS:
+                others.append(initial_parameters(rows.X, kernel, config, rng))
+        search = _search_exactly(search, sample, rng)
+        if points is None:
+            points = choose_points(rows.X, search.parameters.kernel, config, rng)
+        search.parameters = replace(search.parameters, points=points)
+        if config.most_inducing > points.shape[0] and _lost(search.parameters, sample) > _WORTH_MORE:
+            many = replace(config, n_inducing=config.most_inducing)
+            points = choose_points(rows.X, search.parameters.kernel, many, rng)
+            search.parameters = replace(search.parameters, points=points)
+            return _posterior(search, rows, by_evidence=True)
+        search = _search_sample(search, sample, others)
         _move_points(search, sample)
         _search_all_rows(search, rows, sample)
         return _posterior(search, rows)
-
-
-def _resume_on_sample(
-    sample: GaussianRows, resumed: SparseParameters, config: SparseConfig, priors: Priors = ()
-) -> SparseSearch:
-    """Search from the end of an earlier fit, by the bound of the sample."""
-    search = SparseSearch(config, resumed, priors=priors)
-    search.ascend(cheapest_objective(sample, resumed))
-    return search
 
 
 def _search_subset(
@@ -143,57 +155,65 @@ def _search_subset(
     return search
 
 
-def _search_sample(
-    rows: GaussianRows,
-    sample: GaussianRows,
-    subset_search: SparseSearch,
-    kernel: Kernel | None,
-    rng: np.random.Generator,
-    resumed: SparseParameters | None,
-) -> SparseSearch:
-    """Stage 2: hyper-parameters by the bound of the sample, with points chosen by the length-scales of stage 1."""
-    config, end = subset_search.config, subset_search.parameters
-    noise = end.noise if config.noise is not None else max(end.noise, _MIN_NOISE)
-    start = SparseParameters(end.kernel, noise, choose_points(rows.X, end.kernel, config, rng))
-    search = SparseSearch(config, start, scale=subset_search.scale, priors=subset_search.priors)
-    objective = cheapest_objective(sample, start)
+def _search_exactly(search: SparseSearch, sample: GaussianRows, rng: np.random.Generator) -> SparseSearch:
+    """Stage 2: hyper-parameters by the exact evidence of more rows, where there are fewer points than rows."""
+    config, end = search.config, search.parameters
+    size = min(EXACT_ROWS, _EXACT_ROWS_A_POINT * config.n_inducing)
+    # Other kernels may hold white noise, which covariances with inducing points leave out.
+    if size <= SUBSET_ROWS or config.n_inducing >= sample.n or not kernels.moves_points(end.kernel, sample.X):
+        return search
+    search = _next_search(search)
+    search.ascend(evidence_objective(sample.sample(size, rng)), tol=_EXACT_TOL * config.tol)
+    return search
+
+
+def _search_sample(search: SparseSearch, sample: GaussianRows, others: list[SparseParameters]) -> SparseSearch:
+    """Stage 3: hyper-parameters by the bound of the sample, from other starts too."""
+    search = _next_search(search)
+    objective = cheapest_objective(sample, search.parameters)
     search.ascend(objective)
-    others = [] if resumed is None else [resumed]
-    if end.points.shape[0] < rows.n <= COLD_START_ROWS:
-        others.append(initial_parameters(rows.X, kernel, config, rng))
     search.compare(others, objective)
     return search
 
 
+def _next_search(search: SparseSearch) -> SparseSearch:
+    """Return a search from the end of another one, whose values are those of another objective."""
+    end, learns_noise = search.parameters, search.config.noise is None
+    start = replace(end, noise=max(end.noise, _MIN_NOISE) if learns_noise else end.noise)
+    return SparseSearch(search.config, start, scale=search.scale, priors=search.priors)
+
+
+def _lost(parameters: SparseParameters, sample: GaussianRows) -> float:
+    """Return the nats per row that inducing points lose."""
+    basis = InducingBasis.from_points(parameters.kernel, parameters.points)
+    sums = moments(sample, basis)
+    return 0.5 * (sums.prior - float(np.trace(sums.gram))) / (parameters.noise * sums.weight)
+
+
 def _move_points(search: SparseSearch, sample: GaussianRows) -> None:
-    """Stage 3: inducing points and hyper-parameters together, where the points lose enough to be worth it."""
-    config, end = search.config, search.parameters
-    if not may_move_points(sample.X, end, config):
+    """Stage 4: inducing points and hyper-parameters together, where the points lose enough to be worth it."""
+    config = search.config
+    if not may_move_points(sample.X, search.parameters, config):
         return
-    if config.learn_inducing is not True:
-        moments = bound(sample, InducingBasis.from_points(end.kernel, end.points), end.noise, gradient=False).moments
-        lost = 0.5 * (moments.prior - float(np.trace(moments.gram))) / end.noise
-        if not worth_moving(lost, moments.weight):
-            return
-    search.ascend(bound_objective(sample), move_points=True)
+    if config.learn_inducing is True or (not config.most_inducing and _lost(search.parameters, sample) > WORTH_MOVING):
+        search.ascend(bound_objective(sample), move_points=True)
 
 
 def _search_all_rows(search: SparseSearch, rows: GaussianRows, sample: GaussianRows) -> None:
-    """Stage 4: hyper-parameters by the bound of all rows, where the stages before saw a sample."""
+    """Stage 5: hyper-parameters by the bound of all rows, where the stages before saw a sample."""
     if sample.n < rows.n <= FINAL_MAX_ROWS:
         search.ascend(bound_objective(rows), max_iter=_FINAL_ITERATIONS)
 
 
-def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
+def _posterior(search: SparseSearch, rows: GaussianRows, *, by_evidence: bool = False) -> SparseFit:
     """Return the posterior given all rows at the end of the search."""
     end = search.parameters
     basis = InducingBasis.from_points(end.kernel, end.points)
     result = bound(rows, basis, end.noise, gradient=False)
-    trace = [*search.trace, result.value]
+    trace = [result.value] if by_evidence else [*search.trace, result.value]
     latent = optimal_latent(basis, result.collapsed)
-    return SparseFit(
-        latent, end, result.value, trace, search.n_iter, search.converged, search.cut_short, result.moments
-    )
+    outcome = search.n_iter, search.converged, search.cut_short
+    return SparseFit(latent, end, result.value, trace, *outcome, result.moments, by_evidence)
 
 
 def optimal_latent(basis: InducingBasis, collapsed: Collapsed) -> SparseLatent:
@@ -288,29 +308,24 @@ def may_move_points(X: Features, parameters: SparseParameters, config: SparseCon
     return config.learn_inducing is True or (isinstance(config.inducing, str) and few)
 
 
-def worth_moving(lost: float, weight: float) -> bool:
-    """Tell whether moving inducing points is worth a search, given the nats lost and the total weight of the rows."""
-    return lost > _WORTH_MOVING * weight
-
-
 # ----------------------------------------------------------------------------------------------------- rows in a stream
 def refit_from_moments(
-    moments: Moments, start: SparseParameters, basis: InducingBasis, config: SparseConfig
+    sums: Moments, start: SparseParameters, basis: InducingBasis, config: SparseConfig, *, by_evidence: bool
 ) -> SparseFit:
-    """Return the posterior given sums over rows, with the noise learnt from the sums, and kernel and points fixed."""
+    """Return the posterior given sums over rows; kernel and points stay, and so does a noise `by_evidence`."""
 
     def objective(log_noise: Array) -> tuple[float, Array]:
-        result = collapse(moments, float(np.exp(-log_noise[0])))
-        return result.value / moments.weight, np.array([-result.log_beta]) / moments.weight
+        result = collapse(sums, float(np.exp(-log_noise[0])))
+        return result.value / sums.weight, np.array([-result.log_beta]) / sums.weight
 
     noise = start.noise if config.noise is None else config.noise
     n_iter, converged, cut_short = 1, True, False
-    if config.noise is None and config.optimizer is not None:
+    if config.noise is None and config.optimizer is not None and not by_evidence:
         limits = np.log([NOISE_BOUNDS])
         best = hyper.maximise(objective, np.log([noise]), limits, max_iter=config.max_iter, tol=config.tol)
         noise, n_iter = float(np.exp(best.theta[0])), max(best.n_iter, 1)
         converged, cut_short = best.converged, best.cut_short
-    result = collapse(moments, 1.0 / noise)
+    result = collapse(sums, 1.0 / noise)
     parameters = replace(start, noise=noise)
     latent = optimal_latent(basis, result)
-    return SparseFit(latent, parameters, result.value, [result.value], n_iter, converged, cut_short, moments)
+    return SparseFit(latent, parameters, result.value, [result.value], n_iter, converged, cut_short, sums, by_evidence)

@@ -14,11 +14,11 @@ from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
     COLD_START_ROWS,
     SAMPLE_ROWS,
+    WORTH_MOVING,
     initial_parameters,
     may_move_points,
     resumed_parameters,
     with_shorter_scales,
-    worth_moving,
 )
 from skpref.gp.sparse.search import NOISE_BOUNDS, ObjectiveValue, SparseParameters, SparseSearch, length_scales
 from skpref.inference import svi
@@ -302,7 +302,7 @@ def _move_points(search: SparseSearch, objective: _OptimalBound, distinct: Featu
     """Search for inducing points and hyper-parameters together, where the points lose enough to be worth it."""
     config, weight = search.config, float(objective.data.weight.sum())
     if may_move_points(distinct, search.parameters, config) and (
-        config.learn_inducing is True or worth_moving(objective.lost, weight)
+        config.learn_inducing is True or objective.lost > WORTH_MOVING * weight
     ):
         search.ascend(objective, move_points=True)
 

@@ -327,7 +327,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             if not first:
                 self._rows_until_search -= new_rows[1].shape[0]
             if first or not collapses or (few and self._rows_until_search <= 0):
-                self._learn(None if first else self._warm_start("compare" if collapses else "skip"))
+                self._learn(None if first else self._warm_start("compare" if collapses else "skip"), streams=True)
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
                 return self
@@ -396,7 +396,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             return None
         return WarmStart(self.kernel_, self.likelihood_, self.inducing_points_, self._state, search)
 
-    def _learn(self, start: WarmStart | None) -> None:
+    def _learn(self, start: WarmStart | None, *, streams: bool = False) -> None:
         """Fit all rows that are kept, from the end of an earlier fit or from scratch."""
         targets = distinct_targets(*self._rows)
         n = targets.X.shape[0]
@@ -407,7 +407,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         scale = target_scale(targets) if self._is_standardised() else TargetScale(0.0, 1.0)
         if self._collapses():
             rows = gaussian_rows(targets, scale)
-            self._store(fit_collapsed(rows, self._prior_kernel(), self._config(scale, n), rng, start), scale)
+            config = self._config(scale, n, streams=streams)
+            self._store(fit_collapsed(rows, self._prior_kernel(), config, rng, start), scale)
         else:
             if start is not None and start.search == "skip":
                 scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units

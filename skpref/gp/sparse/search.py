@@ -61,6 +61,7 @@ class SparseConfig:
     on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
     smoothness: float = np.inf  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
+    most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,14 @@ class SparseSearch:
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
     priors: Priors = ()  # of the kernel's theta: their log density is added to every objective
 
-    def ascend(self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None) -> None:
+    def ascend(
+        self,
+        objective: Objective,
+        *,
+        move_points: bool = False,
+        max_iter: int | None = None,
+        tol: float | None = None,
+    ) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         start, config = self.parameters, self.config
         point_scale = length_scales(start) if move_points else None
@@ -202,7 +210,7 @@ class SparseSearch:
             packed.theta,
             packed.bounds,
             max_iter=config.max_iter if max_iter is None else min(config.max_iter, max_iter),
-            tol=_TOL_FACTOR * config.tol,
+            tol=_TOL_FACTOR * (config.tol if tol is None else tol),
             memory=_MEMORY_WITH_POINTS if move_points else _MEMORY,
             scale=None if move_points else self.scale,
             most_looks=_LINE_STEPS if max_iter is None else _LINE_STEPS_CAPPED,

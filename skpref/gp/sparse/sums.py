@@ -18,7 +18,7 @@ from skpref.gp.default_kernels import drop_white_noise
 from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
-from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
+from skpref.gp.sparse.fit import EXACT_ROWS, SAMPLE_ROWS, fit_collapsed, refit_from_moments
 from skpref.gp.sparse.fit_general import Observations, fit_by_sums
 from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import (
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
 
-_N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # inducing="auto": 1000 up to 2000 distinct rows
+# inducing="auto"
+_N_INDUCING: Final = 500  # inducing points of more than EXACT_ROWS distinct rows
+_MANY_ROWS: Final = 1_000_000  # rows from which on there are no more where these lose much: a pass takes minutes
 _LARGEST: Final = 1e150  # largest target that is squared
 _STANDARDISED: Final = ("gaussian", "student-t")
 
@@ -99,6 +101,7 @@ class SummedRegressor(SparseGP):
     noise_: float | None
     _state: State | None
     _sums: Moments | None
+    _by_evidence: bool  # whether the noise is that of the exact evidence of a subset
 
     @abstractmethod
     def _read(
@@ -122,19 +125,22 @@ class SummedRegressor(SparseGP):
         return gaussian and self.inference in {"auto", "collapsed"}
 
     def _max_points(self, n_distinct: int) -> int:
-        """Return the largest number of inducing points."""
-        default = _N_INDUCING_FEW_ROWS if n_distinct <= _FEW_ROWS else _N_INDUCING
-        return inducing_of(self.inducing, default)[0]
+        """Return the largest number of inducing points, but for those that lose much."""
+        return inducing_of(self.inducing, EXACT_ROWS if n_distinct <= EXACT_ROWS else _N_INDUCING)[0]
 
-    def _config(self, scale: TargetScale, n_distinct: int) -> SparseConfig:
-        """Return the settings of the searches."""
+    def _config(self, scale: TargetScale, n_distinct: int, *, streams: bool = False) -> SparseConfig:
+        """Return the settings of the searches; a stream has few points, for which every update is fast."""
         noise = None if self.noise == "learn" else float(self.noise) / scale.deviation
         if noise is not None and not 1e-100 < noise < 1e100:
             raise DataError(
                 f"noise={self.noise:g} is {noise:g} standard deviations of y ({scale.deviation:g}), and its square "
                 "overflows or underflows: set noise in the units of y, or noise='learn'."
             )
-        return self._sparse_config(self._max_points(n_distinct), None if noise is None else noise**2, self.tol)
+        size = _N_INDUCING if streams else self._max_points(n_distinct)
+        config = self._sparse_config(size, None if noise is None else noise**2, self.tol)
+        asks = inducing_of(self.inducing, 0)[0] > 0 or not isinstance(config.inducing, str)
+        fixed = asks or streams or self.learn_inducing is True or n_distinct > _MANY_ROWS
+        return config if fixed else replace(config, most_inducing=EXACT_ROWS)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
@@ -144,13 +150,15 @@ class SummedRegressor(SparseGP):
         basis = self.posterior_.basis
         with limit_blas_threads(basis.chol.shape[0]):
             total = moments(rows, basis) if sums is None else sums + moments(rows, basis)
-            self._store(refit_from_moments(total, parameters, basis, self._config(scale, rows.n)), scale)
+            config = self._config(scale, rows.n)
+            fit = refit_from_moments(total, parameters, basis, config, by_evidence=self._by_evidence)
+            self._store(fit, scale)
         self._sums = total
         return self
 
     def _store(self, result: SparseFit, scale: TargetScale) -> None:
         """Set the attributes of a collapsed fit."""
-        self._state, self.inference_ = None, "collapsed"
+        self._state, self.inference_, self._by_evidence = None, "collapsed", result.by_evidence
         self.kernel_, self.inducing_points_ = result.parameters.kernel, result.parameters.points
         self.likelihood_ = Gaussian(1.0 / result.parameters.noise)
         self.noise_ = float(np.sqrt(result.parameters.noise)) * scale.deviation
@@ -234,7 +242,7 @@ class SummedRegressor(SparseGP):
         with limit_blas_threads(basis.chol.shape[0]):
             parts = rows.collect(_batch_moments, copy(self), basis, scale)
             total = summed(part for part in parts if part is not None)
-            fit = refit_from_moments(total, search.parameters, basis, config)
+            fit = refit_from_moments(total, search.parameters, basis, config, by_evidence=search.by_evidence)
         bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
         cut_short = search.cut_short or fit.cut_short
         n_iter = max(search.n_iter, fit.n_iter)
