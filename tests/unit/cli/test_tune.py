@@ -22,7 +22,6 @@ from skpref._text import nearest
 from skpref.cli import main
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.ids import read_table
-from skpref.cli.job import Job
 from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import settings_text
@@ -114,11 +113,6 @@ def test_tune_with_features_then_rank(folder: Path, capsys: pytest.CaptureFixtur
     assert out.index("big") < out.index("small")
     assert (folder / "new-ranking.csv").read_text("utf-8").splitlines()[1].startswith("big,")
 
-    # Equal seeds give equal files.
-    assert main([*arguments, "--out", "again"]) == 0
-    for name in ("ranking.csv", "model.skpref"):
-        assert Path("out", name).read_bytes() == Path("again", name).read_bytes()
-
 
 def test_winners_without_features_by_person(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "wins.csv", comparisons_text(header="winner,loser", people=True))
@@ -173,38 +167,6 @@ def test_the_demo_leaves_out_what_gives_the_answer_away() -> None:
     assert "ttme" not in data.items.feature_names
 
 
-def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scored: list[int] = []
-    cross_entropy = scores.cross_entropy
-
-    def interrupted(*arguments: Any) -> float:
-        scored.append(0)
-        if len(scored) == 6:  # the first fold of the third trial
-            raise KeyboardInterrupt
-        return cross_entropy(*arguments)
-
-    monkeypatch.setattr(scores, "cross_entropy", interrupted)
-    arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow", "--seed", "2"]
-    assert main(arguments) == 0
-    out, _ = capsys.readouterr()
-    assert "Search (stopped by the user): 2 trials" in out
-    assert "Stopped early: the results are those of the finished trials." in out
-    assert "Ranking, top 10 of 12" in out
-
-
-def test_ctrl_c_before_a_result(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any) -> float:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(scores, "cross_entropy", interrupted)
-    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
-    assert "skpref: stopped before the first trial" in capsys.readouterr().err
-
-
 def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def terminated(*_: Any) -> float:
         signal.raise_signal(signal.SIGTERM)
@@ -216,18 +178,6 @@ def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.Monke
         main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
     assert stop.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_ctrl_c_after_the_search_leaves_the_trials(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Job, "_evaluate", interrupted)
-    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
-    assert "stopped" in capsys.readouterr().err
-    assert (folder / "skpref-out" / "trials.csv").exists()
 
 
 def test_a_tracking_server_that_is_not_there(
