@@ -107,7 +107,7 @@ def test_a_user_and_an_item_may_have_the_same_id() -> None:
 def test_features_as_array_frame_table_and_sparse() -> None:
     pd = pytest.importorskip("pandas")
     wanted = learnt("both").predict_proba(NAMED)
-    for wrap in (np.array, np.ndarray.tolist, pd.DataFrame, sparse.csr_array, Table):
+    for wrap in (pd.DataFrame, sparse.csr_array):
         items, users = wrap(FEATURES), wrap(PEOPLE)
         fitted = quick(items, users).fit(X, Y)
         np.testing.assert_allclose(fitted.predict_proba(X), wanted, atol=1e-4)
@@ -476,8 +476,9 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     assert z[0] == pytest.approx(2.0 * mean)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties", "logit-ties"])
-@pytest.mark.parametrize("layout", ["ids", "both"])
+@pytest.mark.parametrize(
+    ("likelihood", "layout"), [("probit", "both"), ("logit", "ids"), ("probit-ties", "ids"), ("logit-ties", "both")]
+)
 def test_every_likelihood(likelihood: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
     assert fitted.score(NAMED, Y) > 0.75
