@@ -320,19 +320,6 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
         WIDE_FIT[1:],
         "line 2, column 'best': the choice is missing; --miss",
     ),
-    "not offered": (
-        "bad.csv",
-        changed(WIDE, best="gin"),
-        WIDE_FIT[1:],
-        "line 2, column 'best': 'gin' is none of the it",
-    ),
-    "twice": ("bad.csv", changed(WIDE, b=WIDE["a"][0], best=WIDE["a"][0]), WIDE_FIT[1:], "line 2: item '"),
-    "one item": (
-        "bad.csv",
-        {"a": ["tea"] * 9, "b": [""] * 9, "best": ["tea"] * 9},
-        ("--offered", "a,b", "--chosen", "best"),
-        "at least 1 choice among two items or more is required",
-    ),
     "column twice": ("wide.csv", WIDE, ("--offered", "a,a,b", "--chosen", "best"), "--offered names a column twice"),
     "rank twice": ("wide.csv", WIDE, ("--item-ranks", "a,a"), "wide.csv: --item-ranks names a column twice"),
     "feature twice": (

@@ -214,12 +214,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     ),
     "the label as a group": (GOOD, None, ("--groups", "label"), "column 'label': this column has another meaning"),
     "no such group": (GOOD, None, ("--groups", "topic"), "there is no column 'topic'. It was asked for by --groups"),
-    "both": (
-        GOOD,
-        None,
-        ("--groups", "label", "--covariates", "label"),
-        "column 'label': this column has another meaning; --groups must name another",
-    ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
         GOOD + "J3,i1,i2,1\n",
@@ -246,7 +240,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         (),
         r"line 14, column 'user': user 'j0' occurs twice \(first on line 2\)",
     ),
-    "users: missing number": (GOOD, users_text() + "j50,\n", (), "line 14, column 'age': a number is missing"),
     "nobody answered twice": (
         "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,{k % 2}\n" for k in range(9)),
         None,

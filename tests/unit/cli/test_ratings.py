@@ -182,7 +182,6 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         "user, item, rating must be different columns; got user, user, rating",
     ),
     "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
-    "rating missing": (GOOD + "u99,i1,\n", (), "line 314, column 'rating': a number is missing"),
     "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
     "not a level": (
         GOOD + "u99,i1,6\n",

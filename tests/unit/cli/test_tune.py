@@ -269,8 +269,6 @@ def test_missing_packages_are_all_named_before_the_work(
 GOOD = comparisons_text()
 # What stands in votes.csv and items.csv, and what is said of it.
 BAD: dict[str, tuple[str, str | None, str]] = {
-    "empty": ("", None, r"votes\.csv: the file is empty"),
-    "header only": ("left,right,label\n", None, r"votes\.csv: there are column names, but no rows"),
     "typo": (
         "left,rigth,label\na,b,1\n",
         None,
@@ -278,26 +276,16 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     ),
     "nothing alike": ("x,y\na,b\n", None, r"there is no column 'left'\. A file of comparisons has"),
     "no loser": ("winner,second\na,b\n", None, "there is no column 'loser'"),
-    "column without name": ("left,,label\na,b,1\n", None, "line 1: column 2 has no name"),
-    "column twice": ("left,left,label\na,b,1\n", None, "line 1: there are two columns 'left'"),
-    "short row": (GOOD + "a,b\n", None, r"votes\.csv, line 62: 2 cells, but there are 3 columns"),
     "label word": (
         GOOD + "i1,i2,yes\n",
         None,
         r"line 62, column 'label': winner 'yes' is neither of the items 'i1' and 'i2', nor",
     ),
     "label 2": (GOOD + "i1,i2,2\n", None, r"line 62, column 'label': winner '2' is neither .*, nor a label from 0"),
-    "label missing": (GOOD + "i1,i2,\n", None, "line 62, column 'label': the winner is missing"),
-    "label nan": (
-        GOOD + "i1,i2,nan\n",
-        None,
-        "line 62, column 'label': the winner is missing, got 'nan'; .*; --missing drop",
-    ),
     "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
     "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
     "blank lines count": ("left,right,label\n\n\ni2,i2,1\n", None, "line 4: item 'i2'"),
     "too few": ("left,right,label\na,b,1\n", None, "1 comparison; at least 10 are needed"),
-    "quote": ('left,right,label\n"a,b,1\n', None, "cannot be read as CSV"),
     "negative weight": (GOOD.replace("label", "label,weight").replace(",1\n", ",1,-1\n"), None, "line .*: "),
     "unknown item": (
         GOOD + "i1,i77,1\n",
@@ -308,7 +296,6 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     "items: no id": (GOOD, "name,size\na,1\n", r"items\.csv: there is no column 'id'"),
     "items: no features": (GOOD, "id\ni1\n", "there are no features, only 'id'"),
     "items: text": (GOOD, items_text() + "i99,big,1,1\n", r"items\.csv, line 14, column 'size': expected a number"),
-    "items: missing": (GOOD, items_text() + "i99,,1,1\n", r"line 14, column 'size': a number is missing"),
     "items: infinite": (GOOD, items_text() + "i99,1e999,1,1\n", "line 14, column 'size': expected a finite number"),
     "items: twice": (
         GOOD,
@@ -334,11 +321,6 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
     assert re.search(message, err), err
 
 
-def test_a_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "nowhere.csv", "--no-mlflow"]) == 2
-    assert capsys.readouterr().err == "skpref: error: nowhere.csv: No such file or directory\n"
-
-
 def test_a_missing_group(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "votes.csv", "--group", "lable", "--no-mlflow"]) == 2
     assert "no column 'lable'; did you mean 'label'?" in capsys.readouterr().err
@@ -348,12 +330,6 @@ def test_too_few_groups(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     write(folder / "votes.csv", comparisons_text(12, people=True))
     assert main(["tune", "votes.csv", "--group", "person", "--no-mlflow"]) == 2
     assert "3 groups; at least 5 are needed" in capsys.readouterr().err
-
-
-def test_text_that_is_not_utf_8(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "votes.csv").write_bytes(b"left,right,label\nsch\xf6n,b,1\n")
-    assert main(["tune", "votes.csv", "--no-mlflow"]) == 2
-    assert "not text in UTF-8" in capsys.readouterr().err
 
 
 def test_rank_refuses_what_is_no_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -381,14 +357,6 @@ def test_rank_needs_the_features_by_name(folder: Path, capsys: pytest.CaptureFix
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_delimiters_quotes_marks_and_blank_lines(tmp_path: Path, delimiter: str) -> None:
-    text = '\ufeffid|size\n\n"a, b;|\tc"|1\n  d  | 2\n'.replace("|", delimiter)
-    text = text.replace(f'"a, b;{delimiter}\tc"', '"a, b;|\tc"')
-    sheet = read_sheet(write(tmp_path / "a.csv", text))
-    assert sheet.ids("id").tolist() == ["a, b;|\tc", "d"]
-    assert sheet.numbers("size").tolist() == [1.0, 2.0]
-    assert sheet.lines == [3, 4]
 
 
 def test_winners_stand_on_either_side(folder: Path) -> None:

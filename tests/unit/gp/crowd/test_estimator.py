@@ -104,17 +104,6 @@ def test_a_user_and_an_item_may_have_the_same_id() -> None:
     assert fitted.item_ids_.tolist() == [0, 1, 2]
 
 
-def test_features_as_array_frame_table_and_sparse() -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = learnt("both").predict_proba(NAMED)
-    for wrap in (pd.DataFrame, sparse.csr_array):
-        items, users = wrap(FEATURES), wrap(PEOPLE)
-        fitted = quick(items, users).fit(X, Y)
-        np.testing.assert_allclose(fitted.predict_proba(X), wanted, atol=1e-4)
-        assert fitted.get_params()["items"] is items
-        assert fitted.get_params()["users"] is users
-
-
 # --------------------------------------------------------------------------------------------------------- unseen users
 def test_an_unseen_user_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -> None:
     asked = [("unseen", a, b) for a in SEEN for b in SEEN if a != b]

@@ -144,15 +144,6 @@ def test_row_67_scorers_read_words_and_booleans(y: Any, scoring: str | None) -> 
     np.testing.assert_allclose(scores, expected)
 
 
-def test_items_as_array_frame_table_and_sparse(table: GPPLClassifier) -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = table.predict_proba(NAMED)
-    for items in (FEATURES, FEATURES.tolist(), pd.DataFrame(FEATURES), sparse.csr_array(FEATURES), Table(FEATURES)):
-        model = quick(items).fit(PAIRS, Y)
-        np.testing.assert_allclose(model.predict_proba(PAIRS), wanted, atol=1e-4)
-        assert model.get_params()["items"] is items
-
-
 def test_unseen_ids_without_features_are_the_prior(ids: GPPLClassifier) -> None:
     np.testing.assert_allclose(ids.predict_proba([["new", "newer"], ["new", "new"]]), 0.5, atol=1e-12)
     best = ids.rank().id[0]
