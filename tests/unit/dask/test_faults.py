@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few passes: a round costs 30 ms
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ FAMILIES = {
         SVGPClassifier(**test_class_sums.LEARNT), test_class_sums.TABLE[["a", "b", "side"]], of_sparse, "side", at=4
     ),
     "grades": Family(
-        GPPLRegressor(**test_group_regressor.FIXED),
+        GPPLRegressor(**test_group_regressor.FIXED, max_iter=5),
         None,
         lambda model: [model.predict(test_group_regressor.X)],
         "grade",
