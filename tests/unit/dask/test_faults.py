@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few passes: a round costs 30 ms
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a round costs 30 ms
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # few passes: a round costs 30 ms
 
 
 @pytest.fixture(autouse=True)

@@ -341,11 +341,6 @@ def test_parameters_that_do_not_go_with_groups_are_refused(data: Any, options: A
         crowd(**options).fit(data[0].assign(age=np.arange(len(data[0]))), data[1])
 
 
-def test_a_name_alone_is_no_list_of_groups(data: Any) -> None:
-    with pytest.raises(ValueError, match="'groups' parameter of CrowdGPPL must be"):
-        crowd(groups="category").fit(*data[:2])
-
-
 def test_rows_without_a_group_are_refused(model: CrowdGPPL, data: Any) -> None:
     X, y, _ = data
     holed = X.assign(category=X["category"].where(np.arange(len(X)) != 5, None))

@@ -248,15 +248,6 @@ def test_categories_of_pandas_are_the_levels(container: str) -> None:
     assert fit.thresholds_.shape == (4,)
 
 
-def test_names_and_categories_without_order_are_refused() -> None:
-    pd = pytest.importorskip("pandas")
-    unordered = pd.Categorical(GRADES, categories=NAMES)
-    for values in (GRADES, GRADES.tolist(), pd.Series(GRADES), unordered, pd.Series(unordered)):
-        with pytest.raises(DataError, match=r"state the order of the levels: class_order=\["):
-            fixed().fit(X, values)
-    assert fixed(class_order=NAMES).fit(X, unordered).classes_.tolist() == NAMES.tolist()
-
-
 def test_the_order_that_is_taken_for_few_names_is_said() -> None:
     with pytest.warns(DataWarning, match="low to high: 'good', 'poor'") as caught:
         fit = fixed().fit(X, np.where(Y > 1, "good", "poor"))
@@ -270,14 +261,6 @@ def test_score_counts_levels_that_training_rows_lack() -> None:
     assert fit.score(X, Y) == -np.mean(np.abs(predicted - Y))
     with pytest.raises(DataError, match="which is not among the levels"):
         fixed(class_order=[0, 1, 3]).fit(X[Y != 2], Y[Y != 2]).score(X, Y)
-
-
-def test_other_columns_of_pandas() -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = fixed().fit(X, Y).predict_proba(NEW)
-    assert_array_equal(fixed().fit(X, pd.Series(Y, dtype="Int64")).predict_proba(NEW), wanted)
-    names = fixed(class_order=NAMES).fit(X, pd.Series(GRADES, dtype="string"))
-    assert_array_equal(names.predict_proba(NEW), wanted)
 
 
 @pytest.mark.parametrize("missing", [[0], [1], [3], [1, 2]])

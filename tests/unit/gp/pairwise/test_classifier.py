@@ -64,8 +64,6 @@ def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
     assert (type(fixed.kernel_), fixed.kernel_.nu) == (cls, nu)
     wide = 1.0 if name.startswith("additive") else np.sqrt(2.0)
     assert fixed.kernel_.length_scale == pytest.approx(wide * median_length_scales(X, np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="'kernel' parameter of GPPLClassifier must be"):
-        GPPLClassifier(Table(X), "matern").fit(pairs, y)
 
 
 def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
