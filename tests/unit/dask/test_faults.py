@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a round costs 30 ms
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # few passes: a round costs 30 ms
 
 
 @pytest.fixture(autouse=True)
