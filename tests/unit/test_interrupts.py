@@ -27,8 +27,8 @@ RATINGS = np.column_stack([RNG.integers(0, 60, 2_000), RNG.integers(0, 40, 2_000
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "crowd": (CrowdGPPL(random_state=0), CROWD.comparisons[:300], CROWD.y[:300]),
     "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, None),
-    "levels": (GPOrdinalRegressor(), X[:100], np.digitize(X[:100, 0], [-0.5, 0.5])),
-    "rows": (SVGPRegressor(inducing=50, random_state=0), X, X[:, 0] ** 2),
+    "levels": (GPOrdinalRegressor(), X[:50], np.digitize(X[:50, 0], [-0.5, 0.5])),
+    "rows": (SVGPRegressor(inducing=30, random_state=0), X[:150], X[:150, 0] ** 2),
     "ratings": (
         GibbsM3F(n_sweeps=20, burn_in=5, duplicates="last", random_state=0),
         RATINGS,

@@ -197,6 +197,9 @@ LESS = {
     "n_trials=10": "n_trials=1",
     "size=(60, 2)": "size=(20, 2)",
     "range(60)": "range(20)",
+    "KFold(4": "KFold(2",
+    "cv=3)": "cv=2)",
+    "cv=3, scoring": "cv=2, scoring",
     'Client("scheduler:8786")': "Client(processes=False, dashboard_address=None)",
     "Client(n_workers=2, threads_per_worker=1)": "Client(processes=False, dashboard_address=None)",
     "s3://bucket/": "",
@@ -205,6 +208,7 @@ LESS = {
 NEEDED = {
     "tracking": ["mlflow.pyfunc"],
     "search": ["optuna", "distributed"],
+    "sklearn": [],
     "scale": ["pyarrow", "dask.dataframe", "distributed"],
 }
 

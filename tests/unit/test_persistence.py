@@ -277,22 +277,16 @@ def assert_equal(after: list[Any], before: list[Any]) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- round trips
 @pytest.mark.parametrize("name", CASES)
-def test_predictions_and_files_are_equal_to_the_bit(name: str, tmp_path: Path) -> None:
-    before = fitted(name)
+def test_predictions_and_files_are_equal_to_the_bit_and_learning_resumes(name: str, tmp_path: Path) -> None:
+    before, case = fitted(name), CASES[name]
     save(before, tmp_path / "a")
     after = load(tmp_path / "a")
     assert type(after) is type(before)
     assert vars(after).keys() == vars(before).keys()
-    assert_equal(outputs(after, CASES[name].rows), outputs(before, CASES[name].rows))
+    assert_equal(outputs(after, case.rows), outputs(before, case.rows))
     save(after, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_learning_resumes_after_loading(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    save(fitted(name), tmp_path / "m")
-    models = load(tmp_path / "m"), copy.deepcopy(fitted(name))
+    models = after, copy.deepcopy(before)
     for model in models:
         updates = getattr(model, "kernel", None) != "precomputed" and getattr(model, "inference", None) != "gibbs"
         if hasattr(model, "partial_fit") and updates:

@@ -75,6 +75,8 @@ class _Threads:
 @pytest.mark.filterwarnings("ignore")
 def test_fits_to_few_rows_take_one_blas_thread(estimator: Any, X: Any, y: Any) -> None:
     threads = _Threads()
+    if hasattr(estimator, "max_iter"):
+        estimator.set_params(max_iter=3)
     with threadpool_limits(2, user_api="blas"):
         before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
         estimator.set_params(random_state=0).set_callbacks(threads).fit(X, y)

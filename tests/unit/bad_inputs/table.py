@@ -182,13 +182,7 @@ ROWS = [
         at.X,
         "X has 3 features, but GPOrdinalRegressor is expecting 30",
     ),
-    Row(
-        10,
-        "4 coordinates",
-        methods("BayesianGPLVM", names="inverse_transform"),
-        np.ones((2, 4)),
-        r"\bX\b",
-    ),
+    Row(10, "4 coordinates", methods("BayesianGPLVM", names="inverse_transform"), np.ones((2, 4)), r"\bX\b"),
     *(
         Row(
             11,
@@ -251,13 +245,7 @@ ROWS = [
         for means in ([3, 2, 1, 0], [0, 1], [0, 1, 2, np.nan])
     ),
     *(
-        Row(
-            15,
-            f"noise={noise}",
-            [at.PARAMETERS["SVGPRegressor"]],
-            {"noise": noise},
-            r"\by\b",
-        )
+        Row(15, f"noise={noise}", [at.PARAMETERS["SVGPRegressor"]], {"noise": noise}, r"\by\b")
         for noise in (1e-300, 1e300)
     ),
     Row(
@@ -268,24 +256,10 @@ ROWS = [
         "Expected 2D array, got scalar array",
     ),
     *(
-        Row(
-            15,
-            f"dtype={word}",
-            [at.PARAMETERS["VariationalFM"]],
-            {"dtype": word},
-            "dtype",
-            InvalidParameterError,
-        )
+        Row(15, f"dtype={word}", [at.PARAMETERS["VariationalFM"]], {"dtype": word}, "dtype", InvalidParameterError)
         for word in ("float16", "")
     ),
-    Row(
-        15,
-        "groups of 2",
-        [at.PARAMETERS[name] for name in at.MACHINES],
-        {"groups": [0, 1]},
-        "groups",
-        DataError,
-    ),
+    Row(15, "groups of 2", [at.PARAMETERS[name] for name in at.MACHINES], {"groups": [0, 1]}, "groups", DataError),
     Row(
         15,
         "freeze",
@@ -366,27 +340,9 @@ ROWS = [
     Row(38, "no float", at.WEIGHTS, 10**400, "sample_weight"),
     Row(38, "no floats", at.WEIGHTS, lambda w: [10**400] * len(w), "sample_weight"),
     Row(38, "words", at.WEIGHTS, lambda w: ["heavy"] * len(w), "sample_weight"),
-    Row(
-        38,
-        "zero",
-        pick(at.WEIGHTS, "Ordinal", "SVGP", "Variational", "Gibbs"),
-        np.zeros_like,
-        "zero|weight",
-    ),
-    Row(
-        38,
-        "one class",
-        pick(at.WEIGHTS, "Ordinal"),
-        (at.LEVEL == 1).astype(float),
-        "classes",
-    ),
-    Row(
-        38,
-        "one class",
-        pick(at.WEIGHTS, "SVGPClassifier"),
-        1.0 - at.CLASS,
-        "classes",
-    ),
+    Row(38, "zero", pick(at.WEIGHTS, "Ordinal", "SVGP", "Variational", "Gibbs"), np.zeros_like, "zero|weight"),
+    Row(38, "one class", pick(at.WEIGHTS, "Ordinal"), (at.LEVEL == 1).astype(float), "classes"),
+    Row(38, "one class", pick(at.WEIGHTS, "SVGPClassifier"), 1.0 - at.CLASS, "classes"),
     # VariationalFMOrdinal takes levels with fractions, such as half stars.
     Row(
         42,
@@ -415,13 +371,7 @@ ROWS = [
     Row(42, "no y", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], None, NO_Y),
     Row(0, "ragged", EVERY_TARGET, lambda y: [[y[0], y[0]], *y[1:]], r"\by\b"),
     Row(42, "2-D", TARGETS, lambda y: np.column_stack([y, y]), "y should be a 1d array"),
-    Row(
-        43,
-        "one class",
-        at.LEVELS,
-        np.ones(at.N, dtype=int),
-        "classes",
-    ),
+    Row(43, "one class", at.LEVELS, np.ones(at.N, dtype=int), "classes"),
     Row(43, "one name", at.LEVELS, ["good"] * at.N, "classes"),
     *(
         Row(number, what, [p._replace(call=partial(p.call, class_order=order)) for p in at.LEVELS], y, name)
@@ -439,13 +389,7 @@ ROWS = [
     Row(46, "2.5", at.RATINGS, entry(4, 2.5), "levels"),
     Row(46, "infinity", at.RATINGS, entry(4, np.inf), "rating"),
     *(
-        Row(
-            47,
-            what,
-            call(f"{name}.{what}", partial(run, name)),
-            None,
-            "user",
-        )
+        Row(47, what, call(f"{name}.{what}", partial(run, name)), None, "user")
         for name in at.GIBBS
         for what, run in (
             ("fit", lambda name: at.MAKERS[name]().fit([*at.RATED, at.RATED[0]], [*at.RATING, at.RATING[0] % 5 + 1])),
@@ -464,59 +408,16 @@ ROWS = [
         "matrix",
     ),
     Row(52, "one class", pick(at.CLASSES, "FMClassifier.fit"), ["a"] * at.N, r"\by\b"),
-    Row(
-        52,
-        "one class",
-        pick(at.CLASSES, "SVGPClassifier.fit"),
-        np.zeros(at.N),
-        "classes",
-    ),
-    Row(
-        52,
-        "new class",
-        pick(at.CLASSES, "FMClassifier.partial_fit"),
-        np.arange(at.N) % 3,
-        "label",
-    ),
-    Row(
-        52,
-        "new class",
-        pick(at.CLASSES, "SVGPClassifier.partial_fit"),
-        np.arange(at.N) % 3,
-        r"\by\b",
-    ),
-    Row(
-        52,
-        "3 classes",
-        pick(at.CLASSES, "FMClassifier.fit"),
-        np.arange(at.N) % 3,
-        "target",
-    ),
-    Row(
-        54,
-        "1e200",
-        pick(at.ROWS, *at.MACHINES),
-        entry((3, 1), 1e200),
-        r"\bX\b",
-    ),
+    Row(52, "one class", pick(at.CLASSES, "SVGPClassifier.fit"), np.zeros(at.N), "classes"),
+    Row(52, "new class", pick(at.CLASSES, "FMClassifier.partial_fit"), np.arange(at.N) % 3, "label"),
+    Row(52, "new class", pick(at.CLASSES, "SVGPClassifier.partial_fit"), np.arange(at.N) % 3, r"\by\b"),
+    Row(52, "3 classes", pick(at.CLASSES, "FMClassifier.fit"), np.arange(at.N) % 3, "target"),
+    Row(54, "1e200", pick(at.ROWS, *at.MACHINES), entry((3, 1), 1e200), r"\bX\b"),
     *(
-        Row(
-            54,
-            "1e300",
-            [p],
-            lambda X: 1e300 * X,
-            r"\bX\b",
-        )
+        Row(54, "1e300", [p], lambda X: 1e300 * X, r"\bX\b")
         for p in pick(at.ROWS, "SVGPClassifier.fit", "GPOrdinalRegressor.fit")
     ),
-    Row(
-        54,
-        "y of 1e300",
-        pick(at.NUMBERS, "VariationalFM.fit"),
-        lambda y: 1e300 * y,
-        r"\by\b",
-        DataError,
-    ),
+    Row(54, "y of 1e300", pick(at.NUMBERS, "VariationalFM.fit"), lambda y: 1e300 * y, r"\by\b", DataError),
     Row(
         54,
         "1e308",
@@ -574,13 +475,7 @@ ROWS = [
         None,
         r"\by\b",
     ),
-    Row(
-        0,
-        "other rows",
-        methods("GPPLRegressor", at.X[:2], names="predict_preference"),
-        at.X,
-        "X_left",
-    ),
+    Row(0, "other rows", methods("GPPLRegressor", at.X[:2], names="predict_preference"), at.X, "X_left"),
     Row(
         0,
         "std and cov",
@@ -588,41 +483,13 @@ ROWS = [
         None,
         "return_std",
     ),
+    Row(0, "inducing points", [at.PARAMETERS["CrowdGPPL"]], {"items": at.ITEMS, "inducing": np.eye(5)}, "inducing"),
+    Row(0, "not square", call("GPOrdinalRegressor.fit", lambda: precomputed(at.X)), None, "matrix"),
+    Row(0, "not symmetric", call("GPOrdinalRegressor.fit", lambda: precomputed(np.tril(at.K))), None, "covariance"),
     Row(
-        0,
-        "inducing points",
-        [at.PARAMETERS["CrowdGPPL"]],
-        {"items": at.ITEMS, "inducing": np.eye(5)},
-        "inducing",
+        0, "not definite", call("GPOrdinalRegressor.fit", lambda: precomputed(at.K - np.eye(at.N))), None, "covariance"
     ),
-    Row(
-        0,
-        "not square",
-        call("GPOrdinalRegressor.fit", lambda: precomputed(at.X)),
-        None,
-        "matrix",
-    ),
-    Row(
-        0,
-        "not symmetric",
-        call("GPOrdinalRegressor.fit", lambda: precomputed(np.tril(at.K))),
-        None,
-        "covariance",
-    ),
-    Row(
-        0,
-        "not definite",
-        call("GPOrdinalRegressor.fit", lambda: precomputed(at.K - np.eye(at.N))),
-        None,
-        "covariance",
-    ),
-    Row(
-        0,
-        "sparse inference",
-        call("GPOrdinalRegressor.fit", lambda: precomputed(inference="vb")),
-        None,
-        "inference",
-    ),
+    Row(0, "sparse inference", call("GPOrdinalRegressor.fit", lambda: precomputed(inference="vb")), None, "inference"),
     Row(
         0,
         "in parts",
@@ -638,13 +505,7 @@ ROWS = [
         "relevance_",
         AttributeError,
     ),
-    Row(
-        0,
-        "length-scales",
-        [at.PARAMETERS["GPOrdinalRegressor"]],
-        {"kernel": RBF([1.0] * 2)},
-        "length_scale",
-    ),
+    Row(0, "length-scales", [at.PARAMETERS["GPOrdinalRegressor"]], {"kernel": RBF([1.0] * 2)}, "length_scale"),
     Row(
         0,
         "inducing points",

@@ -44,14 +44,6 @@ def test_row_24_comparisons_with_itself_can_be_dropped(name: str) -> None:
     np.testing.assert_array_equal(model.predict_proba(rows), wanted.predict_proba(rows))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_rows_25_27_soft_labels_and_booleans(name: str) -> None:
-    rows = asked(name)
-    assert np.all(np.isfinite(learn(name, y=np.full(P, 0.3)).predict_proba(rows)))
-    booleans = learn(name, y=PREFERRED.astype(bool)).predict_proba(rows)
-    np.testing.assert_array_equal(booleans, fitted(name).predict_proba(rows))
-
-
 @pytest.mark.parametrize(
     ("name", "likelihood"),
     [*((name, likelihood) for name in MODELS for likelihood in ("probit", "logit")), ("CrowdGPPL", "probit-ties")],
@@ -73,23 +65,6 @@ def test_row_34_pieces(name: str) -> None:
         )
     assert model.components_.tolist() == [0, 0, 1, 1]
     assert np.all(np.isfinite(model.predict_proba(asked(name, [["a", "c"]]))))
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_row_35_integral_floats(name: str) -> None:
-    rows = asked(name, at.PAIRS)
-    wanted = at.MAKERS[name]().fit(rows, PREFERRED).predict_proba(rows)
-    floats = rows.astype(float)
-    np.testing.assert_array_equal(at.MAKERS[name]().fit(floats, PREFERRED).predict_proba(floats), wanted)
-
-
-@pytest.mark.parametrize("base", [2**63 - 20, 2**63 + 5, 2**64 - 31])
-@pytest.mark.parametrize("name", MODELS)
-def test_row_36_huge_ids(name: str, base: int) -> None:
-    rows = asked(name, at.PAIRS)
-    wanted = at.MAKERS[name]().fit(rows, PREFERRED).predict_proba(rows)
-    huge = rows.astype(np.uint64) + np.uint64(base)
-    np.testing.assert_array_equal(at.MAKERS[name]().fit(huge, PREFERRED).predict_proba(huge), wanted)
 
 
 @pytest.mark.filterwarnings("ignore:n_factors=2 is more")
@@ -163,12 +138,6 @@ def test_row_33_separation_in_a_crowd(inference: str) -> None:
     assert np.all(std > 0.0)
     assert model.rank().id[0] == "best"
     assert np.all(np.isfinite(model.annotators(n_samples=20).drop(columns="user").to_numpy()))
-
-
-def test_row_36_names_and_numbers_are_the_same_items() -> None:
-    by_name = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)  # whose order is that of the numbers only by chance
-    by_number = at.crowd().fit(at.TRIPLES, PREFERRED).predict_proba(at.TRIPLES)
-    np.testing.assert_allclose(by_name, by_number, atol=0.01)
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")

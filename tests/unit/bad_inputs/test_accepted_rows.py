@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref import LBFGS, GPOrdinalRegressor, SVGPClassifier, Table
@@ -277,11 +276,6 @@ def test_row_55_batches_larger_than_the_data(name: str) -> None:
 
 def test_row_55_more_inducing_points_than_items_are_clipped() -> None:
     assert at.regressor(inducing=5000).fit(X, SCORE).inducing_points_.shape == (N, 3)
-
-
-def test_few_iterations_are_a_warning() -> None:
-    with pytest.warns(ConvergenceWarning, match=r"GPPLRegressor did not converge in 1 iterations \(max_iter=1\)"):
-        at.regressor(max_iter=1).fit(X, SCORE)
 
 
 # -------------------------------------------------------------------------------------------------------------- ratings

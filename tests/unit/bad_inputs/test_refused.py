@@ -46,6 +46,8 @@ def faults(case: Case, sentences: dict[messages.Key, set[str]]) -> list[str]:
     if not isinstance(error, case.row.error):
         return [f"{case}: wanted {case.row.error.__name__}, got {error!r}"]
     found = [] if len(str(error)) < 2500 else [f"{case}: {len(str(error))} characters"]
+    if case.row.number in {21, 22, 24, 25, 35, 37} and not isinstance(error, DataError):
+        found.append(f"{case}: callers cannot tell what is wrong with ids and labels from a bug")
     if not re.search(case.expected, str(error), re.DOTALL):
         found.append(f"{case}: wanted {case.expected!r} in {error}")
     if messages.is_ours(error):
@@ -115,12 +117,3 @@ def test_a_refused_fit_leaves_the_model_as_it_was(name: str) -> None:
         with pytest.raises(ValueError, match="overflow"):
             call(huge, target)
         np.testing.assert_array_equal(at.output(model, rows), before)
-
-
-@pytest.mark.parametrize("number", [21, 22, 24, 25, 35, 37])
-def test_what_is_wrong_with_ids_and_labels_is_a_data_error(number: int) -> None:
-    """So that callers can tell it from a bug."""
-    for case in CASES:
-        if case.row.number == number:
-            with pytest.raises(DataError):
-                case.run()

@@ -9,7 +9,6 @@ import re
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -288,14 +287,6 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     writer.start()
     assert read_sheet(Path("pipe")).values == {"user": ["1"], "item": ["2"]}
     writer.join()
-
-
-def test_byte_order_marks_and_line_ends_of_windows(folder: Path) -> None:
-    fit: list[Any] = ["--set", "max_iter=2", "--set", "tol=1.0", "--out"]
-    Path("windows.csv").write_bytes(b"\xef\xbb\xbf" + VOTES.replace("\n", "\r\n").replace(",", ";").encode())
-    assert main(["fit", "votes.csv", *fit, "a"]) == 0
-    assert main(["fit", "windows.csv", *fit, "b"]) == 0
-    assert Path("a").read_bytes() == Path("b").read_bytes()
 
 
 def test_whole_numbers_that_pandas_wrote_as_floats(tmp_path: Path) -> None:

@@ -313,164 +313,91 @@ def test_items_are_read_without_spaces_and_as_pandas_writes_numbers() -> None:
     assert predicted("coded.csv")["choice"][0] in {coded[name][0] for name in "abc"}
 
 
-BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
-    "no choice": (
-        "bad.csv",
-        changed(WIDE, best=""),
-        WIDE_FIT[1:],
-        "line 2, column 'best': the choice is missing; --miss",
-    ),
-    "not offered": (
-        "bad.csv",
-        changed(WIDE, best="gin"),
-        WIDE_FIT[1:],
-        "line 2, column 'best': 'gin' is none of the it",
-    ),
-    "twice": ("bad.csv", changed(WIDE, b=WIDE["a"][0], best=WIDE["a"][0]), WIDE_FIT[1:], "line 2: item '"),
-    "one item": (
-        "bad.csv",
-        {"a": ["tea"] * 9, "b": [""] * 9, "best": ["tea"] * 9},
-        ("--offered", "a,b", "--chosen", "best"),
-        "at least 1 choice among two items or more is required",
-    ),
-    "column twice": ("wide.csv", WIDE, ("--offered", "a,a,b", "--chosen", "best"), "--offered names a column twice"),
-    "rank twice": ("wide.csv", WIDE, ("--item-ranks", "a,a"), "wide.csv: --item-ranks names a column twice"),
-    "feature twice": (
-        "profiles.csv",
-        PROFILES,
-        ("--contest", "task", "--features", "brand,brand"),
-        "--features names a column twice",
-    ),
-    "no column": (
-        "wide.csv",
-        WIDE,
-        ("--offered", "a,b,c"),
-        "no column 'chosen'. Choices are named by --offered A,B,... an",
-    ),
-    "worst alone": ("wide.csv", WIDE, ("--offered", "a,b,c", "--worst", "worst"), "there is no column 'chosen'."),
+BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
+    "no choice": (changed(WIDE, best=""), WIDE_FIT[1:], "line 2, column 'best': the choice is missing; --miss"),
+    "column twice": (WIDE, ("--offered", "a,a,b", "--chosen", "best"), "--offered names a column twice"),
+    "rank twice": (WIDE, ("--item-ranks", "a,a"), "bad.csv: --item-ranks names a column twice"),
+    "feature twice": (PROFILES, ("--contest", "task", "--features", "brand,brand"), "--features names a column twice"),
+    "no column": (WIDE, ("--offered", "a,b,c"), "no column 'chosen'. Choices are named by --offered A,B,... an"),
+    "worst alone": (WIDE, ("--offered", "a,b,c", "--worst", "worst"), "there is no column 'chosen'."),
     "one price": (
-        "wide.csv",
         WIDE,
         (*WIDE_FIT[1:], "--covariates", "price_1"),
         '--covariates price_1: expected a pattern of 3 columns, one for each of a, b, c, such as "price_*"; got 1',
     ),
-    "four prices": (
-        "wide.csv",
-        WIDE,
-        (*WIDE_FIT[1:], "--covariates", "p*"),
-        "--covariates p*: expected a pattern of 3 colu",
-    ),
-    "one match": (
-        "wide.csv",
-        WIDE,
-        (*WIDE_FIT[1:], "--covariates", "price_1*"),
-        "1 column with a name such as price_1*; two",
-    ),
+    "four prices": (WIDE, (*WIDE_FIT[1:], "--covariates", "p*"), "--covariates p*: expected a pattern of 3 colu"),
+    "one match": (WIDE, (*WIDE_FIT[1:], "--covariates", "price_1*"), "1 column with a name such as price_1*; two"),
     "no price": (
-        "bad.csv",
         changed(WIDE, price_2=""),
         (*WIDE_FIT[1:], "--covariates", "price_*"),
         "skpref: error: bad.csv, line 2",
     ),
     "a pattern of rows": (
-        "long.csv",
         LONG,
         (*LONG_FIT[1:], "--covariates", "pri*"),
         "1 column with a name such as pri*; two at least",
     ),
     "patterns of rows": (
-        "long.csv",
         LONG,
         (*LONG_FIT[1:], "--covariates", "*r*"),
         "--covariates *r*: patterns are for rows of several",
     ),
     "constant": (
-        "long.csv",
         LONG,
         (*LONG_FIT[1:], "--covariates", "year"),
         "covariate 'year' is the same for all items of each row: it has no effect to learn",
     ),
     "group varies": (
-        "bad.csv",
         changed(LONG, kind="other"),
         (*LONG_FIT[1:], *CROWD, "--groups", "kind"),
         "but task p0, 0 has one value of this column",
     ),
     "time varies": (
-        "bad.csv",
         changed(LONG, year="1999"),
         (*LONG_FIT[1:], "--time", "year"),
         "but task p0, 0 has one value of this col",
     ),
     "time of features": (
-        "profiles.csv",
         {**PROFILES, "day": PROFILES["task"]},
         ("--contest", "task", *ATTRIBUTES, *CROWD, "--time", "day"),
         "part-worths of features are the same in all groups and at all times",
     ),
     "groups of features": (
-        "profiles.csv",
         PROFILES,
         ("--contest", "task", *ATTRIBUTES, *CROWD, "--groups", "person"),
         "part-worths of features are the same in all groups",
     ),
     "features of items": (
-        "long.csv",
         LONG,
         (*LONG_FIT[1:], "--item", "item", "--features", "price"),
         "and neither --item nor --items",
     ),
     "an unknown item": (
-        "bad.csv",
         changed(WIDE, a="gin", best="gin"),
         (*WIDE_FIT[1:], "--items", "items.csv"),
         "bad.csv, line 2: unknown item 'gin', not in items.csv",
     ),
     "an unknown user": (
-        "bad.csv",
         WIDE | {"person": [*WIDE["person"][:-1], "eve"]},
         (*WIDE_FIT[1:], *CROWD, "--users", "people.csv"),
         "bad.csv, line 41: unknown user 'eve', not in people.csv",
     ),
-    "all columns": ("offers.csv", OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
+    "all columns": (OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
     "an answer": (
-        "offers.csv",
         OFFERS,
         ("--features", "brand_*,*o*"),
         "column 'chosen': this column has another meaning; --features",
     ),
-    "a person": (
-        "offers.csv",
-        OFFERS,
-        ("--features", "p*", *CROWD),
-        "'person': this column has another meaning; --features",
-    ),
+    "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this column has another meaning; --features"),
     "uneven": (
-        "bad.csv",
         OFFERS | {"price_3": OFFERS["price_1"]},
         (*PATTERNS[1:], *CROWD),
         "--features names the columns of each attribute, one for each position, at least two and as many of each; got",
     ),
-    "no none": (
-        "offers.csv",
-        OFFERS,
-        ("--features", "brand_*,price_*"),
-        "none was chosen, --none WORD says so",
-    ),
-    "drop": (
-        "offers.csv",
-        OFFERS,
-        (*PATTERNS[1:], "--missing", "drop"),
-        "--missing drop leaves rows of tasks out, and a wide",
-    ),
-    "a gap": (
-        "bad.csv",
-        changed(OFFERS, brand_1=""),
-        PATTERNS[1:],
-        "an attribute is missing; fill it in, or leave its line",
-    ),
+    "no none": (OFFERS, ("--features", "brand_*,price_*"), "none was chosen, --none WORD says so"),
+    "drop": (OFFERS, (*PATTERNS[1:], "--missing", "drop"), "--missing drop leaves rows of tasks out, and a wide"),
+    "a gap": (changed(OFFERS, brand_1=""), PATTERNS[1:], "an attribute is missing; fill it in, or leave its line"),
     "positions of ranks": (
-        "long.csv",
         LONG | {"1st": LONG["item"], "2nd": LONG["person"]},
         ("--ranking", "1st,2nd", "--set", "order_effect=True"),
         "are no positions in which items were shown",
@@ -480,99 +407,87 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_files_are_refused_in_a_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    name, columns, options, message = BAD[case]
-    write(name, columns)
-    assert main(["fit", name, *options]) == 2
+    columns, options, message = BAD[case]
+    write("bad.csv", columns)
+    assert main(["fit", "bad.csv", *options]) == 2
     error = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("skpref: note: ")]
     assert len(error) == 1
     assert message in error[0]
 
 
-ASKED: dict[str, tuple[tuple[str, ...], Columns, tuple[str, ...], str]] = {
+ASKED: dict[str, tuple[Any, ...]] = {
     "four items": (
         WIDE_FIT,
         {name: [item] for name, item in zip("abcd", ITEMS, strict=True)},
-        ("--offered", "a,b,c,d"),
         "asked.csv, line 2: 4 items are shown; the model was learnt from at most 3",
+        "--offered",
+        "a,b,c,d",
     ),
-    "twice": (WIDE_FIT, {"a": ["tea"], "b": ["tea"], "c": [""]}, (), "asked.csv, line 2: item 'tea' occurs twice"),
+    "twice": (WIDE_FIT, {"a": ["tea"], "b": ["tea"], "c": [""]}, "asked.csv, line 2: item 'tea' occurs twice"),
     "nothing": (
         WIDE_FIT,
         {"a": [""], "b": [""], "c": [""], "x": [1]},
-        (),
         "line 2: no item is shown; --missing drop leaves such",
     ),
     "other columns": (
         WIDE_FIT,
         {"left": ["tea"], "right": ["milk"]},
-        (),
         "there is no column 'a'. The model was learnt fro",
     ),
     "no person": (
         (*WIDE_FIT, *CROWD),
         {"a": ["tea"], "b": ["milk"], "c": [""]},
-        (),
         "there is no column 'user'. The model",
     ),
     "both": (
         WIDE_FIT,
         WIDE,
-        ("--offered", "a,b", "--contest", "task"),
         "--offered is of rows that show several items, --co",
+        "--offered",
+        "a,b",
+        "--contest",
+        "task",
     ),
-    "no item": (
-        LONG_FIT,
-        LONG,
-        ("--contest", "task", "--item", "itm"),
-        "there is no column 'itm'; did you mean 'item'?",
-    ),
+    "no item": (LONG_FIT, LONG, "there is no column 'itm'; did you mean 'item'?", "--contest", "task", "--item", "itm"),
     "no price": (
         (*WIDE_FIT, "--covariates", "price_*"),
         changed(WIDE, price_2=""),
-        (),
         "line 2: a covariate is missing (price_*); -",
     ),
     "no price of a row": (
         (*LONG_FIT, "--covariates", "price"),
         LONG | {"price": ["", *LONG["price"][1:]]},
-        (),
         "line 2, column 'price': a number is missing (a covariate); --missing drop",
     ),
     "two prices": (
         (*WIDE_FIT, "--covariates", "price_*"),
         {n: c for n, c in WIDE.items() if n != "price_3"},
-        (),
         "price_* has 2 columns; one for each of a, b, c is needed",
     ),
     "times differ": (
         (*LONG_FIT, "--time", "year"),
         changed(LONG, year="1999"),
-        (),
         "but task p0, 0 has one value of this column",
     ),
     "not in the table": (
         (*WIDE_FIT, "--items", "items.csv"),
         {"a": ["gin"], "b": ["tea"], "c": [""]},
-        (),
         "asked.csv, line 2: the model knows no item 'gin'",
     ),
     "a new product": (
         (*PATTERNS, *CROWD),
         changed(OFFERS, brand_1="q"),
-        (),
         "line 2: the model knows no profile 'brand=q, price=",
     ),
     "shares": (
         (*PATTERNS, *CROWD),
         changed(OFFERS, brand_1="q"),
-        (),
         "(`skpref shares` predicts the shares of new products)",
     ),
-    "rank": (PATTERNS, changed(OFFERS, brand_1="q"), (), "(`skpref rank` ranks new products)"),
+    "rank": (PATTERNS, changed(OFFERS, brand_1="q"), "(`skpref rank` ranks new products)"),
     "a gap": (
         (*PATTERNS, *CROWD),
         changed(OFFERS, brand_1=""),
-        (),
         "line 2, column 'brand': an attribute is missing; fill it",
     ),
 }
@@ -580,7 +495,7 @@ ASKED: dict[str, tuple[tuple[str, ...], Columns, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("case", ASKED)
 def test_rows_to_predict_are_refused_in_a_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fitted, columns, options, message = ASKED[case]
+    fitted, columns, message, *options = ASKED[case]
     fit(*fitted)
     capsys.readouterr()
     write("asked.csv", columns)

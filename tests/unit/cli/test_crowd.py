@@ -133,13 +133,6 @@ def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "Ranking by user 'silent' (2)" in capsys.readouterr().out
 
 
-def test_equal_seeds_give_equal_files(folder: Path) -> None:
-    for out in ("a", "b"):
-        assert main(["tune", "votes.csv", *QUICK, "--out", out]) == 0
-    for name in ("ranking.csv", "annotators.csv", "model.skpref"):
-        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
-
-
 def test_ties_and_sides_widen_the_search(folder: Path) -> None:
     write(folder / "votes.csv", votes_text(ties=True))
     space = comparisons.read(parse(["tune", "votes.csv", *QUICK])).space
@@ -182,17 +175,15 @@ def test_users_are_compared_only_where_something_tells_them_apart() -> None:
         assert "Annotators who agree most with the consensus (5 of 30)" in annotators_text(report | told)
 
 
-def test_whole_users_can_be_held_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "votes.csv", *QUICK, "--group", "user"]) == 0
+def test_whole_users_can_be_held_out_and_a_crowd_is_tracked_without_its_data(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert main(["tune", "votes.csv", *QUICK[:-1], "--group", "user"]) == 0
     out, _ = capsys.readouterr()
     assert "12 groups" in out
     assert re.search(r"Hold-out \(\d+ comparisons, \d+ to learn from, split by user\)", out)
-
-
-def test_a_crowd_is_tracked_without_its_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    assert main(["tune", "votes.csv", *QUICK[:-1]]) == 0
     (spool,) = (folder / "skpref-out" / "spool").glob("*.jsonl")
     raw = spool.read_text("utf-8")
     events = [json.loads(line) for line in raw.splitlines()]
@@ -223,12 +214,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     ),
     "the label as a group": (GOOD, None, ("--groups", "label"), "column 'label': this column has another meaning"),
     "no such group": (GOOD, None, ("--groups", "topic"), "there is no column 'topic'. It was asked for by --groups"),
-    "both": (
-        GOOD,
-        None,
-        ("--groups", "label", "--covariates", "label"),
-        "column 'label': this column has another meaning; --groups must name another",
-    ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
         GOOD + "J3,i1,i2,1\n",
@@ -255,7 +240,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         (),
         r"line 14, column 'user': user 'j0' occurs twice \(first on line 2\)",
     ),
-    "users: missing number": (GOOD, users_text() + "j50,\n", (), "line 14, column 'age': a number is missing"),
     "nobody answered twice": (
         "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,{k % 2}\n" for k in range(9)),
         None,

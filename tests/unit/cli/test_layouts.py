@@ -409,7 +409,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--score", "result"),
         "line 3, column 'result': a score is missing; --missing drop leaves such rows out",
     ),
-    "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
     "two answers": (
         ARENA,
@@ -434,29 +433,8 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--contest", "turn", "--offered", "a,b"),
         "--contest says what a row holds; leave --offered out",
     ),
-    "no rank": (
-        "race,item,rank\n1,a,\n",
-        ("--contest", "race"),
-        "line 2, column 'rank': expected a rank, which is a number; got None",
-    ),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
-    "one in each race": (
-        "race,item,rank\n1,a,1\n2,b,1\n",
-        ("--contest", "race"),
-        "votes.csv: at least 1 ranking of two items or more is required",
-    ),
-    "twice in a race": (
-        "race,item,rank\n1,a,1\n2,a,1\n2,a,2\n",
-        ("--contest", "race"),
-        "votes.csv, line 3: item 'a' occurs twice in one choice or ranking",
-    ),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
-    "not offered": (
-        ARENA,
-        ("--offered", "model_a,model_b", "--chosen", "turn"),
-        "votes.csv, line 2, column 'turn': the choice is missing; --missing drop",
-    ),
-    "twice ranked": ("1,2\na,b\nb,b\n", ("--ranking", "1,2"), "votes.csv, line 3: item 'b' occurs twice"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
@@ -476,11 +454,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         HOME,
         ("--covariates", "home", "--model", "m3f"),
         "--covariates is for --model gppl or crowd, not for m3f",
-    ),
-    "a word for no side": (
-        "model_a,model_b,winner\nx,y,model_a\nx,y,error\n",
-        (),
-        "replace it by one of them, or empty the cell and leave such rows out by --missing drop",
     ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),

@@ -6,16 +6,17 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from skpref import GibbsIPM3F, GibbsM3F, load
 from skpref.cli import main
+from skpref.cli.options import parse
 from skpref.cli.tasks.base import Rows
 from skpref.cli.tasks.figures import score_levels
 from skpref.cli.tasks.ratings import _medians
+from skpref.cli.tune import read_task
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -108,7 +109,7 @@ def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_equal_seeds_give_equal_files(folder: Path) -> None:
     for out in ("a", "b"):
-        assert main(["tune", "stars.csv", *QUICK, "--out", out]) == 0
+        assert main(["tune", "stars.csv", *QUICK, "--trials", "1", "--out", out]) == 0
     assert Path("a", "model.skpref").read_bytes() == Path("b", "model.skpref").read_bytes()
 
 
@@ -140,10 +141,14 @@ def test_other_names_levels_and_model(folder: Path, capsys: pytest.CaptureFixtur
     assert "n_factors" not in trial
 
 
-def test_ratings_are_tracked_without_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ratings_are_tracked_without_themselves(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    assert main(["tune", "stars.csv", *QUICK[:-1]]) == 0
+    write(folder / "stars.csv", GOOD + FIRST + "\n")
+    assert main(["tune", "stars.csv", *QUICK[:-1], "--trials", "1"]) == 0
+    assert ": 312 ratings by 24 users" in capsys.readouterr().out  # one that is given again is no new one
     (spool,) = (folder / "skpref-out" / "spool").glob("*.jsonl")
     raw = spool.read_text("utf-8")
     events = [json.loads(line) for line in raw.splitlines()]
@@ -153,22 +158,11 @@ def test_ratings_are_tracked_without_themselves(folder: Path, monkeypatch: pytes
     assert "u10" not in raw
 
 
-def test_ctrl_c_keeps_the_finished_trials(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scored: list[int] = []
-
-    def interrupted(*arguments: Any) -> Any:
-        scored.append(0)
-        if len(scored) == 4:  # in the second trial: each is scored inside its fit and after it
-            raise KeyboardInterrupt
-        return score_levels(*arguments)
-
-    monkeypatch.setattr("skpref.cli.tasks.figures.score_levels", interrupted)
-    assert main(["tune", "stars.csv", *QUICK]) == 0
-    out, _ = capsys.readouterr()
-    assert "Search (stopped by the user): 1 trial in" in out
-    assert "Final model: 10 sweeps" in out
+def test_the_last_of_several_ratings_is_taken_where_that_is_asked_for(folder: Path) -> None:
+    write(folder / "stars.csv", GOOD + OTHER + "\n")
+    assert (
+        ": 312 ratings by 24 users" in read_task(parse(["tune", "stars.csv", *QUICK, "--duplicates", "last"])).headline
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- complaints
@@ -188,7 +182,6 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         "user, item, rating must be different columns; got user, user, rating",
     ),
     "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
-    "rating missing": (GOOD + "u99,i1,\n", (), "line 314, column 'rating': a number is missing"),
     "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
     "not a level": (
         GOOD + "u99,i1,6\n",
@@ -233,14 +226,6 @@ def test_options_of_ratings_are_refused_elsewhere(folder: Path, capsys: pytest.C
     assert "--levels is for --model m3f, ipm3f, ordinal or fm-ordinal, not for gppl" in capsys.readouterr().err
     assert main(["tune", "stars.csv", "--holdout", "one", "--no-mlflow"]) == 2
     assert "--holdout one is for ratings" in capsys.readouterr().err
-
-
-def test_a_rating_given_again_is_no_new_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "stars.csv", GOOD + FIRST + "\n")
-    assert main(["tune", "stars.csv", *QUICK, "--trials", "1"]) == 0
-    assert ": 312 ratings by 24 users" in capsys.readouterr().out
-    write(folder / "stars.csv", GOOD + OTHER + "\n")
-    assert main(["tune", "stars.csv", *QUICK, "--trials", "1", "--duplicates", "last"]) == 0
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts

@@ -138,10 +138,6 @@ def test_an_experiment_that_was_killed_goes_on(
         for trial in one["trials"]:
             del trial["seconds"]
     assert whole == first
-    # Another experiment is another study.
-    (folder / "plan.toml").write_text(EXPERIMENT.replace("seed = 3", "seed = 4"), "utf-8")
-    assert main(RUN) == 0
-    assert "trial 0:" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:

@@ -244,18 +244,6 @@ def test_rows_of_tasks_and_rows_of_items_are_the_same_choices(capsys: pytest.Cap
     assert {text: sum(n for (_, other), n in found.items() if other == text) for _, text in found} == expected
 
 
-def test_positions_are_not_guessed_where_items_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    write("a,b,c,chosen", [(7, 8, 9, 1), (1, 8, 9, 2)], "tasks.csv")
-    assert main(["fit", "tasks.csv", "--offered", "a,b,c"]) == 2
-    assert "tasks.csv, line 2, column 'chosen': '1' is none of the items offered" in capsys.readouterr().err
-    advice = "if it has positions, write the names of the columns, such as 'a' for 1"
-    note = f"note: column 'chosen' is read as items, not as positions; {advice}"
-    for rows, noted in (([(3, 1, 2, 1), (1, 3, 2, 2)], True), ([(1, 2, 3, 1), (1, 2, 3, 2)], False)):
-        write("a,b,c,chosen", rows, "tasks.csv")
-        assert main(["fit", "tasks.csv", "--offered", "a,b,c", "--set", "max_iter=3"]) == 0
-        assert (note in capsys.readouterr().err) == noted
-
-
 def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--contest", "person,task", "--chosen", "best", "--features", "kind,size")
     write(LONG_NAMES, LONG, "tasks.csv")
@@ -317,23 +305,10 @@ def relabelled(row: int, column: int, cell: Any) -> list[list[Any]]:
 
 
 CHOSEN = next(row for row, line in enumerate(LONG[:3]) if line[6])
-OTHER = (CHOSEN + 1) % 3
+
+
 BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
-    "two chosen": (relabelled(OTHER, 6, 1), CONTEST, "column 'best': task p0, 1 has a second 1 (first on line"),
     "same numbers": (LONG, ("--contest", "task", *CONTEST[2:]), "then the columns of person and task name it together"),
-    "none chosen": (
-        relabelled(CHOSEN, 6, 0),
-        CONTEST,
-        "line 2: no row of task p0, 1 has a 1 in 'best'; if it means that none was chosen, add a row for the",
-    ),
-    "a word": (relabelled(1, 6, "yes"), CONTEST, "line 3, column 'best': expected a number (1 for the item that was"),
-    "a rank": (
-        relabelled(1, 6, 2),
-        CONTEST,
-        "line 3, column 'best': expected 1 for the item that was the answer, or 0",
-    ),
-    "best and worst": (LONG, (*CONTEST, "--worst", "best"), "is both the best and the worst item"),
-    "twice": (LONG, (*CONTEST[:3], "kind", *CONTEST[4:]), "item 'cold' occurs twice in one choice or ranking"),
     "few features": (
         [(*line[:4], "same", *line[5:]) for line in LONG],
         (*CONTEST[:2], *CONTEST[4:], "--features", "kind"),

@@ -74,11 +74,10 @@ def fitted(frame, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"order_effect": True, "likelihood": "logit"},
         {"items": Table(np.random.default_rng(1).normal(size=(8, 2)), ids=IDS), "inducing": 5},
     ],
-    ids=["plain", "order effect", "features"],
+    ids=["order effect", "features"],
 )
 def test_the_result_is_that_of_a_fit_in_memory(client, options):
     frame = rows()

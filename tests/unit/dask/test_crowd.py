@@ -56,11 +56,10 @@ FEATURES = Table(np.random.default_rng(1).normal(size=(12, 2)), ids=USERS)
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"order_effect": True, "users": FEATURES},
         {"covariates": ["times"], "groups": ["topic"], "likelihood": "probit-ties", "order_effect": True},
     ],
-    ids=["plain", "order effect and features", "all of a comparison"],
+    ids=["order effect and features", "all of a comparison"],
 )
 def test_the_result_is_that_of_a_fit_in_memory(client, options):
     frame, names = rows(), columns_of(options)

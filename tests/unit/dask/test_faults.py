@@ -22,7 +22,6 @@ from skpref import (
     SVGPClassifier,
     SVGPRegressor,
     VariationalFM,
-    VariationalFMClassifier,
     VariationalFMOrdinal,
 )
 from skpref.dask.shards import OnDask
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a round costs 30 ms
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +95,6 @@ FAMILIES = {
     ),
     "ratings": Family(GibbsM3F(**test_ratings.FAST), test_ratings.FRAME[[*IDS, "y"]], test_sharded.numbers),
     "machine": Family(VariationalFM(**MACHINE), test_machine.FRAME[[*IDS, "price", "y"]], test_files.numbers),
-    "classes": Family(
-        VariationalFMClassifier(**MACHINE), test_machine.FRAME[[*IDS, "side"]], test_files.numbers, "side"
-    ),
     "levels": Family(
         VariationalFMOrdinal(**MACHINE), test_machine.LEVELS[[*IDS, "stars"]], test_files.numbers, "stars"
     ),
@@ -106,7 +103,7 @@ FAMILIES = {
         SVGPClassifier(**test_class_sums.LEARNT), test_class_sums.TABLE[["a", "b", "side"]], of_sparse, "side", at=4
     ),
     "grades": Family(
-        GPPLRegressor(**test_group_regressor.FIXED),
+        GPPLRegressor(**test_group_regressor.FIXED, max_iter=5),
         None,
         lambda model: [model.predict(test_group_regressor.X)],
         "grade",
@@ -140,7 +137,7 @@ def pause(_: Any, client: Any, number: int, at: int) -> None:
 
 
 # A worker that leaves takes nothing with it that one that dies does not.
-CASES = [(kill, name) for name in FAMILIES if name != "classes"]
+CASES = [(kill, name) for name in FAMILIES if name != "machine"]  # levels do what numbers do
 CASES += [(pause, "pairs"), (leave, "ratings")]
 
 
@@ -198,7 +195,7 @@ def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("family", ["pairs", "ratings", "machine"])
+@pytest.mark.parametrize("family", ["pairs", "machine"])
 def test_two_fits_at_once(family: str) -> None:
     case = FAMILIES[family]
     cases = [case, case if case.rows is None else case._replace(rows=case.rows[::-1].reset_index(drop=True))]

@@ -74,39 +74,10 @@ def test_row_14_input_stays_as_it_was():
     np.testing.assert_array_equal(weight, [1.0, 2.0])
 
 
-def test_row_21_item_past_the_end():
-    left = np.zeros(20, dtype=int)
-    right = np.ones(20, dtype=int)
-    right[17] = 42
-    with pytest.raises(DataError, match="comparison 17 refers to item 42, but there are 30 items"):
-        from_labels(left, right, np.ones(20), 30)
-    with pytest.raises(DataError, match="comparison 17 refers to item 42, but there are 30 items"):
-        from_pairs(np.column_stack([right, left]), 30)
-
-
 @pytest.mark.parametrize("n_items", ["3", None, 2.5, (1, 2)])
 def test_numbers_of_items_that_are_none(n_items):
     with pytest.raises(DataError, match="n_items must be an integer; got"):
         from_labels([0], [1], [1], n_items)
-
-
-def test_row_22_negative_item():
-    with pytest.raises(DataError, match="negative item index -1 in comparison 3"):
-        from_labels([0, 0, 0, 0], [1, 1, 1, -1], [1, 1, 1, 1], 2)
-    with pytest.raises(DataError, match="negative item index -1 in comparison 3"):
-        from_pairs([(0, 1), (0, 1), (0, 1), (-1, 0)], 2)
-
-
-def test_row_24_self_comparison():
-    left, right = [0, 1, 2, 3, 5], [1, 2, 3, 4, 5]
-    with pytest.raises(DataError, match="comparison 4 compares item 5 with itself"):
-        from_labels(left, right, np.ones(5), 6)
-    names = np.array(list("abcdef"), dtype=object)
-    with pytest.raises(DataError, match="comparison 4 compares item 'f' with itself"):
-        from_labels(left, right, np.ones(5), 6, names=names)
-    kept = from_labels(left, right, np.ones(5), 6, on_self="drop")
-    assert kept.left.tolist() == [0, 1, 2, 3]
-    assert from_pairs([(5, 5), (0, 1)], 6, on_self="drop").n_pairs == 1
 
 
 @pytest.mark.parametrize(("label", "text"), [(2, "2"), (-1, "-1"), (1.5, "1.5"), (1 + 1e-9, "1")])
@@ -114,10 +85,6 @@ def test_row_25_label_outside(label, text):
     message = rf"labels must be 0 or 1 \(or 0.5 for a tie\); got {text} in comparison 2, and 2 of 4 labels"
     with pytest.raises(DataError, match=message):
         from_labels([0] * 4, [1] * 4, [0, 1, label, label], 2)
-
-
-def test_row_25_soft_labels_are_valid():
-    assert from_labels([0, 0], [1, 1], [0.3, 0.5], 2).y.tolist() == [0.3, 0.5]
 
 
 @pytest.mark.parametrize("y", [[1, np.nan], np.array([1, None], dtype=object), np.array([1, np.nan], dtype=object)])
@@ -144,23 +111,6 @@ def test_column_vector_warns_as_in_scikit_learn():
         from_labels([0, 0], [1, 1], np.ones((2, 1)), 2)
 
 
-def test_row_29_lengths():
-    with pytest.raises(ValueError, match="inconsistent numbers of samples: X has 2 rows, y has 3"):
-        from_labels([0, 0], [1, 1], [1, 1, 1], 2)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        from_labels([0, 0], [1, 1, 1], [1, 1], 2)
-
-
-def test_rows_28_30_35_winners():
-    with pytest.raises(DataError, match="at least 1 comparison is required"):
-        from_pairs(np.empty((0, 2)), 3)
-    with pytest.raises(DataError, match=r"comparisons holds comparisons and .* expected shape \(n_comparisons, 2\)"):
-        from_pairs([(0, 1, 2)], 3)
-    assert from_pairs([(1.0, 0.0)], 3).left.tolist() == [1]
-    with pytest.raises(DataError, match=r"must be integers, got 1\.5 in comparison 0 of comparisons"):
-        from_pairs([(1.5, 0.0)], 3)
-
-
 @pytest.mark.parametrize("huge", [2**63 - 1, 2**63, 2**64 - 1, 2**100])
 def test_row_36_huge_row_numbers(huge):
     with pytest.raises(DataError, match=f"comparison 0 refers to item {huge}, but there are 2 items"):
@@ -172,27 +122,6 @@ def test_row_36_huge_row_numbers(huge):
 def test_rows_must_be_numbers():
     with pytest.raises(DataError, match="left must hold row numbers"):
         from_labels(["a"], [0], [1], 2)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        ([1.0, -2.0], r"Negative values in data passed to `sample_weight`: -2 in row 1"),
-        ([1.0, np.nan], "Input sample_weight contains NaN"),
-        ([1.0, np.inf], "Input sample_weight contains infinity"),
-        ([1.0], r"sample_weight\.shape == \(1,\), expected \(2,\)"),
-        ([[1.0], [1.0]], "Sample weights must be 1D array or scalar, got 2D array"),
-        (["a", "b"], "sample_weight must be numbers"),
-        (-1.0, "Negative values in data passed to `sample_weight`"),
-    ],
-)
-def test_row_38_weights(weight, message):
-    with pytest.raises(ValueError, match=message):
-        from_labels([0, 0], [1, 1], [1, 1], 2, sample_weight=weight)
-    with pytest.raises(ValueError, match=message):
-        from_pairs([(0, 1), (0, 1)], 2, sample_weight=weight)
-    with pytest.raises(ValueError, match=message):
-        from_scores([0, 1], sample_weight=weight)
 
 
 def test_weights_that_are_valid():

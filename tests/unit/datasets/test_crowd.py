@@ -127,28 +127,27 @@ def test_independent_entities_have_the_scales_variances():
         assert abs(np.corrcoef(column[1:], column[:-1])[0, 1]) < 5 / np.sqrt(40_000)
 
 
-@pytest.mark.parametrize("side", ["item", "user"])
-def test_functions_of_features_have_the_kernels_covariance(side):
+def test_functions_of_features_have_the_kernels_covariance():
     # 3000 factors are 3000 draws at 4 points; the standard error of a covariance K_ij of unit Gaussians is
     # sqrt((1 + K_ij^2) / n), and 2000 waves a draw add a thousandth of it.
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0], [6.0, -6.0]])
-    lengths = np.array([2.0, 3.0])
-    item, user = (X, X[:2] + 5) if side == "item" else (X[:2] + 5, X)
+    lengths, scales = {"item": np.array([2.0, 3.0]), "user": np.array([4.0, 1.5])}, {"item": 4.0, "user": 2.0}
     data = make_crowd(
         n_factors=3000,
-        item_features=item,
-        user_features=user,
-        length_scale=lengths if side == "item" else None,
-        user_length_scale=lengths if side == "user" else None,
-        factor_scale=4.0 if side == "item" else 1.0,
-        user_factor_scale=4.0 if side == "user" else 1.0,
+        item_features=X,
+        user_features=X,
+        length_scale=lengths["item"],
+        user_length_scale=lengths["user"],
+        factor_scale=scales["item"],
+        user_factor_scale=scales["user"],
         random_state=5,
     )
-    draws = 2.0 * data[f"{side}_factors"]
-    r = np.sqrt(3.0) * np.abs(X[:, None] - X[None]) / lengths
-    K = np.prod((1 + r) * np.exp(-r), axis=2)
-    assert np.all(np.abs(draws @ draws.T / 3000 - K) < 5 * np.sqrt((1 + K**2) / 3000))
-    assert np.abs(draws.mean(axis=1)).max() < 5 / np.sqrt(3000)
+    for side in ("item", "user"):
+        draws = np.sqrt(scales[side]) * data[f"{side}_factors"]
+        r = np.sqrt(3.0) * np.abs(X[:, None] - X[None]) / lengths[side]
+        K = np.prod((1 + r) * np.exp(-r), axis=2)
+        assert np.all(np.abs(draws @ draws.T / 3000 - K) < 5 * np.sqrt((1 + K**2) / 3000))
+        assert np.abs(draws.mean(axis=1)).max() < 5 / np.sqrt(3000)
 
 
 def test_without_factors_all_agree():

@@ -259,5 +259,3 @@ def test_posteriors_may_be_changed_between_fits(make):
         assert model.weights_std_.shape == (X.shape[1],)
         model.partial_fit(X[:20], y[:20])
         assert model.posterior_.machine.variance.ndim == n_axes
-    with pytest.raises(ValueError, match="The 'posterior' parameter"):
-        make(posterior="half").fit(X, y)

@@ -12,13 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref import Checkpoint
 from skpref.data.ratings import Ratings
-from skpref.exceptions import CheckpointError, DataError, UnknownIdError
+from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
-from skpref.factorization.max_margin import calibration, ipm3f_chain
+from skpref.factorization.max_margin import ipm3f_chain
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
-from skpref.inference import gibbs
 
 
 def simulated(n_users=60, n_items=30, seed=0, share=0.6):
@@ -92,16 +90,6 @@ def test_scores_are_those_of_the_samples(fitted):
     mean, std = fitted.predict_score(X, return_std=True)
     np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_same_seed_same_bits_whatever_the_threads(own):
-    model = clone(SMALL).set_params(user_thresholds=own, n_chains=2)
-    first = model.fit(X, Y)
-    same(first, clone(model).set_params(n_jobs=1).fit(X, Y))
-    order = np.random.default_rng(0).permutation(len(Y))
-    same(first, clone(model).fit(X[order], Y[order]))
-    assert not np.array_equal(first.risks_, clone(model).set_params(random_state=1).fit(X, Y).risks_)
 
 
 def test_unseen_users_are_the_next_rows_of_the_process(fitted):
@@ -178,18 +166,6 @@ def test_folded_users_keep_features_that_live_from_sample_to_sample(fitted):
     np.testing.assert_array_equal(after["holders"], 4.0)
 
 
-def test_partial_fit_learns_more():
-    first = np.arange(len(Y)) < len(Y) // 2
-    model = clone(SMALL).partial_fit(X[first], Y[first])
-    same(model, clone(SMALL).fit(X[first], Y[first]))
-    model.partial_fit([*X[~first].tolist(), (70, 50)], [*Y[~first], 5])
-    assert model.user_ids_.tolist()[-1] == 70
-    assert -model.score(X, Y) < -clone(SMALL).fit(X[first], Y[first]).score(X, Y)
-    for name, value in (("user_thresholds", False), ("n_chains", 2)):
-        with pytest.raises(DataError, match=f"the model was fitted with {name}"):
-            pickle.loads(pickle.dumps(model)).set_params(**{name: value}).partial_fit(X[:1], Y[:1])
-
-
 def test_a_state_with_more_users_and_items_keeps_what_it_has():
     problem = clone(SMALL).fit(X, Y).set_params(alpha=20.0)._problem
     few, many = (problem(_encoded(X[X[:, 0] < n], Y[X[:, 0] < n]).merged()) for n in (30, 60))
@@ -215,45 +191,6 @@ def _encoded(rows, levels):
     return vocabularies.encode(user, item, levels - 1)
 
 
-def test_a_warm_start_continues_the_chains():
-    whole = clone(SMALL).set_params(n_sweeps=24).fit(X, Y)
-    model = clone(SMALL).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
-    np.testing.assert_array_equal(model.risks_, whole.risks_)
-    np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
-    model.set_params(alpha=1.0).fit(X, Y)  # another distribution: the average starts anew, from the last state
-    assert model.n_iter_ == 10
-    assert model.fitted_.chains[0].n_averaged == 6
-
-
-def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
-    path = tmp_path / "chains"
-    model = clone(SMALL).set_params(checkpoint=Checkpoint(path, 0.0), n_chains=2)
-    real, done = gibbs.advanced, []
-
-    def fragile(*args):
-        done.append(1)
-        if len(done) == 17:
-            raise KeyboardInterrupt
-        return real(*args)
-
-    monkeypatch.setattr(gibbs, "advanced", fragile)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    with pytest.raises(CheckpointError, match="other data or parameters"):
-        clone(model).set_params(alpha=2.0).fit(X, Y)
-    before, few = len(done), calibration.POLICY  # of which one fold is held out
-    model.fit(X, Y)
-    assert len(done) - before == 24 - 16 + few.forgetting_sweeps + few.calibration_sweeps
-    same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
-    assert not path.exists()
-
-
-def test_weights_are_repetitions():
-    weight = np.random.default_rng(0).integers(0, 3, len(Y))
-    repeated = np.repeat(np.arange(len(Y)), weight)
-    same(clone(SMALL).fit(X[repeated], Y[repeated]), clone(SMALL).fit(X, Y, sample_weight=weight))
-
-
 def test_no_features():
     model = clone(SMALL).set_params(alpha=1e-12, C=0.0, n_chains=2).fit(X, Y)
     assert (model.n_factors_ == 0).all()
@@ -277,14 +214,6 @@ def test_no_features():
 def test_bad_parameters(params):
     with pytest.raises(InvalidParameterError, match=next(iter(params))):
         clone(SMALL).set_params(**params).fit(X, Y)
-
-
-def test_numbers_out_of_range():
-    with pytest.raises(DataError, match="left the range of floating-point numbers"):
-        clone(SMALL).set_params(C=1e200).fit(X, Y)
-    for params in ({"C": 0.0}, {"sigma": 1e-8}, {"sigma": 1e6}, {"C": 1e-9}, {"margin": 1e-6}, {"C": 50.0}):
-        model = clone(SMALL).set_params(**params).fit(X, Y)
-        assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_new_users_whose_loss_overflows_leave_the_model_as_it_was(monkeypatch):

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skpref import kernels
 from skpref.inference.basis import InducingBasis, chunks
+from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -66,6 +67,7 @@ def objective(kernel, X, Z, left, right, G, g):
     ],
     ids=["matern", "sum", "constant-white"],
 )
+@examples(10)
 @given(seed=seeds)
 def test_gradients_of_rows_and_prior_variances(kernel, form, seed):
     rng, X, Z, left, right = make(seed)

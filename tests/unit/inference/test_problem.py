@@ -169,7 +169,7 @@ def scaled(block, factor):
 
 
 @each_layout
-@examples(5)
+@examples(3)
 @given(seed=seeds, options=flags)
 def test_the_loop_rises_and_ends_where_the_bound_is_stationary(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options, sizes=((3, 6), (2, 4), (1, 12)))

@@ -55,25 +55,6 @@ def test_conforms(likelihood: OrdinalProbit, seed: int) -> None:
     check_likelihood(likelihood, y=np.random.default_rng(seed).integers(0, likelihood.n_levels, 16), seed=seed)
 
 
-@given(ordinals(), seeds)
-def test_derivatives_in_z_mu_and_v(likelihood: OrdinalProbit, seed: int) -> None:
-    y, mu, v = observations(likelihood, seed)
-    h = 1e-4
-    for method, at in (
-        (likelihood.derivatives, lambda d: (mu + d,)),
-        (likelihood.tilted, lambda d: (mu + d, v)),
-    ):
-        here, up, down = (method(y, *at(d)) for d in (0.0, h, -h))
-        assert_allclose(here[1], (up[0] - down[0]) / (2 * h), rtol=1e-5, atol=1e-6)
-        assert_allclose(here[2], (up[1] - down[1]) / (2 * h), rtol=1e-5, atol=1e-6)
-    _, d_mu, d_v = likelihood.expectation(y, mu, v)
-    difference = likelihood.expectation(y, mu + h, v)[0] - likelihood.expectation(y, mu - h, v)[0]
-    assert_allclose(d_mu, difference / (2 * h), rtol=1e-5, atol=1e-6)
-    h = 1e-4 * v
-    difference = likelihood.expectation(y, mu, v + h)[0] - likelihood.expectation(y, mu, v - h)[0]
-    assert_allclose(d_v, difference / (2 * h), rtol=1e-4, atol=1e-4)
-
-
 # ------------------------------------------------------------------------------------------------------- special cases
 @given(st.floats(-3.0, 3.0), st.floats(0.3, 3.0), seeds)
 def test_two_levels_are_the_probit(b: float, noise: float, seed: int) -> None:

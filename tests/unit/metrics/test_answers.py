@@ -71,8 +71,7 @@ def test_scorers_refuse_what_gives_no_answers():
         answers_log_loss_scorer(make_pipeline(FunctionTransformer(), other), [[0.0]], [1])
 
 
-@pytest.mark.parametrize("scorer", [answers_log_loss_scorer, answers_rps_scorer])
-@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(("scorer", "words"), [(answers_log_loss_scorer, False), (answers_rps_scorer, True)])
 def test_searches_never_see_nan(scorer, words):
     X = [["a", "b"], ["b", "c"], ["a", "c"], ["c", "d"]] * 6
     y = np.array([1.0, 0.5, 1.0, 0.0] * 6)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -360,71 +356,3 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"skpref\[optuna\]"):
         OptunaSearch(SVC(), C).fit(X, Y)
-
-
-def test_ctrl_c_leaves_the_study(tmp_path: Path) -> None:
-    def stop(study: Any, trial: Any) -> None:
-        if trial.number == 1:
-            raise KeyboardInterrupt
-
-    search = OptunaSearch(SVC(), C, cv=2, n_trials=4, storage=tmp_path / "s.journal", random_state=0, callbacks=[stop])
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(X, Y)
-    again = search.set_params(callbacks=None).fit(X, Y)
-    assert len(again.cv_results_["params"]) == 4
-
-
-SCRIPT = """
-import sys, time
-import numpy as np
-from scipy import stats
-from sklearn.datasets import load_iris
-from sklearn.svm import SVC
-from skpref.search import OptunaSearch
-X, y = load_iris(return_X_y=True)
-slow = (lambda study, trial: time.sleep(float(sys.argv[3])),)
-search = OptunaSearch(SVC(), {"C": stats.loguniform(1e-3, 1e3)}, cv=2, n_trials=int(sys.argv[2]), storage=sys.argv[1],
-                      random_state=int(sys.argv[4]), callbacks=slow, pruner=None).fit(X, y)
-print(len(search.cv_results_["params"]))
-"""
-
-
-def started(*arguments: Any) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def trials_in(path: Path) -> list[Any]:
-    if not path.exists():
-        return []
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
-    names = optuna.get_all_study_names(storage)
-    return optuna.load_study(study_name=names[0], storage=storage).trials if names else []
-
-
-@pytest.mark.slow
-def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "study.journal"
-    process = started(path, 100, 0.2, 0)
-    deadline = time.monotonic() + 120
-    while sum(trial.state.is_finished() for trial in trials_in(path)) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    before = [trial.params for trial in trials_in(path) if trial.state.is_finished()]
-    assert len(before) >= 3
-    search = OptunaSearch(SVC(), C, cv=2, n_trials=len(before) + 2, storage=path, random_state=0, pruner=None)
-    search.fit(X, Y)
-    assert search.cv_results_["params"][: len(before)] == before
-    assert len(search.cv_results_["params"]) == len(before) + 2
-
-
-@pytest.mark.slow
-def test_two_processes_share_a_study(tmp_path: Path) -> None:
-    path = tmp_path / "study.journal"
-    processes = [started(path, 12, 0.1, seed) for seed in (1, 2)]
-    counts = [int(process.communicate(timeout=300)[0]) for process in processes]
-    assert all(process.returncode == 0 for process in processes)
-    assert min(counts) >= 12
-    assert max(counts) <= 13  # both may have been at their last one

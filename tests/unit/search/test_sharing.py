@@ -62,15 +62,16 @@ def results(searched: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the engine's pool, when the study is forgotten
-def test_processes_that_start_together_make_one_study(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path / 'study.db'}"
+@pytest.mark.parametrize("address", ["sqlite:///{}", "{}"])
+def test_processes_that_start_together_make_one_study(address: str, tmp_path: Path) -> None:
+    address = address.format(tmp_path / "study")
     processes = [started(address) for _ in range(2)]
     for process in processes:
         assert process.stdout is not None
         process.stdout.readline()
     ended = [process.communicate("\n", timeout=120) for process in processes]
     assert [out for out, _ in ended] == ["6\n", "6\n"], ended
-    study = optuna.load_study(study_name="skpref", storage=address)
+    study = open_study("skpref", storage=address)
     assert len(study.trials) == 6
     assert {trial.state.name for trial in study.trials} <= {"COMPLETE", "PRUNED"}
     assert len({trial.params["C"] for trial in study.trials}) == 6  # the defaults were tried once

@@ -100,7 +100,7 @@ def test_folds_run_on_a_dask_cluster(tmp_path: Path) -> None:
     search: dict[str, Any] = {"n_trials": 4, "cv": 3, "random_state": 1, "pruner": None}
     plain = OptunaSearch(SVC(), C, **search).fit(X, Y)
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=str(tmp_path)
+        n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0", local_directory=str(tmp_path)
     )
     with cluster, distributed.Client(cluster) as client, joblib.parallel_config(backend="dask"):
         there = OptunaSearch(SVC(), C, n_jobs=-1, **search).fit(X, Y)

@@ -127,6 +127,10 @@ def test_classes_probabilities_and_latent_values(tmp_path: Path) -> None:
     latent = served.predict(asked, params={"return_std": True})
     mean, variance = model.latent_mean_and_variance(PAIRS[:2])
     np.testing.assert_allclose(latent[["latent", "latent_std"]].to_numpy(), np.c_[mean, np.sqrt(variance)])
+    whole = served.predict(asked, params={"return_proba": True, "return_std": True})
+    assert list(whole.columns) == ["prediction", "latent", "latent_std", "0", "1"]
+    np.testing.assert_array_equal(whole[["0", "1"]], proba)
+    np.testing.assert_array_equal(whole[["latent", "latent_std"]], latent[["latent", "latent_std"]])
 
 
 @pytest.mark.parametrize("return_proba", [False, True])
@@ -177,15 +181,6 @@ def test_users_of_a_table_are_known(tmp_path: Path) -> None:
     )
     with pytest.raises(mlflow.MlflowException, match="unknown user 'dan' in users"):
         served.predict(rows, params={"users": ["dan"]})
-
-
-def test_probabilities_and_deviations_together(tmp_path: Path) -> None:
-    model = GPPLClassifier().fit(PAIRS, FIRST_WINS)
-    served = round_trip(model, PAIRS, tmp_path)
-    whole = served.predict(served.input_example, params={"return_proba": True, "return_std": True})
-    assert list(whole.columns) == ["prediction", "latent", "latent_std", "0", "1"]
-    np.testing.assert_array_equal(whole[["0", "1"]], model.predict_proba(PAIRS[:2]))
-    np.testing.assert_allclose(whole["latent_std"], np.sqrt(model.latent_mean_and_variance(PAIRS[:2])[1]))
 
 
 def test_raters_and_designs(tmp_path: Path) -> None:

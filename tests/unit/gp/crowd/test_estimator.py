@@ -95,62 +95,13 @@ def test_personal_utilities_are_learnt(model: CrowdGPPL) -> None:
         assert np.corrcoef(got, wanted)[0, 1] > 0.8
 
 
-def test_shapes_of_predictions(model: CrowdGPPL) -> None:
-    proba = model.predict_proba(NAMED)
-    assert proba.shape == (P, 2)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-14)
-    decided = model.decision_function(NAMED)
-    np.testing.assert_array_equal(model.predict(NAMED), (decided > 0.0).astype(int))
-    np.testing.assert_array_equal(decided > 0.0, proba[:, 1] > 0.5)
-    assert model.predict_preference(NAMED).shape == (P,)
-    assert model.score(NAMED, Y) == pytest.approx(np.mean(model.predict(NAMED) == Y))
-    assert model.predict_proba(NAMED[:1]).shape == (1, 2)
-
-
 # ------------------------------------------------------------------------------------------------------------------ ids
-def test_ids_of_every_kind_and_container() -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = learnt("ids").predict_proba(NAMED)
-    frame = pd.DataFrame(NAMED, columns=["user", "left", "right"])
-    mixed = [name if i % 2 else i for i, name in enumerate(ITEM)]
-    forms: list[Any] = [
-        X,
-        X.tolist(),
-        np.asfortranarray(X.astype(float)),
-        np.array([[str(a) for a in row] for row in NAMED]),
-        np.array(NAMED, dtype=object),
-        frame,
-        frame.astype("category"),
-        frame.astype("string").set_index(np.arange(P) % 7),
-        pd.DataFrame(X).astype("Int64"),
-        [(WHO[u], mixed[a], mixed[b]) for u, a, b in X],
-        [(("user", int(u)), ("item", int(a)), ("item", int(b))) for u, a, b in X],
-        [(str(u).encode(), 2**70 + int(a), 2**70 + int(b)) for u, a, b in X],
-        X.astype(np.uint64) + np.uint64(2**63),
-    ]
-    for form in forms:
-        fitted = quick().fit(form, Y)
-        np.testing.assert_allclose(fitted.predict_proba(form), wanted, atol=1e-3)
-        first = form.iloc[0, 0] if hasattr(form, "iloc") else form[0][0]
-        assert fitted.utility(users=[first]).shape == (1, N - 2)
-    assert quick().fit(frame, Y).feature_names_in_.tolist() == ["user", "left", "right"]
 
 
 def test_a_user_and_an_item_may_have_the_same_id() -> None:
     fitted = quick(n_factors=1).fit([(0, 0, 1), (1, 1, 0), (0, 1, 2), ("0", 2, 0)], [1, 0, 1, 0])
     assert fitted.user_ids_.tolist() == [0, 1, "0"]
     assert fitted.item_ids_.tolist() == [0, 1, 2]
-
-
-def test_features_as_array_frame_table_and_sparse() -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = learnt("both").predict_proba(NAMED)
-    for wrap in (np.array, np.ndarray.tolist, pd.DataFrame, sparse.csr_array, Table):
-        items, users = wrap(FEATURES), wrap(PEOPLE)
-        fitted = quick(items, users).fit(X, Y)
-        np.testing.assert_allclose(fitted.predict_proba(X), wanted, atol=1e-4)
-        assert fitted.get_params()["items"] is items
-        assert fitted.get_params()["users"] is users
 
 
 # --------------------------------------------------------------------------------------------------------- unseen users
@@ -514,8 +465,9 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     assert z[0] == pytest.approx(2.0 * mean)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties", "logit-ties"])
-@pytest.mark.parametrize("layout", ["ids", "both"])
+@pytest.mark.parametrize(
+    ("likelihood", "layout"), [("probit", "both"), ("logit", "ids"), ("probit-ties", "ids"), ("logit-ties", "both")]
+)
 def test_every_likelihood(likelihood: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
     assert fitted.score(NAMED, Y) > 0.75

@@ -11,8 +11,6 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF
@@ -22,7 +20,6 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit as crowd_fit
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
-from tests.examples import examples
 
 _rng = np.random.default_rng(6)
 N, U, P = 8, 8, 320
@@ -331,7 +328,7 @@ def test_warnings() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- sameness, weights
-@layouts
+@extremes
 def test_same_random_state_same_bits(layout: str) -> None:
     options = {**tables(layout), "inference": SVI(100), "inducing": 4, "max_iter": 3, "tol": 0.1}
     with warnings.catch_warnings():
@@ -373,21 +370,6 @@ def test_input_is_left_alone() -> None:
         array.flags.writeable = False
     again = quick(items=features, users=people, order_effect=True).fit(X, y, weight).partial_fit(X, y, weight)
     np.testing.assert_array_equal(again.predict_proba(X), proba)
-
-
-@examples(4)
-@given(most=st.integers(1, 4), seed=st.integers(0, 2**31), with_tables=st.booleans())
-def test_weights_and_the_order_of_comparisons(most: int, seed: int, with_tables: bool) -> None:
-    """A weight is a repetition, and the order of comparisons does not matter: the same comparisons reach the engine."""
-    rng = np.random.default_rng(seed)
-    options = tables("both" if with_tables else "ids")
-    weight = rng.integers(0, most, P) + (np.arange(P) % 3 == 0)
-    wanted = quick(**options).fit(ROWS, Y, sample_weight=weight)
-    index = rng.permutation(np.repeat(np.arange(P), weight))
-    got = quick(**options).fit([ROWS[i] for i in index], Y[index])
-    for name in ("user", "left", "right", "y", "weight"):
-        np.testing.assert_allclose(getattr(got._comparisons, name), getattr(wanted._comparisons, name))
-    np.testing.assert_allclose(got.predict_proba(ROWS), wanted.predict_proba(ROWS), atol=1e-7)
 
 
 # ----------------------------------------------------------------------------------------------------------- life cycle

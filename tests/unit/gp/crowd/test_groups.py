@@ -341,11 +341,6 @@ def test_parameters_that_do_not_go_with_groups_are_refused(data: Any, options: A
         crowd(**options).fit(data[0].assign(age=np.arange(len(data[0]))), data[1])
 
 
-def test_a_name_alone_is_no_list_of_groups(data: Any) -> None:
-    with pytest.raises(ValueError, match="'groups' parameter of CrowdGPPL must be"):
-        crowd(groups="category").fit(*data[:2])
-
-
 def test_rows_without_a_group_are_refused(model: CrowdGPPL, data: Any) -> None:
     X, y, _ = data
     holed = X.assign(category=X["category"].where(np.arange(len(X)) != 5, None))
@@ -386,7 +381,7 @@ def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
     posterior, held = model.posterior_, model._comparisons
-    groups, places = posterior.groups, posterior.places
+    places = posterior.places
     for damage, message in [
         ({"_groups": ()}, "must be of 1 kinds"),
         ({"_groups": (1,)}, "must be ids of groups"),
@@ -401,14 +396,6 @@ def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
         vars(copy).update(damage)
         with pytest.raises(DataError, match=message):
             copy._check_fitted()
-    for part, message in [
-        (replace(groups, mean=groups.mean[1:]), "has shape|must have 6 variables"),
-        (replace(groups, half=groups.half[1:]), "has shape"),
-        (replace(groups, scales={}), "must hold the scales offset0"),
-        (None, "has shape"),
-    ]:
-        with pytest.raises(DataError, match=message):
-            _validate(*(() if part is None else (part,)), replace(posterior, groups=part))
     for part, message in [
         (replace(places, item=places.item + 1), "holds an index outside"),
         (replace(places, item=places.item[:-1], group=places.group[:-1]), "has"),

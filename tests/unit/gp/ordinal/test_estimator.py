@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import RFE, SelectFromModel
@@ -225,15 +224,6 @@ def test_strings_in_a_given_order() -> None:
     assert names.score(X.tolist(), GRADES.tolist(), np.ones(N)) == numbers.score(X, Y)
 
 
-@pytest.mark.parametrize(
-    "labels", [Y.astype(float), Y + 0.0 - 2.0, 10.0 * Y, Y.astype("uint8"), Y.astype("float32"), Y.tolist()], ids=type
-)
-def test_numbers_of_any_kind_are_levels_in_their_order(labels: Any) -> None:
-    fit = fixed().fit(X, labels)
-    assert fit.predict_proba(NEW).tobytes() == fixed().fit(X, Y).predict_proba(NEW).tobytes()
-    assert set(fit.predict(X)) <= set(np.asarray(labels).tolist())
-
-
 def test_booleans_are_two_levels() -> None:
     fit = fixed().fit(X, Y > 1)
     assert fit.classes_.tolist() == [False, True]
@@ -258,15 +248,6 @@ def test_categories_of_pandas_are_the_levels(container: str) -> None:
     assert fit.thresholds_.shape == (4,)
 
 
-def test_names_and_categories_without_order_are_refused() -> None:
-    pd = pytest.importorskip("pandas")
-    unordered = pd.Categorical(GRADES, categories=NAMES)
-    for values in (GRADES, GRADES.tolist(), pd.Series(GRADES), unordered, pd.Series(unordered)):
-        with pytest.raises(DataError, match=r"state the order of the levels: class_order=\["):
-            fixed().fit(X, values)
-    assert fixed(class_order=NAMES).fit(X, unordered).classes_.tolist() == NAMES.tolist()
-
-
 def test_the_order_that_is_taken_for_few_names_is_said() -> None:
     with pytest.warns(DataWarning, match="low to high: 'good', 'poor'") as caught:
         fit = fixed().fit(X, np.where(Y > 1, "good", "poor"))
@@ -280,14 +261,6 @@ def test_score_counts_levels_that_training_rows_lack() -> None:
     assert fit.score(X, Y) == -np.mean(np.abs(predicted - Y))
     with pytest.raises(DataError, match="which is not among the levels"):
         fixed(class_order=[0, 1, 3]).fit(X[Y != 2], Y[Y != 2]).score(X, Y)
-
-
-def test_other_columns_of_pandas() -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = fixed().fit(X, Y).predict_proba(NEW)
-    assert_array_equal(fixed().fit(X, pd.Series(Y, dtype="Int64")).predict_proba(NEW), wanted)
-    names = fixed(class_order=NAMES).fit(X, pd.Series(GRADES, dtype="string"))
-    assert_array_equal(names.predict_proba(NEW), wanted)
 
 
 @pytest.mark.parametrize("missing", [[0], [1], [3], [1, 2]])
@@ -308,28 +281,6 @@ def test_a_level_that_does_not_occur_keeps_its_place(missing: list[int], options
 
 
 # --------------------------------------------------------------------------------------------------------------- input
-@pytest.mark.filterwarnings("ignore:The kernel has the same scale for all features")
-def test_sparse_equals_dense() -> None:
-    holes = np.where(np.abs(X) < 0.5, 0.0, X)
-    for options in ({}, {"inference": "vb", "inducing": 15}, {"kernel": Linear()}):
-        dense = fixed(**options).fit(holes, Y)
-        for make in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array):
-            thin = fixed(**options).fit(make(holes), Y)
-            assert_allclose(thin.predict_proba(make(holes)), dense.predict_proba(holes), atol=1e-6)
-            assert_allclose(thin.predict_proba(holes), dense.predict_proba(holes), atol=1e-6)
-    assert_allclose(thin.relevance_, dense.relevance_, atol=1e-8)
-
-
-def test_frames_have_names() -> None:
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=["size", "age"])
-    fit = fixed().fit(frame, Y)
-    assert fit.feature_names_in_.tolist() == ["size", "age"]
-    assert_array_equal(fit.predict_proba(frame), fixed().fit(X, Y).predict_proba(X))
-    with pytest.raises(ValueError, match="feature names should match"):
-        fit.predict(frame[["age", "size"]])
-    with pytest.raises(ValueError, match="feature names should match"):
-        fit.partial_fit(frame[["age", "size"]], Y)
 
 
 @examples(8)
@@ -392,20 +343,6 @@ def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return call(*args, **kwargs)
-
-
-def test_input_is_left_as_it_was() -> None:
-    rows, labels, weight, K = X.copy(), Y.copy(), np.ones(N), KERNEL(X)
-    csr = sparse.csr_array(np.where(X > 0, X, 0.0))
-    csr.data[::7] = 0.0
-    data, before = csr.data.copy(), K.copy()
-    for array in (rows, labels, weight, K, csr.data):
-        array.flags.writeable = False
-    fixed().fit(rows, labels, weight).predict_proba(rows)
-    fixed().fit(csr, labels).partial_fit(csr, labels).predict_proba(csr)
-    fixed(kernel="precomputed").fit(K, labels).predict_proba(K)
-    assert_array_equal(csr.data, data)
-    assert_array_equal(K, before)
 
 
 def test_answers_that_contradict_each_other() -> None:
@@ -667,12 +604,6 @@ def test_a_failed_fit_leaves_the_earlier_one(method: str, failure: str, monkeypa
 
 def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
-
-
-def test_pickles_answer_the_same(model: GPOrdinalRegressor) -> None:
-    again = pickle.loads(pickle.dumps(model))
-    assert again.predict_proba(NEW).tobytes() == model.predict_proba(NEW).tobytes()
-    assert again.log_marginal_likelihood() == model.log_marginal_likelihood()
 
 
 def test_grid_search_over_kernels() -> None:

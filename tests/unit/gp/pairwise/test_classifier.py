@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, logit, ndtr
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpref import SVI, Gamma, GPPLClassifier, GPPLRegressor, Table, load, save
-from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import NAMED_KERNELS
-from skpref.kernels import Linear, ProductMatern, median_length_scales
-from tests.examples import examples
+from skpref.kernels import ProductMatern, median_length_scales
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,18 +54,16 @@ def test_a_kernel_by_name_learns_its_length_scales(name: str) -> None:
     X = rng.normal(size=(20, 2)) * [1.0, 50.0]
     pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(80)])
     y = (np.sin(X[pairs, 0]) @ [1.0, -1.0] > 0).astype(float)
-    model = GPPLClassifier(Table(X), name, random_state=0).fit(pairs, y)
     cls, nu = NAMED_KERNELS[name]
-    assert (type(model.kernel_), model.kernel_.nu) == (cls, nu)
-    scales = model.kernel_.length_scale / [1.0, 50.0]
-    assert scales[0] < scales[1]  # the second feature is noise
     if name == "product-matern-3/2":  # the default
-        assert GPPLClassifier(Table(X), random_state=0).fit(pairs, y).lower_bound_ == model.lower_bound_
+        model, same = (GPPLClassifier(Table(X), *one, random_state=0).fit(pairs, y) for one in ((name,), ()))
+        scales = model.kernel_.length_scale / [1.0, 50.0]
+        assert scales[0] < scales[1]  # the second feature is noise
+        assert same.lower_bound_ == model.lower_bound_
     fixed = GPPLClassifier(Table(X), name, optimizer=None, random_state=0).fit(pairs, y)
+    assert (type(fixed.kernel_), fixed.kernel_.nu) == (cls, nu)
     wide = 1.0 if name.startswith("additive") else np.sqrt(2.0)
     assert fixed.kernel_.length_scale == pytest.approx(wide * median_length_scales(X, np.random.default_rng(0)))
-    with pytest.raises(ValueError, match="'kernel' parameter of GPPLClassifier must be"):
-        GPPLClassifier(Table(X), "matern").fit(pairs, y)
 
 
 def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
@@ -88,26 +82,6 @@ def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------ ids
-def test_ids_of_every_kind_and_container(ids: GPPLClassifier) -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = ids.predict_proba(NAMED)
-    frame = pd.DataFrame(NAMED, columns=["left", "right"])
-    mixed = [[name if i % 2 else i for i, name in enumerate(NAMES)][k] for k in range(N)]
-    forms: list[Any] = [
-        PAIRS,
-        PAIRS.tolist(),
-        PAIRS.astype(float),
-        np.array(NAMED),
-        np.array(NAMED, dtype=object),
-        [tuple(pair) for pair in NAMED],
-        frame,
-        frame.astype("category"),
-        frame.astype("string"),
-        [[mixed[a], mixed[b]] for a, b in PAIRS],
-    ]
-    for form in forms:
-        np.testing.assert_allclose(quick().fit(form, Y).predict_proba(form), wanted, atol=1e-5)
-    assert quick().fit(frame, Y).feature_names_in_.tolist() == ["left", "right"]
 
 
 def test_row_64_a_frame_of_strings_and_integers() -> None:
@@ -168,26 +142,12 @@ def test_row_67_scorers_read_words_and_booleans(y: Any, scoring: str | None) -> 
     np.testing.assert_allclose(scores, expected)
 
 
-def test_items_as_array_frame_table_and_sparse(table: GPPLClassifier) -> None:
-    pd = pytest.importorskip("pandas")
-    wanted = table.predict_proba(NAMED)
-    for items in (FEATURES, FEATURES.tolist(), pd.DataFrame(FEATURES), sparse.csr_array(FEATURES), Table(FEATURES)):
-        model = quick(items).fit(PAIRS, Y)
-        np.testing.assert_allclose(model.predict_proba(PAIRS), wanted, atol=1e-4)
-        assert model.get_params()["items"] is items
-
-
 def test_unseen_ids_without_features_are_the_prior(ids: GPPLClassifier) -> None:
     np.testing.assert_allclose(ids.predict_proba([["new", "newer"], ["new", "new"]]), 0.5, atol=1e-12)
     best = ids.rank().id[0]
     against = ids.predict_proba([[best, "new"], ["new", best]])
     assert against[0, 1] > 0.5
     np.testing.assert_allclose(against[0], against[1, ::-1], atol=1e-12)
-
-
-def test_ids_that_the_table_lacks_are_refused(table: GPPLClassifier) -> None:
-    with pytest.raises(UnknownIdError, match="unknown item 'new' in comparison 1"):
-        table.predict_proba([NAMED[0], ["new", NAMES[0]]])
 
 
 def test_items_of_the_table_without_comparisons_are_predicted(table: GPPLClassifier) -> None:
@@ -213,27 +173,6 @@ def test_ties_draw_together() -> None:
     assert p[0] == pytest.approx(0.5, abs=0.15)
     assert p[1] > 0.85
     assert tied.score([["a", "c"], ["a", "b"]], [1, 0.5]) == 1.0  # ties are left out
-
-
-@examples(15)
-@given(
-    weight=st.lists(st.integers(0, 3), min_size=30, max_size=30).filter(any),
-    seed=st.integers(0, 2**31),
-    with_table=st.booleans(),
-)
-def test_weights_swaps_and_order(weight: list[int], seed: int, with_table: bool) -> None:
-    """A weight is a repetition; left and right may be swapped; the order of comparisons does not matter."""
-    rng = np.random.default_rng(seed)
-    around = np.arange(30) % (N - 2)
-    pairs = np.column_stack([around, (around + 1 + np.arange(30) // (N - 2)) % (N - 2)])
-    weight_, y = np.array(weight) + (np.arange(30) < N - 2), rng.integers(0, 2, 30)
-    items = FEATURES if with_table else None
-    wanted = quick(items).fit(pairs, y, sample_weight=weight_).predict_proba(pairs)
-    index = rng.permutation(np.repeat(np.arange(30), weight_))
-    swap = rng.integers(0, 2, index.size).astype(bool)
-    shuffled = np.where(swap[:, None], pairs[index, ::-1], pairs[index])
-    got = quick(items).fit(shuffled, np.where(swap, 1 - y[index], y[index])).predict_proba(pairs)
-    np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------- order
@@ -330,15 +269,6 @@ def test_one_of_std_and_cov(ids: GPPLClassifier, both: dict[str, bool]) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------- between fits
-def test_clone_keeps_the_table() -> None:
-    model = quick(TABLE, kernel=Linear()).fit(NAMED, Y)
-    assert clone(model).items is TABLE
-    assert not hasattr(clone(model), "posterior_")
-
-
-def test_same_bits() -> None:
-    first, again = (quick(TABLE, inducing=5, inference=SVI(40)).fit(NAMED, Y) for _ in range(2))
-    assert first.predict_proba(NAMED).tobytes() == again.predict_proba(NAMED).tobytes()
 
 
 def test_warm_start_with_more_comparisons() -> None:

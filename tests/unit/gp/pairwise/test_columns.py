@@ -112,12 +112,6 @@ def test_one_column_cannot_be_both_sides() -> None:
         GPPLClassifier(left="b").fit(rows, [1, 0])
 
 
-def test_frames_without_rows_are_refused() -> None:
-    rows = pd.DataFrame({"a": [], "b": [], "home": []})
-    with pytest.raises(DataError, match=r"Found array with 0 sample\(s\) while a minimum of 1 is required for X"):
-        GPPLClassifier(covariates=["home"]).fit(rows, [])
-
-
 @pytest.mark.parametrize("estimator", [GPPLClassifier(), CrowdGPPL(), GPPLRegressor(), Table])
 def test_columns_of_one_name_are_named(estimator: Any) -> None:
     width = 3 if isinstance(estimator, CrowdGPPL) else 2

@@ -241,15 +241,6 @@ def test_weights_may_be_a_column(battles):
         by_name.fit(X, y, sample_weight=X["worth"])
 
 
-def test_a_weight_of_two_is_two_rows(battles):
-    X, y = (part[:60] for part in battles)
-    model = GPPLClassifier(covariates=COVARIATES, **NAMES)
-    weighted = clone(model).fit(X, y, sample_weight=X["worth"])
-    times = X["worth"].to_numpy()
-    repeated = clone(model).fit(X.loc[X.index.repeat(times)], np.repeat(y, times))
-    assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-9)
-
-
 def test_tools_of_scikit_learn_take_frames(battles, model):
     X, y = battles
     steps = make_pipeline(FunctionTransformer(lambda table: table.assign(home=2 * table["home"])), clone(model))

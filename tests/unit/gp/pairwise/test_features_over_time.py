@@ -138,6 +138,7 @@ def test_utilities_at_a_time_are_those_of_a_dense_gaussian(data, fitted):
     assert_allclose(fitted.latent_mean_and_variance(row)[1], variance, rtol=1e-9)
 
 
+@pytest.mark.statistical  # a mean over data sets of 2,500 games
 def test_forecasts_are_best_with_features_and_time():
     losses = []
     for seed in range(2):

@@ -101,12 +101,6 @@ def test_a_scale_is_a_positive_number(value):
         GPPLClassifier(scale_prior=Fixed(value)).fit(PAIRS, Y)
 
 
-@pytest.mark.parametrize("value", [1.0, 0, "fixed", (1.0, 1.0)])
-def test_a_prior_is_fixed_or_none(value):
-    with pytest.raises(InvalidParameterError, match="'scale_prior' parameter of GPPLClassifier must be an instance of"):
-        GPPLClassifier(scale_prior=value).fit(PAIRS, Y)
-
-
 @pytest.mark.parametrize("value", [1e-7, 1e7])
 @pytest.mark.parametrize("fitted", [classifier, regressor, crowd, personal])
 def test_scales_that_no_data_can_meet_are_refused(fitted, value):

@@ -218,13 +218,6 @@ def test_few_inducing_points_do_not_make_noise_of_what_the_rows_say():
     assert search.parameters.noise > 0.95
 
 
-def test_sparse_rows_give_what_dense_ones_give():
-    options = {"kernel": KERNEL, "learn_inducing": False, "max_iter": 20, "tol": 1e-2}
-    dense, other = model(**options).fit(X, Y), model(**options).fit(sparse.csr_array(X), Y)
-    assert_allclose(other.predict(sparse.csr_array(X)), dense.predict(X), rtol=1e-5)
-    assert sparse.issparse(other.inducing_points_)
-
-
 def test_kernels_whose_points_cannot_be_moved_serve_as_well():
     linear = model(kernel=ConstantKernel(0.5) * RBF([1.0, 3.0]) + DotProduct(1.0), learn_inducing=True).fit(X, Y)
     assert linear.score(X, Y) > 0.9
