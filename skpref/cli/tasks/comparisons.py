@@ -13,7 +13,7 @@ from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refus
 from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
 from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
-from skpref.data.choices import OPTION, with_profiles
+from skpref.data.choices import NONE, OPTION, with_profiles
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.data.task_tables import read_tasks
@@ -157,7 +157,10 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
 def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: AnyArray) -> None:
     """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
     if items is not None and items.feature_names is not None:
-        for name in np.array(items.feature_names)[np.ptp(items.features, axis=0) == 0.0].tolist()[:1]:
+        names, features = np.array(items.feature_names), items.features
+        if NONE in items.feature_names:  # which has no attributes
+            features = features[features[:, names == NONE].ravel() == 0.0]
+        for name in names[(np.ptp(features, axis=0) == 0.0) & (names != NONE)].tolist()[:1]:
             what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
             raise sheet.fault(f"{what}; leave it out of --features")
     if C is None:
