@@ -11,9 +11,10 @@ import threading
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from skpref._text import printable, printable_lines
+from skpref._text import nearest, printable, printable_lines
 from skpref.cli.files import say_note
 from skpref.cli.options import COMMANDS, Data, flag_of, parse
 from skpref.exceptions import SkprefError
@@ -118,7 +119,11 @@ def _typed(text: str) -> str:
 def _in_a_line(error: Exception) -> str:
     if isinstance(error, SkprefError) or not isinstance(error, OSError) or error.filename is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}"
+    hint, path = "", Path(os.fsdecode(error.filename))
+    if isinstance(error, FileNotFoundError):
+        with suppress(OSError):
+            hint = nearest(path.name, sorted(other.name for other in path.parent.iterdir()))
+    return f"{error.filename}: {error.strerror}{hint}"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:

@@ -66,10 +66,8 @@ class OnDask:
     ) -> tuple[list[Any], list[Any]]:
         """Return the first results and futures of the second ones."""
         # Copies, as in `share`: clusters of threads take arrays as they are.
-        *columns, shared = (
-            [v.copy("K") if isinstance(v, np.ndarray) else v for v in part] for part in (*columns, shared)
-        )
-        both = self._map(_run_twofold, [function] * len(columns[0]), *columns, shared=shared, key=_name(function))
+        own = [[v.copy("K") if isinstance(v, np.ndarray) else v for v in part] for part in (*columns, shared)]
+        both = self._map(_run_twofold, [function] * len(own[0]), *own[:-1], shared=own[-1], key=_name(function))
         with released_on_failure(both):
             return list(self._in_order(self._map(_part, both, [0] * len(both)))), both
 
