@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from skpref._text import is_number, nearest
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _SECTIONS = "data", "model", "search", "space", "tracking", "output"
 _KEYS = {"name": "model", "folder": "out", "file": "data"}  # keys that are not called as their options
-_OWN = {"model": "model", "out": "output", "mlflow": "tracking", "experiment": "tracking", "group": "data"}  # sections
 _SECTION_OF = {
-    option.name: _OWN.get(option.name, "search" if option.metadata["place"].group == "job" else "data")
-    for option in fields(Demo)
-    if option.name not in {"settings", "json"} and option.metadata
-} | {"data": "data"}
+    name: "search" if option.metadata["place"].group == "job" else "data"
+    for name, option in Demo.__dataclass_fields__.items()
+    if option.metadata and name not in {"settings", "json", "model", "out"}
+} | {"file": "data", "group": "data", "name": "model", "folder": "output"}
+_SECTION_OF |= {"mlflow": "tracking", "experiment": "tracking"}
 _PATHS = "file", "items", "users", "storage", "folder"
 
 
@@ -49,18 +49,14 @@ def read_experiment(run: Run) -> Tune:
     except RecursionError as error:
         raise DataError(f"{run.file}: lists or tables are nested too deeply") from error
     for section, key, value in _keys(sections):
-        if (
-            isinstance(getattr(options, _KEYS.get(key, key)), int | float)
-            and isinstance(value, str)
-            and is_number(value)
-        ):
+        is_text = isinstance(value, str) and is_number(value)
+        if is_text and isinstance(getattr(options, _KEYS.get(key, key)), int | float):
             raise DataError(f"{run.file}: [{section}] {key} must be a number; got the text {value!r}")
     return replace(options, settings=tuple(sections.get("space", {}).items()))
 
 
 def _keys(sections: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
     """Yield section, key and value of what is an option; refuse unknown sections, and keys of another section."""
-    names = {option: key for key, option in _KEYS.items()}
     for section, keys in sections.items():
         if not isinstance(keys, dict):
             raise DataError(f"{section!r} is in no section; they are [{'], ['.join(_SECTIONS)}]")
@@ -68,14 +64,11 @@ def _keys(sections: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
             hint = nearest(section, _SECTIONS) or f"; known are {', '.join(_SECTIONS)}"
             raise DataError(f"unknown section [{section}]{hint}")
         for key, value in keys.items() if section != "space" else ():
-            own = [names.get(name, name) for name, other in _SECTION_OF.items() if other == section]
-            right = _SECTION_OF.get(_KEYS.get(key, key))
-            if right is None or key in names:
-                hint = f"; did you mean {names[key]!r}?" if key in names else nearest(key, own)
-                hint += "" if section == "data" else "; parameters of the estimator are in [space]"
-                raise DataError(f"[{section}] has no key {key!r}{hint}")
-            if right != section:
-                raise DataError(f"[{section}] {key}: this key is of section [{right}]")
+            if key not in _SECTION_OF:
+                hint = nearest(key, [name for name, own in _SECTION_OF.items() if own == section])
+                raise DataError(f"[{section}] has no key {key!r}{hint}; parameters of the estimator are in [space]")
+            if _SECTION_OF[key] != section:
+                raise DataError(f"[{section}] {key}: this key is of section [{_SECTION_OF[key]}]")
             yield section, key, value
 
 

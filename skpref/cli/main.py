@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 _OPTIONS = {option.name for option in fields(Data)}
 _PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a parameter and its value
 _READERS = {"skpref.data.from_results": "--score", "skpref.data.from_counts": "--counts"}
-_READERS |= {"none=...": "--none WORD", "features={...}": "--features"}
+_READERS |= {"none=...": "--none WORD", "features={...}": "--features", "at must be dates": "--at must be a date"}
+_READERS["by order_effect=True"] = "by --set order_effect=True"
+_READERS["pass this column as y with likelihood='logit-graded'"] = (
+    "the command line reads who won, so write A>B for A>>B; grades are for GPPLClassifier(likelihood='logit-graded')"
+)
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
@@ -122,7 +126,7 @@ def _in_a_line(error: Exception) -> str:
     hint, path = "", Path(os.fsdecode(error.filename))
     if isinstance(error, FileNotFoundError):
         with suppress(OSError):
-            hint = nearest(path.name, sorted(other.name for other in path.parent.iterdir()))
+            hint = nearest(path.name, sorted(other.name for other in path.parent.iterdir() if other.exists()), 0.8)
     return f"{error.filename}: {error.strerror}{hint}"
 
 

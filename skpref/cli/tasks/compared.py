@@ -271,6 +271,10 @@ class ComparedReport(Report):
         if _has_effects(model):
             titles = ["Effects"] if self.data.roles.several else []
             parts.append(rankings.effects_text(model, *titles))
+        if self.data.roles.time is not None:
+            still = ": utilities are the same at all times; --set dynamics=drift lets them move"
+            still *= model.dynamics_.name == "constant"
+            parts.append(f"Movement in time: dynamics={model.dynamics_.name}{still}")
         if annotators is not None:
             parts += [rankings.factors_text(model), rankings.annotators_text(annotators)]
         return parts

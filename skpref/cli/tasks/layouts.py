@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
-    "others are named by --left, --right, --label, --winner, --loser, --score and --counts"
+    "others are named by --left, --right, --label, --winner, --loser, --score and --counts; ratings need a --model"
 )
 _COLUMNS_OF_TASKS = (
     "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where "

@@ -436,7 +436,7 @@ BAD: dict[str, tuple[str, Columns, tuple[str, ...], str]] = {
     "an answer": (
         "offers.csv",
         OFFERS,
-        ("--features", "brand_*,*o*"),
+        ("--features", "*o*,brand_*"),
         "column 'chosen': this column has another meaning; --features",
     ),
     "a person": (
