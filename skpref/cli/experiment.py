@@ -65,7 +65,8 @@ def _keys(sections: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
             raise DataError(f"unknown section [{section}]{hint}")
         for key, value in keys.items() if section != "space" else ():
             if key not in _SECTION_OF:
-                hint = nearest(key, [name for name, own in _SECTION_OF.items() if own == section])
+                own = {option: f"; write {name} in [{_SECTION_OF[name]}]" for name, option in _KEYS.items()}
+                hint = own.get(key) or nearest(key, [name for name in _SECTION_OF if _SECTION_OF[name] == section])
                 raise DataError(f"[{section}] has no key {key!r}{hint}; parameters of the estimator are in [space]")
             if _SECTION_OF[key] != section:
                 raise DataError(f"[{section}] {key}: this key is of section [{_SECTION_OF[key]}]")

@@ -329,14 +329,13 @@ def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str
 
 def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
     """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
-    asked = options.features or ()
-    order = [*names_like(sheet, asked[0]).values()] if asked else []
-    features = {feature_name(name): matching(sheet, name, order) for name in asked}
+    order = [*names_like(sheet, next(iter(options.features or ()), "")).values()]
+    features = {feature_name(name): matching(sheet, name, order) for name in options.features or ()}
     if options.missing == "drop":
         raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
     if "" in features:
         raise sheet.fault("--features *: a pattern has the name of an attribute, as in brand_*")
-    if len(features) < len(asked):
+    if len(features) < len(options.features or ()):
         raise sheet.fault("two patterns of --features would have the same name: rename columns")
     return features
 

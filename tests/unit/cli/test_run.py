@@ -106,7 +106,7 @@ def replaced(old: str, new: str) -> str:
             replaced("trials = 2", "likelihood = 'logit'"),
             r"\[search\] has no key 'likelihood'; .* estimator are in \[space\]",
         ),
-        (replaced("trials = 2", "model = 'gppl'"), r"\[search\] has no key 'model'"),
+        (replaced("trials = 2", "model = 'gppl'"), r"\[search\] has no key 'model'; write name in \[model\]"),
         (replaced("trials = 2", "winner = 'winner'"), r"\[search\] winner: this key is of section \[data\]"),
         (replaced("[model]", "trials = 2\n[model]"), r"\[data\] trials: .* of section \[search\]"),
         (replaced("trials = 2", "trials = '2'"), r"\[search\] trials must be a number; got the text '2'"),
