@@ -44,14 +44,14 @@ def printable_lines(text: str) -> str:
     return _IN_TEXT.sub(_escaped, text)
 
 
-def nearest(name: Any, names: Sequence[Any]) -> str:
+def nearest(name: Any, names: Sequence[Any], alike: float = 0.6) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     known: dict[str, Any] = {}
     opposite = other_side(names, name)  # which is hardly meant
     for other in names[:_MOST_NAMES]:
         if other != opposite:
             known.setdefault(plain(str(other)), other)
-    near = difflib.get_close_matches(plain(str(name)), list(known), n=1)
+    near = difflib.get_close_matches(plain(str(name)), list(known), n=1, cutoff=alike)
     return f"; did you mean {str(known[near[0]])[:80]!r}?" if near else ""
 
 

@@ -6,15 +6,22 @@ import tomllib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from skpref._text import nearest
+from skpref._text import is_number, nearest
 from skpref.cli.options import Demo, Run, Tune, flag_of, parse
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SECTIONS = "data", "model", "search", "space", "tracking", "output"
-_KEYS = {"name": "model", "folder": "out"}  # keys that are not called as their options
+_KEYS = {"name": "model", "folder": "out", "file": "data"}  # keys that are not called as their options
+_SECTION_OF = {
+    name: "search" if option.metadata["place"].group == "job" else "data"
+    for name, option in Demo.__dataclass_fields__.items()
+    if option.metadata and name not in {"settings", "json", "model", "out"}
+} | {"file": "data", "group": "data", "name": "model", "folder": "output"}
+_SECTION_OF |= {"mlflow": "tracking", "experiment": "tracking"}
 _PATHS = "file", "items", "users", "storage", "folder"
 
 
@@ -41,31 +48,46 @@ def read_experiment(run: Run) -> Tune:
         raise DataError(f"{run.file}: is not TOML: {error}") from error
     except RecursionError as error:
         raise DataError(f"{run.file}: lists or tables are nested too deeply") from error
+    for section, key, value in _keys(sections):
+        is_text = isinstance(value, str) and is_number(value)
+        if is_text and isinstance(getattr(options, _KEYS.get(key, key)), int | float):
+            raise DataError(f"{run.file}: [{section}] {key} must be a number; got the text {value!r}")
     return replace(options, settings=tuple(sections.get("space", {}).items()))
+
+
+def _keys(sections: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield section, key and value of what is an option; refuse unknown sections, and keys of another section."""
+    for section, keys in sections.items():
+        if not isinstance(keys, dict):
+            raise DataError(f"{section!r} is in no section; they are [{'], ['.join(_SECTIONS)}]")
+        if section not in _SECTIONS:
+            hint = nearest(section, _SECTIONS) or f"; known are {', '.join(_SECTIONS)}"
+            raise DataError(f"unknown section [{section}]{hint}")
+        for key, value in keys.items() if section != "space" else ():
+            if key not in _SECTION_OF:
+                own = {option: f"; write {name} in [{_SECTION_OF[name]}]" for name, option in _KEYS.items()}
+                hint = own.get(key) or nearest(key, [name for name in _SECTION_OF if _SECTION_OF[name] == section])
+                raise DataError(f"[{section}] has no key {key!r}{hint}; parameters of the estimator are in [space]")
+            if _SECTION_OF[key] != section:
+                raise DataError(f"[{section}] {key}: this key is of section [{_SECTION_OF[key]}]")
+            yield section, key, value
 
 
 def _typed(sections: dict[str, Any], folder: Path) -> list[str]:
     """Return the arguments that say the same; paths are from the folder of the file."""
     argv = ["tune"]
-    for section, keys in sections.items():
-        if section not in _SECTIONS or not isinstance(keys, dict):
-            hint = nearest(section, _SECTIONS) or f"; known are {', '.join(_SECTIONS)}"
-            raise DataError(f"unknown section [{section}]{hint}")
-        for key, value in keys.items() if section != "space" else ():
-            parts = value if isinstance(value, list) else [value]
-            if any(isinstance(part, dict | list) or (part is not value and "," in str(part)) for part in parts):
-                form = "one value, or a list of texts or numbers without commas"
-                raise DataError(f"[{section}] {key} must be {form}; got {value!r}")
-            text = ",".join(map(str, parts))
-            text = str(folder / text) if key in _PATHS and text.strip() and "://" not in text else text
-            flag = flag_of(str(_KEYS.get(key, key)))
-            if key == "file":
-                argv.append(text)
-            elif key == "dataset":
-                argv[0] = "demo"
-                argv.append(f"{flag}={text}")
-            elif key == "mlflow" and isinstance(value, bool):
-                argv += [] if value else ["--no-mlflow"]
-            else:
-                argv.append(f"{flag}={text}")
+    for section, key, value in _keys(sections):
+        parts = value if isinstance(value, list) else [value]
+        if any(isinstance(part, dict | list) or (part is not value and "," in str(part)) for part in parts):
+            form = "one value, or a list of texts or numbers without commas"
+            raise DataError(f"[{section}] {key} must be {form}; got {value!r}")
+        text = ",".join(map(str, parts))
+        text = str(folder / text) if key in _PATHS and text.strip() and "://" not in text else text
+        if key == "file":
+            argv.append(text)
+        elif key == "mlflow" and isinstance(value, bool):
+            argv += [] if value else ["--no-mlflow"]
+        else:
+            argv[0] = "demo" if key == "dataset" else argv[0]
+            argv.append(f"{flag_of(_KEYS.get(key, key))}={text}")
     return argv

@@ -39,7 +39,8 @@ _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an e
 
 # Usual names of the column of users, in any case and with or without spaces, as `Sheet.usual` finds them.
 _PEOPLE = "user", "rater", "person", "respondent", "participant", "judge", "annotator"
-USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "response_id")
+USERS = (*(f"{name}{end}" for name in _PEOPLE for end in ("", "_id")), "uid", "response_id", "resp_id")
+RATINGS = "rating", "ratings", "stars", "score", "level", "grade"
 LEAVE_OUT = "--missing drop leaves such rows out"
 AS_SEEN = Text()  # how text is written, as far as a file shows it
 

@@ -11,9 +11,10 @@ import threading
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from skpref._text import printable, printable_lines
+from skpref._text import nearest, printable, printable_lines
 from skpref.cli.files import say_note
 from skpref.cli.options import COMMANDS, Data, flag_of, parse
 from skpref.exceptions import SkprefError
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 _OPTIONS = {option.name for option in fields(Data)}
 _PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a parameter and its value
 _READERS = {"skpref.data.from_results": "--score", "skpref.data.from_counts": "--counts"}
-_READERS |= {"none=...": "--none WORD", "features={...}": "--features"}
+_READERS |= {"none=...": "--none WORD", "features={...}": "--features", "at must be dates": "--at must be a date"}
+_READERS["by order_effect=True"] = "by --set order_effect=True"
+_READERS["pass this column as y with likelihood='logit-graded'"] = (
+    "the command line reads who won, so write A>B for A>>B; grades are for GPPLClassifier(likelihood='logit-graded')"
+)
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 
@@ -118,7 +123,11 @@ def _typed(text: str) -> str:
 def _in_a_line(error: Exception) -> str:
     if isinstance(error, SkprefError) or not isinstance(error, OSError) or error.filename is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}"
+    hint, path = "", Path(os.fsdecode(error.filename))
+    if isinstance(error, FileNotFoundError):
+        with suppress(OSError):
+            hint = nearest(path.name, sorted(other.name for other in path.parent.iterdir() if other.exists()), 0.8)
+    return f"{error.filename}: {error.strerror}{hint}"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:

@@ -482,6 +482,13 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return namespace, unknown
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += nearest(value, list(action.choices or ()))
+            raise
+
     def error(self, message: str) -> NoReturn:
         """Refuse what was typed in one line, as other input is refused."""
         raise DataError(f"{message}; see `{self.prog} --help`")

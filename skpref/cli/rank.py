@@ -84,12 +84,6 @@ def _user_of(options: Rank, ids: AnyArray, more: str = "") -> Any:
     return known_id(options.user, ids, f"{options.model}: unknown user", more)
 
 
-def _refuse_user(options: Rank) -> None:
-    """Refuse a user where the model knows none."""
-    if options.user is not None:
-        raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
-
-
 # --------------------------------------------------------------------------------------------------------- comparisons
 def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
@@ -102,8 +96,9 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
         ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
         user = None if options.user is None else _user_of(options, ids, more)
         ranking = model.rank(items, user, groups=_groups(model, options), at=at)
+    elif options.user is not None:
+        raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
     else:
-        _refuse_user(options)
         ranking = model.rank(items, at=at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
@@ -168,7 +163,7 @@ def _rank_rows(model: Any, options: Rank) -> Ranked:
     columns = {"rank": np.arange(1, order.size + 1), "id": names[order]}
     columns |= {name: column[order] for name, column in predicted.items()}
     shown = min(options.top, order.size)
-    title = f"Ranking for user {str(options.user)[:80]!r}"
+    title = f"Ranking for user {str(options.user)[:80]!r}, also of what the user has rated"
     title += f" ({order.size})" if shown == order.size else f", top {shown}"
     forms = dict(zip(columns, ("{0}", "{1}", *(f"{{{k}:.4f}}" for k in range(2, len(columns)))), strict=True))
     return columns, titled_table(title, forms, columns, range(shown))

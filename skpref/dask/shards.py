@@ -12,6 +12,8 @@ import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skpref.inference.shards import put_together, realigned, taken_apart
 
 if TYPE_CHECKING:
@@ -56,14 +58,16 @@ class OnDask:
 
     def share(self, value: Any) -> Any:
         """Return a future of a large value, which reaches each worker once; a small one travels with each task."""
-        parcel = Parcel(value)
+        parcel = Parcel(realigned(value))  # a copy: its owner may write into it before a lost result is computed again
         return parcel if sys.getsizeof(parcel) <= _SMALL else self._map(_same, [parcel])[0]
 
     def keep(
         self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> tuple[list[Any], list[Any]]:
         """Return the first results and futures of the second ones."""
-        both = self._map(_run_twofold, [function] * len(columns[0]), *columns, shared=list(shared), key=_name(function))
+        # Copies, as in `share`: clusters of threads take arrays as they are.
+        own = [[v.copy("K") if isinstance(v, np.ndarray) else v for v in part] for part in (*columns, shared)]
+        both = self._map(_run_twofold, [function] * len(own[0]), *own[:-1], shared=own[-1], key=_name(function))
         with released_on_failure(both):
             return list(self._in_order(self._map(_part, both, [0] * len(both)))), both
 

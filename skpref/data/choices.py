@@ -270,8 +270,8 @@ def _profiles(
     for name in searched if none is not None else ():
         is_none |= [cell == none for cell in columns.cells(name)]
     if none is not None and not is_none.any():
-        where = "words are looked for in features and item, and numbers in item alone"
-        raise DataError(f"none={shorten(none)} stands in no cell of {shorten(searched)}; {where}")
+        what = f"stands in no cell of {', '.join(map(str, searched))}" if searched else "is a number, as attributes are"
+        raise DataError(f"none={shorten(none)} {what}; write a word such as none in the attributes of this answer")
     try:
         encoded = [_encoded(columns, name, is_none) for name in names]
     except MissingCellError:

@@ -177,7 +177,8 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
         row[place] if by_place else cell if cell in row else dict(zip(offered, row, strict=True)).get(cell)
         for place, cell, row in zip(places, cells, lists, strict=True)
     ]
-    for row in [row for row, item in enumerate(found) if item is None][:1]:
+    unknown = [row for row, item in enumerate(found) if item is None]
+    for row in sorted(unknown, key=lambda row: places[row] is not None)[:1]:  # of positions, the one that is none
         raise columns.fault(
             f"{shorten(cells[row])} is none of the items offered: write an item, the name of its column, such as "
             f"{offered[0]!r}, its position (1 to {len(offered)}), or its letter",

@@ -151,6 +151,7 @@ def make_task(data: Compared, seed: int = 0) -> Task:
     space = default_space(estimator)
     if data.has_ties:
         space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
+    space.pop("covariates", None)  # who names covariates wants a ranking without their effects
     if not data.has_sides:
         space.pop("order_effect", None)
     n_features = 0 if data.items is None else data.items.n_features
@@ -270,6 +271,10 @@ class ComparedReport(Report):
         if _has_effects(model):
             titles = ["Effects"] if self.data.roles.several else []
             parts.append(rankings.effects_text(model, *titles))
+        if self.data.roles.time is not None:
+            still = ": utilities are the same at all times; --set dynamics=drift lets them move"
+            still *= model.dynamics_.name == "constant"
+            parts.append(f"Movement in time: dynamics={model.dynamics_.name}{still}")
         if annotators is not None:
             parts += [rankings.factors_text(model), rankings.annotators_text(annotators)]
         return parts
@@ -309,9 +314,6 @@ class PairReport(ComparedReport):
         if self.data.has_ties:
             parts[0] += f"\n{rankings.ties_text(outcome.figures['tuned'].values.get('answers_log_loss'))}"
         return parts
-
-    def summary(self, model: Any, seed: int) -> list[str]:
-        return self._about(model, Findings(None, None if self.data.roles.user is None else _annotators(model, seed)))
 
 
 class ChoiceReport(ComparedReport):

@@ -10,10 +10,10 @@ import numpy as np
 from skpref.cli.files import complete_rows, say_left_out
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
 from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refuse_unknown, source_of
-from skpref.cli.tasks.doubts import notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
+from skpref.cli.tasks.doubts import notes_on_answers, notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
 from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
 from skpref.data import Table
-from skpref.data.choices import OPTION, with_profiles
+from skpref.data.choices import NONE, OPTION, with_profiles
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.data.task_tables import read_tasks
@@ -58,7 +58,8 @@ def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
     rows = _rows(read_rows, groups, time, options.seed)
     ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
     ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
-    say_doubts(sheet, [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)])
+    doubts = [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)]
+    say_doubts(sheet, [*doubts, *notes_on_answers(kept, roles)])
     check_size(sheet, rows.size, "comparisons", options)
     won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
     return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
@@ -146,7 +147,7 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         groups, group = user, roles.user
     answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
     rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
-    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
+    say_doubts(sheet, [*notes_on_columns({"item": shown[present], "user": user}), *notes_on_answers(kept, roles)])
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
@@ -157,7 +158,9 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
 def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: AnyArray) -> None:
     """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
     if items is not None and items.feature_names is not None:
-        for name in np.array(items.feature_names)[np.ptp(items.features, axis=0) == 0.0].tolist()[:1]:
+        is_none = (names := np.array(items.feature_names)) == NONE
+        products = items.features[~items.features[:, is_none].any(axis=1)]
+        for name in names[(np.ptp(products, axis=0) == 0.0) & ~is_none].tolist()[:1]:
             what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
             raise sheet.fault(f"{what}; leave it out of --features")
     if C is None:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._text import other_side
-from skpref.cli.files import say_note
+from skpref._text import other_side, plain
+from skpref.cli.files import RATINGS, say_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import AnyArray, Array
     from skpref.data.columns import Columns
+    from skpref.data.roles import Roles
 
 _SHOWN = 3  # examples in a note
 _FEWEST = 10  # rows from which a pattern is hardly chance
@@ -50,6 +51,16 @@ def notes_on_sides(names: Sequence[str], left: AnyArray, right: AnyArray) -> lis
     if left.size < _FEWEST or set(left.tolist()) & set(right.tolist()):
         return []
     return [f"no item is in both columns, {names[0]!r} and {names[1]!r}; are these the columns of the items?"]
+
+
+def notes_on_answers(sheet: Columns, roles: Roles) -> list[str]:
+    """Return a note on winners of 0 and 1, which may number the sides from 0, or on ratings that are read as ranks."""
+    name, rank = str(roles.winner), str(roles.rank)
+    if plain(name).startswith("winner") and roles.loser is None and set(sheet.texts(name)) == {"0", "1"}:
+        return [f"1 in {name!r} is the left item and 0 the right one; if 0 is the first, write left and right"]
+    if plain(rank) in RATINGS:
+        return [f"{rank!r} is read as ranks, of which 1 is the best; of ratings, --item-ratings reads a grid"]
+    return []
 
 
 def notes_on_covariate(sheet: Columns, column: str, values: Array) -> list[str]:

@@ -54,10 +54,9 @@ def make_task(
         shape=f"{counted(rows.size, 'rows')} of {counted(len(names), 'columns')}{of_labels}{groups}",
         sizes={"n_rows": rows.size, "n_features": len(names), "n_groups": rows.n_groups, "labels": shown},
         digest=rows.digest(names, labels),
-        next_command="Predict new rows: skpref predict {model} DATA.csv",
         names=names,
         split_note="" if options.group is None else f", split by {options.group}",
-        **more,
+        **{"next_command": "Predict new rows: skpref predict {model} DATA.csv", **more},
     )
 
 

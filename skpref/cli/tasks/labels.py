@@ -66,6 +66,7 @@ def read(options: Data) -> Task:
     if "final_params" in more:
         more["final_rows"] = replace(rows, y=labels[y])
     more |= {"columns": rated.columns, "finish": lambda model: Pipeline(model.steps)}
+    more["next_command"] = "Rank the items:   skpref rank {model} --user ID"
     return make_task(rows, ("user", "item"), labels, rated.reading, options, template, report, **more)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
-    "others are named by --left, --right, --label, --winner, --loser, --score and --counts"
+    "others are named by --left, --right, --label, --winner, --loser, --score and --counts; ratings need a --model"
 )
 _COLUMNS_OF_TASKS = (
     "Choices are named by --offered A,B,... and --chosen COLUMN, rankings by --ranking or --item-ranks A,B,...; where "
@@ -244,10 +244,11 @@ def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> 
     return names
 
 
-def names_like(sheet: Columns, pattern: str) -> list[str]:
-    """Return the names of columns that a pattern stands for, in which a * is any text."""
-    form = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    return list(filter(form.fullmatch, sheet.names))
+def names_like(sheet: Columns, pattern: str) -> dict[str, str]:
+    """Return the columns whose names are like a pattern, in which a * is any text, and this text."""
+    form = re.compile("(.*)".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    found = {name: form.fullmatch(name) for name in sheet.names}
+    return {name: "".join(match.groups()).strip("_-. ") for name, match in found.items() if match}
 
 
 def _numbers(sheet: Columns, name: str) -> Array:
@@ -302,15 +303,20 @@ def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> 
 
 
 # --------------------------------------------------------------------------------------------------------------- shown
-def matching(sheet: Columns, pattern: str) -> tuple[str, ...]:
-    """Return the columns that a name, or a pattern with *, stands for, in the order of the file."""
+def matching(sheet: Columns, pattern: str, order: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the columns that a name, or a pattern with *, stands for: by numbers, or else by `order`, or the file."""
     if pattern in sheet.values or "*" not in pattern:
         sheet.require((pattern,))
         return (pattern,)
-    found = tuple(names_like(sheet, pattern))
+    found = names_like(sheet, pattern)
     if len(found) < 2:
         raise sheet.fault(f"{counted(len(found), 'columns')} with a name such as {pattern}; two at least are needed")
-    return found
+    texts = list(found.values())
+    if all(map(str.isdecimal, texts)):
+        return tuple(sorted(found, key=lambda name: int(found[name])))
+    if order and len(texts) == len(order) and {*texts} != {*order}:
+        raise sheet.fault(f"the columns {pattern} have {listed(texts)} for *, and the first attribute {listed(order)}")
+    return tuple(sorted(found, key=lambda name: [found[name] == text for text in order], reverse=True))
 
 
 def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str | None] = ()) -> Columns:
@@ -323,7 +329,8 @@ def with_plain_items(sheet: Columns, items: Sequence[str], answers: Sequence[str
 
 def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tuple[str, ...]]:
     """Return the columns of each attribute in a wide table, one for each position, by the name of the attribute."""
-    features = {feature_name(name): matching(sheet, name) for name in options.features or ()}
+    order = [*names_like(sheet, next(iter(options.features or ()), "")).values()]
+    features = {feature_name(name): matching(sheet, name, order) for name in options.features or ()}
     if options.missing == "drop":
         raise DataError("--missing drop leaves rows of tasks out, and a wide table would lose alternatives: fill them")
     if "" in features:

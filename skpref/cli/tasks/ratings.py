@@ -9,7 +9,7 @@ import numpy as np
 from scipy import ndimage
 
 from skpref._text import is_number, lacks_number
-from skpref.cli.files import USERS, complete_rows, counted
+from skpref.cli.files import RATINGS, USERS, complete_rows, counted
 from skpref.cli.ids import refuse_repeated
 from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_weights, require_asked
@@ -41,7 +41,7 @@ _MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
 _NAMES = {
     "user": USERS,
     "item": ("item", "item_id", "movie", "movie_id", "product", "product_id", "iid"),
-    "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
+    "rating": RATINGS,
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
 _FORMS = {"rank": "{rank}", "item": "{item}", "level": "{level}", "score ± std": "{score:+.2f} ± {std:.2f}"}
@@ -97,8 +97,10 @@ def _grid(
     users = np.array([numbers[line] for line in sheet.lines] if user is None else sheet.ids(user, "user"), dtype=object)
     if user is not None:
         refuse_repeated(sheet, users, user, "user")
-    rated = {name: [row for row, cell in enumerate(sheet.texts(name)) if _is_rated(cell, options)] for name in items}
-    rated = {name: rows for name, rows in rated.items() if rows}
+    words, rated = options.levels or (), dict[str, list[int]]()
+    for name in items:
+        if own := [row for row, cell in enumerate(sheet.texts(name)) if not lacks_number(cell) or cell in words]:
+            rated[name] = own
     if not rated:
         raise sheet.fault("no rating is in the columns of --item-ratings")
     values = np.concatenate([read(sheet.take(rows), name) for name, rows in rated.items()])
@@ -115,10 +117,6 @@ def _grid(
     return Rated(
         sheet, users[rows][order], item[order], values[order], weight[rows][order], columns, None, str(reading)
     )
-
-
-def _is_rated(cell: str, options: Data) -> bool:
-    return not lacks_number(cell) or cell in (options.levels or ())
 
 
 def read_columns(sheet: Columns, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
@@ -253,9 +251,9 @@ def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = N
         return dict.fromkeys(RECOMMENDED, np.zeros(0))
     mean, std = model.predict_score(pairs, return_std=True)
     best = np.argsort(-mean, kind="stable")[:n]
-    columns = (*pairs[best].T, model.predict(pairs)[best], mean[best], std[best])
-    named = dict(zip(("user", "item", "level", "score", "std"), columns, strict=True))
-    return {name: named.get(name, np.arange(1, best.size + 1)) for name in RECOMMENDED}
+    own, level = pairs[best].T, model.predict(pairs)[best]
+    columns = own[0], np.arange(1, best.size + 1), own[1], level, mean[best], std[best]
+    return dict(zip(RECOMMENDED, columns, strict=True))
 
 
 def recommendations_text(user: Any, columns: dict[str, Any], n: int) -> str:

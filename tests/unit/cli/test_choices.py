@@ -385,7 +385,7 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "all columns": (OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
     "an answer": (
         OFFERS,
-        ("--features", "brand_*,*o*"),
+        ("--features", "*o*,brand_*"),
         "column 'chosen': this column has another meaning; --features",
     ),
     "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this column has another meaning; --features"),

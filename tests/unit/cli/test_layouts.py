@@ -373,17 +373,17 @@ def test_covariates_of_winners_follow_the_sides() -> None:
     of_crowd = read(parse(["tune", "votes.csv", "--covariates", "home", "--model", "crowd"]))
     signed = np.where(of_crowd.rows.y == 1.0, 1.0, -1.0) * of_crowd.rows.X[:, 3].astype(float)
     assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
-    assert of_crowd.space["covariates"] == [{"home": 3}, None]
     assert of_crowd.estimator.covariates == {"home": 3}
     assert len(of_crowd.folds(of_crowd.rows, 2, 0)) == 2
 
 
-def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_tries_the_order_effect_and_ties_and_keeps_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     Path("votes.csv").write_text(HOME + HOME.split("\n", 1)[1], "utf-8")
     options = ["--covariates", "home", "--trials", "2", "--folds", "2", "--no-mlflow", "--out", "out"]
     task = read(parse(["tune", "votes.csv", *options]))
     assert task.space["order_effect"] == [False, True]
-    assert task.space["covariates"] == [{"home": 2}, None]
+    assert "covariates" not in task.space
+    assert task.estimator.covariates == {"home": 2}
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
     out = capsys.readouterr().out

@@ -109,7 +109,7 @@ def test_tune_searches_what_moving_utilities_have(games: pd.DataFrame) -> None:
     assert (task.estimator.time, task.estimator.dynamics) == (3, "auto")
     assert [f"{cell:%Y-%m-%d}" for cell in task.rows.X[:, 3]] == games.date.tolist()
     assert task.rows.time is None  # the hold-out is drawn as ever
-    assert set(task.space) == {"likelihood", "order_effect", "covariates"}
+    assert set(task.space) == {"likelihood", "order_effect"}
     assert set(default_space(GPPLClassifier(time="date"))) == {"likelihood", "order_effect"}
     assert "scale_prior__rate" in default_space(GPPLClassifier())
 
@@ -156,7 +156,7 @@ def test_rankings_of_one_row_have_its_time() -> None:
         (["fit", "gap.csv", "--time", "date"], "gap.csv, line 3, column 'date': a time is missing"),
         (["predict", "model.skpref", "none.csv"], "The model was learnt with --time; name the column of times by"),
         (["predict", "model.skpref", "games.csv", "--time", "day"], "are numbers, and those of fit were dates"),
-        (["rank", "model.skpref", "--at", "31.12.2022"], "at must be dates"),
+        (["rank", "model.skpref", "--at", "31.12.2022"], "--at must be a date"),
         (
             ["rank", "still.skpref", "--at", "2022-12-31"],
             "--at is for models that were learnt with --time",

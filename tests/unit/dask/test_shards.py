@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.dask.shards import OnDask
+from tests.unit.dask.conftest import running
 from tests.unit.dask.lazily import restore_workers
 
 if TYPE_CHECKING:
@@ -74,3 +75,18 @@ def test_what_is_backed_up_is_not_computed_again_from_the_first_pass_on(processe
     assert list(shards.collect(float, kept)) == [32.0] * 4
     assert Counter(log.read_text().split()) == {str(number): 2 for number in numbers}  # the passes after the copies
     restore_workers(processes, remote)
+
+
+def added(row: np.ndarray, few: np.ndarray, many: np.ndarray) -> tuple[None, np.ndarray]:
+    return None, row + few + many[:2]
+
+
+def test_lost_results_are_computed_again_from_what_arrays_were() -> None:
+    rows, many = np.arange(8.0).reshape(4, 2), np.ones(20_000)
+    with running(processes=False) as cluster, distributed.Client(cluster) as client:
+        shards = OnDask(client)
+        _, kept = shards.keep(added, list(rows), shared=[rows[0], shards.share(many)])
+        rows[...], many[...] = 99.0, 99.0  # as a sampler writes its next state
+        cluster.sync(next(iter(cluster.workers.values())).close)  # and takes half of the results with it
+        found = [value.tolist() for value in shards.collect(np.copy, kept)]
+    assert found == [[k + 1.0, k + 3.0] for k in range(0, 8, 2)]

@@ -138,7 +138,7 @@ def test_attributes_of_none_may_be_empty():
         (LONG, {"features": ["person"]}, "column 'person': this is a column of tasks"),
         (LONG, {"item": "item", "none": "r"}, r"none=... belongs to features"),
         (LONG, {"features": TWO, "none": "nix"}, "none='nix' stands in no cell of"),
-        (LONG, {"features": TWO, "none": 0}, "none=0 stands in no cell of .* numbers in item alone"),
+        (LONG, {"features": TWO, "none": 0}, "none=0 is a number, as attributes are; write a word such as none"),
         (LONG, {"features": TWO, "none": ["none"]}, r"none=\['none'\] stands in no cell of"),
         (long(brand=[" ", "y", "z"] * 2), {"features": TWO}, "column 'brand', row 0: an attribute is missing"),
         (long(none=[1] * 6), {"features": ["brand", "none"], "none": "none"}, "two features would be named 'none'"),
