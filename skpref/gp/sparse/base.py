@@ -100,9 +100,12 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
         """Tell whether there is an earlier fit of the same model."""
         return getattr(self, "_warm_key", None) == digest(self._settings())
 
-    def _sparse_config(self, n_inducing: int, noise: float | None, tol: float) -> SparseConfig:
-        """Return the settings of the searches."""
+    def _sparse_config(self, n_inducing: int, noise: float | None, tol: float, most_inducing: int = 0) -> SparseConfig:
+        """Return the settings of the searches; points that are given, or to be moved, never become more."""
+        given, _ = inducing_of(self.inducing, 0)
         n_inducing, inducing = inducing_of(self.inducing, n_inducing)
+        if given or self.learn_inducing is True or not isinstance(inducing, str):
+            most_inducing = 0
         return SparseConfig(
             optimizer="adam" if self._uses_adam() else self.optimizer,
             n_inducing=n_inducing,
@@ -112,6 +115,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             max_iter=self.max_iter,
             tol=tol,
             on_value=evaluation_printer(type(self).__name__, "bound per row") if self.verbose else None,
+            most_inducing=most_inducing,
         )
 
     def _uses_adam(self) -> bool:

@@ -66,7 +66,7 @@ class SummedClassifier(SparseGP):
         """Fit all rows that are kept."""
 
     @abstractmethod
-    def _config(self, *, by_softmax: bool = False) -> GeneralConfig:
+    def _config(self, n_distinct: int | None = None, *, by_softmax: bool = False) -> GeneralConfig:
         """Return the settings of searches and inference."""
 
     @abstractmethod

@@ -34,7 +34,7 @@ from skpref.gp.hyperpriors import classifier_priors
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
-from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.fit_general import EXACT_ROWS, GeneralConfig, Observations, fit_general
 from skpref.gp.sparse.fit_softmax import ClassCounts, fit_softmax
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.basis import full_passes_fit
@@ -310,7 +310,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         with unchanged_on_failure(self):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)
-                self._learn(None)
+                self._learn(None, streams=True)
             elif self._rows is None:
                 refuse_more_rows()
             else:
@@ -396,7 +396,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             for posterior, state in zip(self.posteriors_, self._states, strict=True)
         ]
 
-    def _learn(self, warm_starts: list[WarmStart] | None) -> None:
+    def _learn(self, warm_starts: list[WarmStart] | None, *, streams: bool = False) -> None:
         """Fit all rows that are kept, one f after the other, from the ends of earlier fits or from scratch."""
         X, label, weight = self._rows
         targets = distinct_targets(X, label.astype(np.float64), weight)
@@ -406,7 +406,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         by_softmax = self._takes_softmax(n)
         if warm_starts is not None and by_softmax != isinstance(self.likelihood_, Softmax):
             warm_starts = None
-        config = self._config(by_softmax=by_softmax)
+        config = self._config(None if streams else n, by_softmax=by_softmax)
         check_memory(1, min(config.sparse.n_inducing, n), whose="rows")
         self.likelihood_: Any = Softmax() if by_softmax else self._initial_likelihood()
         fit = self._fit_softmax if by_softmax else self._fit_each
@@ -469,16 +469,18 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Return the likelihood of a class against the others."""
         return _LIKELIHOODS[self.likelihood]()
 
-    def _config(self, *, by_softmax: bool = False) -> GeneralConfig:
-        """Return the settings of searches and inference."""
+    def _config(self, n_distinct: int | None = None, *, by_softmax: bool = False) -> GeneralConfig:
+        """Return the settings of searches and inference; None: rows in a stream or in files, which have few points."""
         many = self.classes_.size > 2 or by_softmax
         # Callbacks belong to this process.
         callback = None if many and effective_n_jobs(self.n_jobs) > 1 else iteration_callback(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         n_points = _SHARED_INDUCING if by_softmax else _INDUCING
-        sparse = self._sparse_config(n_points, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
-        sparse = replace(sparse, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
         inference = inference_name(self.inference)
+        few = n_distinct is not None and full_passes_fit(n_distinct, EXACT_ROWS) and inference != "svi"
+        tol = _MANY_CLASSES_TOL * self.tol if many else self.tol
+        sparse = self._sparse_config(n_points, None, tol, EXACT_ROWS if few and not by_softmax else 0)
+        sparse = replace(sparse, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
         return self._general_config(sparse, inference, callback, classifier_priors, search_rows)
 
     def _store(self, fits: list[GeneralFit]) -> None:

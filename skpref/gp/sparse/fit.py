@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLD_START_ROWS",
     "EXACT_ROWS",
+    "EXACT_TOL",
     "SAMPLE_ROWS",
     "SUBSET_ROWS",
     "WORTH_MOVING",
@@ -70,7 +71,7 @@ __all__ = [
 SUBSET_ROWS: Final = 400  # rows for the exact evidence from several starts; its time grows with their cube
 EXACT_ROWS: Final = 1_500  # rows for the exact evidence from the best of these, and inducing points, at most
 _EXACT_ROWS_A_POINT: Final = 4  # such rows per inducing point: few points are asked for to save time
-_EXACT_TOL: Final = 10.0  # factor on the tolerance: other rows would give other values
+EXACT_TOL: Final = 10.0  # factor on the tolerance: other rows would give other values
 SAMPLE_ROWS: Final = 10_000  # rows for searches of the bound: hyper-parameters change little with more
 COLD_START_ROWS: Final = 2_000  # rows up to which the cold start is also tried on all rows
 FINAL_MAX_ROWS: Final = 1_000_000  # rows above which no search uses all: every evaluation is a pass over them
@@ -81,7 +82,7 @@ _INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the target
 _MIN_NOISE: Final = 0.01  # least noise at the start of the second stage: a subset may be explained without noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
 # When inducing points are more, or moved
-_WORTH_MORE: Final = 0.01  # nats per row lost to inducing points from which on the bound is no guide to the kernel
+_WORTH_MORE: Final = 0.02  # nats per row lost to inducing points from which on the bound is no guide to the kernel
 WORTH_MOVING: Final = 0.001  # nats per row lost to inducing points: less cannot be seen in predictions
 _MOVABLE_SHARE: Final = (2, 3)  # points per row up to which they are moved: more points lose nothing
 
@@ -118,21 +119,20 @@ def fit_collapsed(
             fixed = resumed or initial_parameters(rows.X, kernel, config, rng)
             return _posterior(SparseSearch(config, fixed), rows)
         if start is not None and resumed is not None and start.search == "resume":
-            search, points = SparseSearch(config, resumed, priors=priors), resumed.points  # in place of stage 1
-            others = []
+            search, others = SparseSearch(config, resumed, priors=priors), []  # in place of stage 1
         else:
-            search, points = _search_subset(sample, kernel, config, rng, priors), None
-            others = [] if resumed is None else [resumed]
+            search, others = _search_subset(sample, kernel, config, rng, priors), [] if resumed is None else [resumed]
             if SUBSET_ROWS < rows.n <= COLD_START_ROWS:
                 others.append(initial_parameters(rows.X, kernel, config, rng))
+            resumed = None
         search = _search_exactly(search, sample, rng)
-        if points is None:
-            points = choose_points(rows.X, search.parameters.kernel, config, rng)
-        search.parameters = replace(search.parameters, points=points)
-        if config.most_inducing > points.shape[0] and _lost(search.parameters, sample) > _WORTH_MORE:
+        end = search.parameters
+        keeps_points = resumed is not None and not config.most_inducing
+        points = end.points if keeps_points else choose_points(rows.X, end.kernel, config, rng)
+        search.parameters = replace(end, points=points)
+        if config.most_inducing and _lost(search.parameters, sample) > _WORTH_MORE:
             many = replace(config, n_inducing=config.most_inducing)
-            points = choose_points(rows.X, search.parameters.kernel, many, rng)
-            search.parameters = replace(search.parameters, points=points)
+            search.parameters = replace(end, points=choose_points(rows.X, end.kernel, many, rng))
             return _posterior(search, rows, by_evidence=True)
         search = _search_sample(search, sample, others)
         _move_points(search, sample)
@@ -163,7 +163,7 @@ def _search_exactly(search: SparseSearch, sample: GaussianRows, rng: np.random.G
     if size <= SUBSET_ROWS or config.n_inducing >= sample.n or not kernels.moves_points(end.kernel, sample.X):
         return search
     search = _next_search(search)
-    search.ascend(evidence_objective(sample.sample(size, rng)), tol=_EXACT_TOL * config.tol)
+    search.ascend(evidence_objective(sample.sample(size, rng)), tol=EXACT_TOL * config.tol)
     return search
 
 

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from skpref import kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
 from skpref.gp.hyperpriors import log_density
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
     COLD_START_ROWS,
+    EXACT_TOL,
     SAMPLE_ROWS,
+    SUBSET_ROWS,
     WORTH_MOVING,
+    choose_points,
     initial_parameters,
     may_move_points,
     resumed_parameters,
@@ -25,6 +29,7 @@ from skpref.inference import svi
 from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
+from skpref.inference.ep import ep_gradient, expectation_propagation
 from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.summed import SummedProblem, empty_problem
@@ -40,12 +45,13 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.hyperpriors import Priors
     from skpref.gp.sparse.search import SparseConfig
+    from skpref.inference.exact import ExactPosterior
     from skpref.inference.sites import Sites
     from skpref.inference.summed import Sums
     from skpref.inference.terms.base import LinearTerm
     from skpref.likelihoods import Likelihood
 
-__all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
+__all__ = ["EXACT_ROWS", "GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
 
 # Tolerance of the inference within a search, as `Schedule.tol`. A likelihood's own parameters lag behind q, and a
 # search that sees them half-way ends early.
@@ -55,6 +61,11 @@ _SEARCH_TOL_OF_PARAMETERS: Final = 1e-4
 # variance between few points, means of counts overflow, and each of hundreds of passes is halved many times.
 _HOPELESS_PASSES: Final = 5
 _HOPELESS_NATS: Final = 1.0
+# The exact evidence of two classes
+EXACT_ROWS: Final = 1_000  # its rows, and the inducing points of a posterior by it, at most
+_EXACT_SHARE: Final = 0.1  # least share of the rarer class: a subset tells little of a class with fewer rows
+_WORTH_MORE: Final = 0.1  # nats per row lost to inducing points from which on the bound is no guide to the kernel
+_EP_TOL: Final = 1e-3  # tolerance of expectation propagation, as in the ordinal model
 # Adam between the steps of mini-batches
 _ADAM_BATCHES: Final = 10  # least batches of a pass, so that few rows have many steps
 _ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
@@ -100,6 +111,10 @@ class Observations:
         """Return some observations, with their weights times a factor."""
         offset = None if self.offset is None else self.offset[index]
         return Observations(self.X[index], self.y[index], self.weight[index] * factor, offset)
+
+    def simple_sample(self, size: int, rng: np.random.Generator) -> Observations:
+        """Draw observations without replacement, with their own weights; all if there are no more."""
+        return self if size >= self.n else self._take(np.sort(rng.choice(self.n, size, replace=False)), 1.0)
 
     def problem(self, term: LinearTerm, likelihood: Likelihood, *, learns: bool = True) -> svi.Problem:
         """Return the inference of f, given the term that projects its variables to the rows."""
@@ -200,6 +215,23 @@ class _OptimalBound:
         return max(starts, key=lambda state: svi.evaluate(problem, state).bound) if len(starts) > 1 else starts[0]
 
 
+@dataclass(eq=False)
+class _ExactEvidence:
+    """The evidence by expectation propagation at the rows as a function of the kernel; each starts at the last one."""
+
+    data: Observations
+    likelihood: Likelihood
+    last: ExactPosterior | None = None
+
+    def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        """Return the evidence with its gradient, and the sum of the weights."""
+        K, pull = kernels.cross_pullback(parameters.kernel, self.data.X, self.data.X)
+        q = expectation_propagation(K.copy(), self.likelihood, self.data.y, self.data.weight, self.last, tol=_EP_TOL)
+        self.last = q if q.converged else None
+        theta, _ = pull(np.ascontiguousarray(ep_gradient(q)))
+        return ObjectiveValue(q.log_evidence, theta, 0.0, None), float(self.data.weight.sum())
+
+
 def _initial_state(problem: svi.Problem) -> svi.State:
     """Return the prior as the first q."""
     return svi.initial_state(problem, {"f": FixedScale(1.0)})
@@ -277,14 +309,71 @@ def _learn(
     if sparse.optimizer != "l-bfgs-b" or (start is not None and start.search == "skip"):
         return search, likelihood, state
     sample = data.sample(config.search_rows, rng)
-    starts = [parameters]
-    if kernel is None and start is None and data.n <= COLD_START_ROWS:
-        starts.append(with_shorter_scales(parameters))
     priors = config.priors(distinct, parameters.kernel.theta.size) if kernel is None else ()
+    starts = [parameters]
     first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
+    exact = _has_exact_evidence(data, likelihood, parameters, sparse)
+    if exact:
+        search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), rng)
+        search.parameters = _with_points(search.parameters, distinct, sparse, rng)
+        if _needs_more_points(search.parameters, first_objective):
+            most = replace(sparse, n_inducing=sparse.most_inducing)
+            search.parameters = _with_points(search.parameters, distinct, most, rng)
+            return search, likelihood, None
+        starts = [search.parameters]
+    elif kernel is None and start is None and data.n <= COLD_START_ROWS:
+        starts.append(with_shorter_scales(parameters))
     search, objective = _search(first_objective, starts, sparse)
-    _move_points(search, objective, distinct)
+    if not exact:
+        _move_points(search, objective, distinct)
     return search, objective.likelihood, objective.state
+
+
+def _has_exact_evidence(
+    data: Observations, likelihood: Likelihood, parameters: SparseParameters, config: SparseConfig
+) -> bool:
+    """Tell whether expectation propagation at a subset of the rows can guide the search."""
+    counts = np.unique(data.y, return_counts=True)[1]
+    return bool(
+        config.most_inducing
+        and data.n > config.linear_rows
+        and not likelihood.has_parameters
+        and counts.size == 2
+        and counts.min() >= _EXACT_SHARE * data.n
+        and data.offset is None
+        and data.weight.min() >= 1.0
+        and kernels.moves_points(parameters.kernel, data.X)
+    )
+
+
+def _search_exactly(
+    data: Observations, likelihood: Likelihood, search: SparseSearch, rng: np.random.Generator
+) -> SparseSearch:
+    """Search by the exact evidence of few rows from two starts, and of more from the better one."""
+    few, more = data.simple_sample(SUBSET_ROWS, rng), data.simple_sample(EXACT_ROWS, rng)
+    objective = _ExactEvidence(few, likelihood)
+    shorter = with_shorter_scales(search.parameters)
+    search.ascend(objective, tol=EXACT_TOL * search.config.tol)
+    search.compare([shorter], objective)
+    search = SparseSearch(search.config, search.parameters, scale=search.scale, priors=search.priors)
+    search.ascend(_ExactEvidence(more, likelihood), tol=EXACT_TOL * search.config.tol)
+    return search
+
+
+def _with_points(
+    parameters: SparseParameters, X: Features, config: SparseConfig, rng: np.random.Generator
+) -> SparseParameters:
+    """Return the parameters with inducing points that are chosen by their kernel."""
+    return replace(parameters, points=choose_points(X, parameters.kernel, config, rng))
+
+
+def _needs_more_points(parameters: SparseParameters, objective: _OptimalBound) -> bool:
+    """Tell whether the exact evidence saw all rows, or the inducing points lose so much that the bound misleads."""
+    if objective.data.n <= EXACT_ROWS:
+        return True
+    trial = replace(objective)
+    _, weight = trial(parameters)
+    return trial.lost > _WORTH_MORE * weight
 
 
 def _search(

@@ -137,10 +137,8 @@ class SummedRegressor(SparseGP):
                 "overflows or underflows: set noise in the units of y, or noise='learn'."
             )
         size = _N_INDUCING if streams else self._max_points(n_distinct)
-        config = self._sparse_config(size, None if noise is None else noise**2, self.tol)
-        asks = inducing_of(self.inducing, 0)[0] > 0 or not isinstance(config.inducing, str)
-        fixed = asks or streams or self.learn_inducing is True or n_distinct > _MANY_ROWS
-        return config if fixed else replace(config, most_inducing=EXACT_ROWS)
+        most = 0 if streams or n_distinct > _MANY_ROWS else EXACT_ROWS
+        return self._sparse_config(size, None if noise is None else noise**2, self.tol, most)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
