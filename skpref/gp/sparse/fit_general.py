@@ -368,9 +368,7 @@ def _with_points(
 
 
 def _needs_more_points(parameters: SparseParameters, objective: _OptimalBound) -> bool:
-    """Tell whether the exact evidence saw all rows, or the inducing points lose so much that the bound misleads."""
-    if objective.data.n <= EXACT_ROWS:
-        return True
+    """Tell whether inducing points lose so much that their bound is no guide to the kernel."""
     trial = replace(objective)
     _, weight = trial(parameters)
     return trial.lost > _WORTH_MORE * weight
