@@ -98,10 +98,12 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         in files or on a cluster.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
-        `Inducing` chooses them otherwise. Or the points. "auto": 2,000 points for the softmax, else 300.
+        `Inducing` chooses them otherwise. Or the points. "auto": 2,000 points for the softmax, else 300, or 1,000 where
+        300 lose more than a tenth of a nat per row (not in streams, and files of more than 10,000 rows).
     learn_inducing : bool or "auto", default="auto"
-        Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
-        from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
+        Whether the positions of the inducing points are learnt by the gradient of the bound, which is slow. "auto": if
+        they are at most two thirds of the rows, lose more than a thousandth of a nat per row, and there may not be
+        more: `inducing` says how many, or a class has less than a tenth of the rows. They stay fixed
         for sparse rows, for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
         products, and with the softmax model.
     inference : {"auto", "vb", "svi"} or SVI, default="auto"
@@ -112,6 +114,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         How kernel and inducing points are learnt. "l-bfgs-b": by maximising the bound on a sample of 10,000 rows, with
         the best posterior for each value; with more than two classes, 20,000 rows are divided among them, at least
         3,000 for each. Half of a sample, or as much as there is, is of the rarer class, and weights correct for this.
+        With more than 500 rows, of which each class has a tenth, the search begins with expectation propagation at 400
+        and 1,000 rows, and ends there if inducing points lose much. No weight may be below 1 for this.
         "adam": a step after every mini-batch of "svi", which it implies, with a tenth of all rows at most; see `Adam`.
         None: kernel and points are not changed. The kernel of the softmax model is chosen on 3,000 rows, by the
         log-loss on held-out ones.

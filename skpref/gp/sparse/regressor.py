@@ -85,13 +85,15 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         noise is learnt.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
-        `Inducing` chooses them otherwise. Or the points. "auto": 1,000 up to 2,000 distinct rows, where a pass is
-        cheap, and 500 beyond.
+        `Inducing` chooses them otherwise. Or the points. "auto": all of up to 1,500 distinct rows; of more rows 500, or
+        1,500 where 500 lose more than .02 nats per row. `partial_fit`, likelihoods other than the Gaussian, and more
+        than a million rows have 500.
     learn_inducing : bool or "auto", default="auto"
-        Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
-        from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
-        for sparse rows and for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
-        products.
+        Whether the positions of the inducing points are learnt by the gradient of the bound, which is slow. "auto": if
+        `inducing` says how many they may be, they are at most two thirds of the rows, and lose more than a thousandth
+        of a nat per row; with ``inducing="auto"`` more points are better and faster, but in streams and with other
+        likelihoods they are moved, too. They stay fixed for sparse rows and for kernels other than scikit-learn's
+        `RBF`, `Matern`, `ConstantKernel` and their sums and products.
     likelihood : {"gaussian", "student-t", "poisson", "negative-binomial"} or Likelihood, default="gaussian"
         Distribution of y given f. "student-t": noise with heavy tails (4 degrees of freedom), robust to outliers.
         "poisson": counts with mean proportional to exp(f). "negative-binomial": counts that vary more than that. With a
@@ -164,12 +166,14 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
 
     Notes
     -----
-    A fit has four stages. (1) Hyper-parameters by the exact evidence of 400 rows; for the default kernel from two
-    starts. (2) Inducing points chosen by the length-scales of stage 1, and hyper-parameters by the bound of at most
-    10,000 rows; up to 2,000 rows from a cold start as well. (3) Inducing points and hyper-parameters together, if
-    `learn_inducing` allows. (4) From 10,000 to a million rows in memory, up to 10 more iterations on all rows; in
-    files, Gaussian noise is learnt from all rows, parameters of other likelihoods from the 10,000. The posterior always
-    uses all rows. Equal rows count as one row with their mean target.
+    A fit has five stages. (1) Hyper-parameters by the exact evidence of 400 rows; for the default kernel from two
+    starts. (2) The same from there with 1,500 rows. Inducing points are then chosen by the length-scales. Where 500 of
+    them lose much, hyper-parameters stay, and the posterior has 1,500: the bound would explain what is lost by noise.
+    (3) Elsewhere hyper-parameters by the bound of at most 10,000 rows; up to 2,000 rows from a cold start as well. (4)
+    Inducing points and hyper-parameters together, if `learn_inducing` allows. (5) From 10,000 to a million rows in
+    memory, up to 10 more iterations on all rows; in files, Gaussian noise is learnt from all rows, parameters of other
+    likelihoods from the 10,000. The posterior always uses all rows. Equal rows count as one row with their mean target.
+    Other likelihoods have neither stage 2 nor more points.
 
     References
     ----------

@@ -124,9 +124,10 @@ class SummedRegressor(SparseGP):
             raise DataError(msg)
         return gaussian and self.inference in {"auto", "collapsed"}
 
-    def _max_points(self, n_distinct: int) -> int:
-        """Return the largest number of inducing points, but for those that lose much."""
-        return inducing_of(self.inducing, EXACT_ROWS if n_distinct <= EXACT_ROWS else _N_INDUCING)[0]
+    def _max_points(self, n_distinct: int, *, streams: bool = False) -> int:
+        """Return the largest number of inducing points, before any loss; fewer where a pass is repeated often."""
+        repeats = streams or not self._collapses()
+        return inducing_of(self.inducing, _N_INDUCING if repeats or n_distinct > EXACT_ROWS else EXACT_ROWS)[0]
 
     def _config(self, scale: TargetScale, n_distinct: int, *, streams: bool = False) -> SparseConfig:
         """Return the settings of the searches; a stream has few points, for which every update is fast."""
@@ -136,8 +137,8 @@ class SummedRegressor(SparseGP):
                 f"noise={self.noise:g} is {noise:g} standard deviations of y ({scale.deviation:g}), and its square "
                 "overflows or underflows: set noise in the units of y, or noise='learn'."
             )
-        size = _N_INDUCING if streams else self._max_points(n_distinct)
-        most = 0 if streams or n_distinct > _MANY_ROWS else EXACT_ROWS
+        size, collapses = self._max_points(n_distinct, streams=streams), self._collapses()
+        most = EXACT_ROWS if collapses and not streams and n_distinct <= _MANY_ROWS else 0
         return self._sparse_config(size, None if noise is None else noise**2, self.tol, most)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:

@@ -131,33 +131,60 @@ def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay() -> None:
     np.testing.assert_allclose(fit.with_shorter_scales(fixed).kernel.theta, np.log([2.0]))
 
 
-@pytest.mark.parametrize(
-    ("n", "subset", "n_others"), [(2000, 400, 1), (2001, 400, 0), (400, 400, 0), (401, 400, 1), (60, 60, 0)]
-)
-@pytest.mark.parametrize("resumes", [False, True])
-def test_the_search_on_a_sample_compares_the_cold_start_where_that_is_cheap(
-    monkeypatch: pytest.MonkeyPatch, n: int, subset: int, n_others: int, *, resumes: bool
+@pytest.mark.parametrize("asked", [None, 1e-4])
+def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(
+    monkeypatch: pytest.MonkeyPatch, asked: float | None
 ) -> None:
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
     monkeypatch.setattr(fit, "cheapest_objective", lambda *_: None)
-    many = np.resize(X, (n, 2)) + np.arange(n)[:, None] * 1e-3
-    rows = GaussianRows(many, many[:, 0], np.ones(n))
-    resumed = SparseParameters(KERNEL, 0.7, X) if resumes else None
-    for asked, end_noise, wanted in ((None, 1e-4, 0.01), (None, 0.3, 0.3), (1e-4, 1e-4, 1e-4)):
-        start = SparseParameters(KERNEL, end_noise, many[:subset])
+    other = SparseParameters(KERNEL, 0.7, X)
+    for end_noise, wanted in ((1e-4, 0.01 if asked is None else 1e-4), (0.3, 0.3)):
+        start = SparseParameters(KERNEL, end_noise, X[:6])
         before: Any = Recorder(config(noise=asked), start, np.ones(3), regression_priors(X, 1 + X.shape[1]))
-        search: Any = fit._search_sample(rows, rows, before, KERNEL, np.random.default_rng(0), resumed)
+        search: Any = fit._search_sample(before, ROWS, [other])
         assert search.start.noise == wanted
-        assert search.start.points.shape == (6, 2)
-        assert search.scale is before.scale
-        assert search.priors is before.priors
-        assert search.ascents == [{}]
-        assert len(search.others) == n_others + resumes
-        if resumes:
-            assert search.others[0] is resumed
-        if n_others:
-            assert search.others[-1].kernel == KERNEL
-            assert search.others[-1].noise == (0.1 if asked is None else asked)
+        assert search.start.points is start.points
+        assert (search.scale is before.scale, search.priors is before.priors) == (True, True)
+        assert (search.ascents, search.others) == ([{}], [other])
+
+
+@pytest.mark.parametrize(("n", "n_others"), [(60, 0), (400, 0), (401, 1), (2000, 1), (2001, 0)])
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_cold_start_is_compared_where_that_is_cheap(
+    monkeypatch: pytest.MonkeyPatch, n: int, n_others: int, *, resumes: bool
+) -> None:
+    tried: list[list[SparseParameters]] = []
+
+    def search_sample(search: Any, _sample: GaussianRows, others: list[SparseParameters]) -> Any:
+        tried.append(others)
+        return search
+
+    monkeypatch.setattr(fit, "SparseSearch", Recorder)
+    monkeypatch.setattr(fit, "_search_sample", search_sample)
+    monkeypatch.setattr(fit, "_posterior", lambda search, rows: search)
+    many = np.resize(X, (n, 2)) + np.arange(n)[:, None] * 1e-3
+    start = WarmStart(KERNEL, Gaussian(4.0), X[:6], search="compare") if resumes else None
+    options = config(learn_inducing=False)
+    fit.fit_collapsed(GaussianRows(many, many[:, 0], np.ones(n)), KERNEL, options, np.random.default_rng(0), start)
+    (others,) = tried
+    assert len(others) == n_others + resumes
+    assert [o.noise for o in others] == [0.25] * resumes + [0.1] * n_others
+
+
+@pytest.mark.parametrize(("n_inducing", "n_exact"), [(90, 0), (100, 0), (101, 404), (500, 1500), (5000, 0)])
+def test_the_exact_evidence_of_more_rows_is_searched_where_points_are_many_and_fewer_than_rows(
+    monkeypatch: pytest.MonkeyPatch, n_inducing: int, n_exact: int
+) -> None:
+    monkeypatch.setattr(fit, "SparseSearch", Recorder)
+    monkeypatch.setattr(fit, "evidence_objective", lambda rows: sizes.append(rows.n))
+    many, sizes = np.resize(X, (5000, 2)) + np.arange(5000)[:, None] * 1e-3, list[int]()
+    rows = GaussianRows(many, many[:, 0], np.ones(5000))
+    for kernel, wanted in ((RBF(0.7), n_exact), (RBF(0.7) + WhiteKernel(0.3), 0)):
+        before: Any = Recorder(config(n_inducing=n_inducing), SparseParameters(kernel, 0.1, X))
+        search: Any = fit._search_exactly(before, rows, np.random.default_rng(0))
+        assert sizes == [wanted] * bool(wanted)
+        assert search.ascents == [{"tol": 1e-3}] * bool(wanted)
+        sizes.clear()
 
 
 @pytest.mark.parametrize(
@@ -175,12 +202,25 @@ def test_points_are_moved_where_they_lose_something_or_when_asked_for(
 
 
 def test_the_loss_by_points_is_counted_by_row() -> None:
-    basis = InducingBasis.from_points(RBF(0.7), X[:6])
-    moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
-    lost = 0.5 * (60.0 - np.trace(basis.rows(X).T @ basis.rows(X))) / 0.1
-    np.testing.assert_allclose(0.5 * (moments.prior - np.trace(moments.gram)) / 0.1, lost)
-    assert fit.worth_moving(0.0011 * 60.0, 60.0)
-    assert not fit.worth_moving(0.0009 * 60.0, 60.0)
+    basis, weight = InducingBasis.from_points(RBF(0.7), X[:6]), np.linspace(0.5, 2.0, 60)
+    rows, parameters = GaussianRows(X, ROWS.y, weight), SparseParameters(RBF(0.7), 0.1, X[:6])
+    lost = 0.5 * weight @ (1.0 - np.sum(basis.rows(X) ** 2, axis=1)) / 0.1
+    np.testing.assert_allclose(fit._lost(parameters, rows), lost / weight.sum())
+    np.testing.assert_allclose(fit._lost(SparseParameters(RBF(0.7), 0.1, X), rows), 0.0, atol=1e-8)
+
+
+def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are_more() -> None:
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((2, 1800, 6))
+    y, truth = (np.sin(2.0 * rows).sum(axis=1) for rows in (X, new))
+    model = SVGPRegressor(random_state=0).fit(X, y + 0.2 * rng.standard_normal(1800))
+    assert model.inducing_points_.shape == (1500, 6)
+    assert model.noise_ == pytest.approx(0.2, rel=0.5)
+    few = SVGPRegressor(inducing=500, learn_inducing=False, random_state=0).fit(X, y)
+    assert np.mean((model.predict(new) - truth) ** 2) < 0.8 * np.mean((few.predict(new) - truth) ** 2)
+    # Later rows do not change it.
+    noise = model.noise_
+    assert model.partial_fit(new[:5], truth[:5]).noise_ == noise
 
 
 @pytest.mark.parametrize(
@@ -211,8 +251,8 @@ def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt
     basis = InducingBasis.from_points(start.kernel, start.points)
     moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
 
-    def refitted(**options: Any) -> fit.SparseFit:
-        return fit.refit_from_moments(moments, start, basis, config(**options))
+    def refitted(*, by_evidence: bool = False, **options: Any) -> fit.SparseFit:
+        return fit.refit_from_moments(moments, start, basis, config(**options), by_evidence=by_evidence)
 
     learnt = refitted(max_iter=50, tol=1e-8)
     best = learnt.parameters.noise
@@ -223,7 +263,7 @@ def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt
     assert learnt.converged
     short = refitted(max_iter=1, tol=1e-9)
     assert (learnt.cut_short, short.converged, short.cut_short) == (False, False, True)
-    kept = refitted(optimizer=None)
-    assert (kept.parameters.noise, kept.n_iter, kept.converged, kept.bounds) == (0.1, 1, True, [kept.bound])
+    for kept in (refitted(by_evidence=True), refitted(optimizer=None)):
+        assert (kept.parameters.noise, kept.n_iter, kept.converged, kept.bounds) == (0.1, 1, True, [kept.bound])
     np.testing.assert_allclose(kept.bound, fit.bound(ROWS, basis, 0.1, gradient=False).value)
     assert kept.parameters.kernel is start.kernel

@@ -11,6 +11,7 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.metrics import log_loss
 
 from skpref import SVI, Adam, SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
@@ -359,6 +360,62 @@ def test_few_rows_are_searched_from_shorter_length_scales_too():
     assert given_start.score(rows, y) < 0.7
     assert two_starts.score(rows, y) > 0.95
     assert two_starts.lower_bound_ > given_start.lower_bound_ + 20.0
+
+
+def two_classes(n, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, 6))
+    return rows, (np.sin(2.0 * rows).sum(axis=1) + 0.3 * rng.standard_normal(n) > 0.0).astype(float)
+
+
+def test_where_points_lose_much_two_classes_have_more_of_them():
+    rows, side = two_classes(1800)
+    model = SVGPClassifier(random_state=0).fit(rows, side)
+    assert model.posterior_.basis.points.shape == (1000, 6)
+    new, truth = two_classes(1000, seed=1)
+    few = SVGPClassifier(inducing=300, learn_inducing=False, random_state=0).fit(rows, side)
+    assert log_loss(truth, model.predict_proba(new)) < 0.95 * log_loss(truth, few.predict_proba(new))
+    # A stream has few points, which makes its updates fast.
+    assert SVGPClassifier(random_state=0).partial_fit(rows[:700], side[:700]).posterior_.basis.points.shape == (300, 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "has"),
+    [
+        ({}, True),
+        ({"weight": np.full(600, 0.9)}, False),
+        ({"y": (np.arange(600) < 59).astype(float)}, False),
+        ({"y": (np.arange(600) < 60).astype(float)}, True),
+        ({"offset": np.zeros(600)}, False),
+        ({"X": sparse.csr_array(np.eye(600, 2))}, False),
+    ],
+)
+def test_the_exact_evidence_needs_whole_weights_and_enough_rows_of_each_class(change, has):
+    rows, side = two_classes(600)
+    data = sparse_general.Observations(rows, side, np.ones(600))
+    config = SparseConfig("l-bfgs-b", 300, "kmeans++", "auto", 1.0, 20, 1e-3, linear_rows=500, most_inducing=1000)
+    parameters = SparseParameters(RBF(1.0), 1.0, rows)
+
+    def evidence(config, likelihood=PairwiseProbit(), **change):  # noqa: B008
+        return sparse_general._has_exact_evidence(replace(data, **change), likelihood, parameters, config)
+
+    assert evidence(config, **change) is has
+    assert not evidence(replace(config, most_inducing=0), **change)
+    assert not evidence(replace(config, linear_rows=600), **change)
+    assert not evidence(config, Poisson(), **change)
+
+
+def test_the_gradient_of_the_exact_evidence_is_that_of_differences():
+    rows, side = two_classes(40)
+    objective = sparse_general._ExactEvidence(sparse_general.Observations(rows, side, np.ones(40)), PairwiseProbit())
+    kernel = ConstantKernel(2.0) * RBF(np.linspace(0.5, 3.0, 6))
+
+    def value(theta):
+        return objective(SparseParameters(kernel.clone_with_theta(theta), 1.0, rows))[0]
+
+    steps = 1e-3 * np.eye(kernel.theta.size)
+    differences = [(value(kernel.theta + h).value - value(kernel.theta - h).value) / 2e-3 for h in steps]
+    assert_allclose(value(kernel.theta).theta, differences, atol=2e-2)
 
 
 def test_classes_in_mini_batches_with_adam():

@@ -346,8 +346,8 @@ def test_a_line_an_evaluation_is_printed(capsys):
     assert "SVGPRegressor: evaluation 2  bound per row " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1200, 1000), (2000, 1000), (2001, 500)])
-def test_few_rows_get_more_points_by_default(n, wanted):
+@pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1500, 1500), (1501, 500)])
+def test_few_rows_are_all_inducing_points_by_default(n, wanted):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 2))
     fitted = SVGPRegressor(optimizer=None, learn_inducing=False, random_state=0).fit(

@@ -18,7 +18,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is learnt from: (start of a search, rows), or (rows of an update, sums it adds to)."""
     calls: list[Any] = []
 
-    def learn(self: Any, start: Any) -> None:
+    def learn(self: Any, start: Any, *, streams: bool) -> None:
+        assert streams
         calls.append((start, self._rows[1].size))
         self.posterior_, self._sums, self._state, self.converged_ = "posterior", None, None, True
         self._rows_until_search = self._rows[1].size
@@ -84,6 +85,11 @@ def test_settings_of_a_fit_are_in_units_of_the_targets() -> None:
     schedule = schedule_of(SVGPRegressor(inference=SVI(30, 2.0, 0.7), tol=0.02, max_iter=7), 1000, print)
     assert (schedule.batch_size, schedule.delay, schedule.forgetting_rate) == (30, 2.0, 0.7)
     assert (schedule.tol, schedule.max_iter, schedule.on_iteration) == (0.02, 7, print)
-    sizes = [SVGPRegressor(inducing="auto")._config(scale, n).n_inducing for n in (1, 2000, 2001, 10**6)]
-    assert sizes[0] == sizes[1] > sizes[2] == sizes[3]
+    sizes = [SVGPRegressor(inducing="auto")._config(scale, n) for n in (1, 1500, 1501, 10**6, 10**6 + 1)]
+    assert [size.n_inducing for size in sizes] == [1500, 1500, 500, 500, 500]
+    assert [size.most_inducing for size in sizes] == [1500, 1500, 1500, 1500, 0]
+    few = SVGPRegressor()._config(scale, 10, streams=True), SVGPRegressor(likelihood="poisson")._config(scale, 10)
+    assert [(size.n_inducing, size.most_inducing) for size in few] == [(500, 0)] * 2
+    for given in (SVGPRegressor(inducing=77), SVGPRegressor(learn_inducing=True)):
+        assert given._config(scale, 5000).most_inducing == 0
     assert SVGPRegressor(inducing=77)._config(scale, 10).n_inducing == 77
