@@ -177,7 +177,7 @@ def _search_sample(search: SparseSearch, sample: GaussianRows, others: list[Spar
 
 
 def _next_search(search: SparseSearch) -> SparseSearch:
-    """Return a search from the end of another one, whose values are those of another objective."""
+    """Return a search from the end of another one, for another objective."""
     end, learns_noise = search.parameters, search.config.noise is None
     start = replace(end, noise=max(end.noise, _MIN_NOISE) if learns_noise else end.noise)
     return SparseSearch(search.config, start, scale=search.scale, priors=search.priors)
