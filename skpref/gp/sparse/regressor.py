@@ -375,7 +375,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         width = self.n_features_in_
         check_latent(self, self.posterior_, self.kernel_, width)
         check_types(self, posterior_=SparseLatent, likelihood_=Likelihood, y_mean_=float)
-        check_types(self, _sums=Moments | None, _rows_until_search=int)
+        check_types(self, _sums=Moments | None, _rows_until_search=int, _by_evidence=bool)
         require(np.isfinite(self.y_mean_), self, "y_mean_", "must be finite")
         size = self.posterior_.basis.points.shape[0]
         same = check_features(self, "inducing_points_", self.inducing_points_, size) == width

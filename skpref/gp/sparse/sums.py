@@ -173,6 +173,7 @@ class SummedRegressor(SparseGP):
     def _store_general(self, result: GeneralFit, scale: TargetScale, weight: float) -> None:
         """Set the attributes of a fit by natural-gradient steps to rows of a total weight."""
         self._state, self._sums, self.inference_ = result.end.state, None, result.inference
+        self._by_evidence = False
         self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
         self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
         noise = noise_of(self.likelihood_)
