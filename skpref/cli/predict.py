@@ -130,10 +130,13 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
-        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
-        if model.likelihood_.ties_are_answers:
-            predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
-        return predicted
+        p, grades = model.predict_proba(X), model.classes_
+        if not model.likelihood_.ties_are_answers:
+            return {"probability_left": p[:, left_column(grades)]}
+        answers = model.predict_proba(X, ties=True)
+        predicted: Predicted = {"probability_left": answers @ [1.0, 0.5, 0.0]}
+        predicted |= zip(("p_left", "p_tie", "p_right"), answers.T, strict=True)
+        return predicted | ({f"p_{x}": q for x, q in zip(grades, p.T, strict=True)} if grades.size > 2 else {})
     if isinstance(last, VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     if isinstance(last, SVGPRegressor | VariationalFM):

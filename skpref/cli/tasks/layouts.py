@@ -82,7 +82,9 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         matching(sheet, name) if "*" in name and name not in sheet.values else covariate(sheet, name)
         for name in options.covariates or ()
     )
-    codes = options.unranked
+    codes, likelihood = options.unranked, dict(options.settings or ()).get("likelihood")
+    names = likelihood if isinstance(likelihood, list) else [likelihood]
+    graded = {str(name)[-7:] for name in names} == {"-graded"}
     common: dict[str, Any] = {
         "user": user,
         "weight": options.weight,
@@ -94,10 +96,13 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "unranked": None if codes is None else tuple(code for code in codes if code != "none"),
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
+        "graded": graded,
     }
     require_asked(sheet, options, "weight", "groups", "time", "group", "time_split")
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
     roles = Roles(**common, **_layout(sheet, options, taken))
+    if graded and (roles.several or roles.loser is not None or roles.scores or roles.counts):
+        raise DataError(f"--set likelihood={likelihood}: grades stand in one column beside two items: --label COLUMN")
     sheet.require(roles.columns(), _COLUMNS_OF_TASKS if roles.several else _COLUMNS)
     _check_lists(sheet, options, roles)
     _refuse_second_meanings(sheet, roles)

@@ -163,9 +163,9 @@ OFFERS = "a,b,chosen"
         ("fit data.csv --model crowds", (), r"invalid choice: 'crowds' .*; did you mean 'crowd'\?"),
         ("fit data.csv", ("userId,movieId,rating", "1,2,3"), "ratings need a --model"),
         (
-            "fit data.csv --winner verdict --set likelihood=logit-graded",
+            "fit data.csv --winner verdict",
             ("model_a,model_b,verdict", "a,b,A>>B", "b,a,B>A"),
-            r"the command line reads who won, so write A>B for A>>B; grades are for GPPLClassifier\(",
+            "winner 'A>>B' is a graded verdict: --set likelihood=logit-graded learns from grades",
         ),
         (
             "fit data.csv --offered a,b --chosen chosen",
