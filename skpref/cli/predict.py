@@ -109,6 +109,7 @@ def predict(options: Predict) -> int:
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     """Return options with the columns that the model was learnt from, where the file has them; options come first."""
     trained = columns_of(options.model)
+    sheet.dates.update(dict.fromkeys(sheet.names, trained.get("dates", "")))
     used: dict[str, Any] = {
         role: name
         for role, name in trained.items()

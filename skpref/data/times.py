@@ -89,16 +89,29 @@ def _form_of_year_last(columns: Columns, name: Any, texts: Mapping[int, Any]) ->
         {row for row, text in texts.items() if _is_recent(text, form)} for form in (_DAY_FIRST, _MONTH_FIRST)
     )
     day, month = min(by_day - by_month, default=None), min(by_month - by_day, default=None)
+    forms, known = {_DAY_FIRST: "day", _MONTH_FIRST: "month"}, columns.dates.get(name)
     if day is not None and month is not None:
         what = f"begins with the month, but {texts[day]} on {columns.unit} {columns.lines[day]} with the day"
         raise columns.fault(f"{texts[month]} {what}; {_ISO}", month, name)
+    if by_day and day is None and month is None and known in forms:
+        how = f"{forms[known]} first, as in the data of the model"
+        columns.notes.append(f"{columns.source}: column {name!r} has the {how}")
+        return known
     if by_day and day is None and month is None:
         what = "has the day or the month first, and no date of the column tells which"
         raise columns.fault(f"{texts[min(by_day)]} {what}; {_ISO}", min(by_day), name)
-    for part, row in (("day", day), ("month", month)):
-        if row is not None:
-            columns.notes.append(f"{columns.source}: column {name!r} has the {part} first, as {texts[row]} shows")
-    return _DAY_FIRST if month is None else _MONTH_FIRST
+    form = _DAY_FIRST if month is None else _MONTH_FIRST
+    row = day if month is None else month
+    if row is not None:
+        columns.dates[name] = form
+        columns.notes.append(f"{columns.source}: column {name!r} has the {forms[form]} first, as {texts[row]} shows")
+    return form
+
+
+def date_of_file(text: str, form: str | None) -> Any:
+    """Return a date as a file writes it, with the year last in a known form; other text as it is."""
+    forms = *_YEAR_FIRST, *([form] if form else []), *_WITH_NAME
+    return _date(next(filter(None, (_parsed(text, form) for form in forms)), None)) or text
 
 
 def _is_recent(text: Any, form: str) -> bool:

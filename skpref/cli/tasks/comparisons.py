@@ -34,7 +34,7 @@ def read(options: Data) -> Task:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    data = replace(data, covariates=options.covariates or (), columns=saved_columns(asked, roles))
+    data = replace(data, covariates=options.covariates or (), columns=saved_columns(sheet, asked, roles))
     return make_task(data, options.seed)
 
 

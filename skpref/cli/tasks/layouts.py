@@ -109,12 +109,13 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     return roles
 
 
-def saved_columns(options: Data, roles: Roles) -> dict[str, str]:
-    """Return the names of the columns that rows to predict have, by their options."""
+def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]:
+    """Return the names of the columns that rows to predict have, by their options, and the form of dates."""
     lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
     columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
     sides = {"left": roles.left or roles.winner, "right": roles.right or roles.loser}
     one = {**sides, "user": roles.user, "time": roles.time, "item": next(iter(roles.item), None), "none": options.none}
+    one["dates"] = sheet.dates.get(roles.time)
     return columns | {role: str(name) for role, name in one.items() if name is not None}
 
 
