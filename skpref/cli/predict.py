@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
-_LISTS = "offered", "contest", "features"  # options that name several
+_LISTS = "offered", "contest", "features", "covariates"  # options that name several
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 _WANTED = (
     "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
@@ -123,7 +123,7 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
         used |= {role: names for role, names in lists.items() if names}
     elif options.contest is not None:
         used["features"] = lists["features"]
-    return replace(options, none=trained.get("none"), **used)
+    return replace(options, none=trained.get("none"), **{**used, "covariates": lists["covariates"]})
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
@@ -171,7 +171,7 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     sheet.require(Roles(**{**columns, "groups": (), "once": ()}).columns(), purpose)
     sheet.require(columns["groups"], "The model was learnt with --groups")
     sheet.require(columns["once"], "The model was learnt with --time; name the column of times by --time")
-    return Roles(**columns)
+    return Roles(**columns, covariates=options.covariates or ())
 
 
 def _context(model: Any, sheet: Columns, roles: Roles, rows: Sequence[int]) -> tuple[list[AnyArray], list[AnyArray]]:
@@ -334,6 +334,7 @@ def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], show
     """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
     plain = name if name in sheet.values else feature_name(name)  # price, where price_* was learnt
     columns = [covariate(sheet, plain)] if roles.task else matching(sheet, name)
+    columns = [known for known in roles.covariates if known in columns] or columns
     if len(columns) != max(len(roles.offered), 1):
         raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
     read = partial(sheet.numbers if roles.task else sheet.numbers_or_nan, meaning="a covariate")

@@ -117,7 +117,6 @@ class OnDask:
         return [[next(parts) for _ in range(size)] for size in sizes]
 
     def _run(self, run: Any, function: Any, *columns: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
-        """Return futures of what `run` makes of each shard."""
         # Not as keywords: Dask keeps large ones of all fits under one key, and waits for it for ever.
         sent, n = [self.share(value) if isinstance(value, np.ndarray) else value for value in shared], len(columns[0])
         return self._map(run, [function] * n, [sent] * n, *columns, key=_name(function))

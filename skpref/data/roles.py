@@ -304,8 +304,8 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         margin = read_margins(columns, roles.scores)
         y = 0.5 + 0.5 * np.sign(margin) if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
     elif not roles.counts and roles.winner is not None and roles.loser is None:
-        sides = (roles.left, left), (roles.right, right)
-        y = read_grades_of(columns, roles.winner) if roles.graded else read_labels_of(columns, roles.winner, *sides)
+        both = (roles.left, left), (roles.right, right)
+        y = read_grades_of(columns, roles.winner) if roles.graded else read_labels_of(columns, roles.winner, *both)
         margin = y if roles.graded else y - 0.5
     answers = _Answers(left, right, y, every, every)
     if roles.counts:

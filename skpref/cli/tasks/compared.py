@@ -84,7 +84,11 @@ class Compared:
     @property
     def has_ties(self) -> bool:
         """Whether some comparisons are ties."""
-        return not self.roles.several and bool((with_sides(self.rows, self.roles).y == 0.5).any())
+        return not self.roles.several and bool((self.with_sides(self.rows).y == 0.5).any())
+
+    def with_sides(self, rows: Rows) -> Rows:
+        """Return rows whose grades, if they have some, are labels of their sides."""
+        return replace(rows, y=0.5 + 0.5 * np.sign(rows.y)) if self.roles.graded else rows
 
     @property
     def n_items(self) -> int:
@@ -128,7 +132,6 @@ class Compared:
         """Parameters of the estimator that say what the columns of rows are."""
         roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
         params: dict[str, Any] = {"likelihood": "luce"} if roles.several else {}
-        params |= {"likelihood": "logit-graded"} if roles.graded else {}
         if not roles.several and (self.covariates or roles.groups or roles.time):
             params |= {"left": self.first, "right": self.first + 1}
         if self.covariates:
@@ -144,18 +147,13 @@ class Compared:
         return params
 
 
-def with_sides(rows: Rows, roles: Roles) -> Rows:
-    """Return rows whose grades, if they have some, are labels of their sides."""
-    return replace(rows, y=0.5 + 0.5 * np.sign(rows.y)) if roles.graded else rows
-
-
 def make_task(data: Compared, seed: int = 0) -> Task:
     """Return the task of comparisons, choices or rankings, by nobody in particular or by known users."""
     rows, roles, noun, n_users = data.rows, data.roles, data.noun, data.n_users
     estimator: Any = GPPLClassifier(data.items) if roles.user is None else CrowdGPPL(data.items, data.users)
     estimator.set_params(random_state=seed, **data.params)
     space = default_space(estimator)
-    if data.has_ties and not roles.graded:
+    if data.has_ties:
         space["likelihood"] = [*_LIKELIHOODS, *(f"{name}-ties" for name in _LIKELIHOODS)]
     space.pop("covariates", None)  # who names covariates wants a ranking without their effects
     if not data.has_sides:
@@ -302,15 +300,15 @@ class PairReport(ComparedReport):
     """The report on comparisons: how probable the winners were."""
 
     def figures(self, model: Any, test: Rows) -> Figures:
-        test = with_sides(test, self.data.roles)
+        test = self.data.with_sides(test)
         if not model.likelihood_.ties_are_answers:
             return score_chances(test, model.predict_proba(test.X)[:, 1])
         answers = np.asarray(model.predict_proba(test.X, ties=True))  # of left, tie and right
         return score_chances(test, answers[:, 0] + 0.5 * answers[:, 1], answers)
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
-        guesses, roles = {"coin flip": 0.5}, self.data.roles
-        train, test = with_sides(train, roles), with_sides(test, roles)
+        guesses = {"coin flip": 0.5}
+        train, test = map(self.data.with_sides, (train, test))
         if self.data.has_sides:
             least = 1.0 / (train.size + 2.0)  # one of both sides more: nothing is impossible
             share = float(np.average(train.y, weights=train.weight))
