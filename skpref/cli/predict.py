@@ -31,7 +31,6 @@ from skpref.data import OneHotDesign
 from skpref.data.choices import OPTION, TASK, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
-from skpref.data.labels import left_column
 from skpref.data.roles import Roles
 from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
 from skpref.data.times import read_times, to_cells
@@ -131,13 +130,12 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
-        p, grades = model.predict_proba(X), model.classes_
-        if not model.likelihood_.ties_are_answers:
-            return {"probability_left": p[:, left_column(grades)]}
-        answers = model.predict_proba(X, ties=True)
-        predicted: Predicted = {"probability_left": answers @ [1.0, 0.5, 0.0]}
-        predicted |= zip(("p_left", "p_tie", "p_right"), answers.T, strict=True)
-        return predicted | ({f"p_{x}": q for x, q in zip(grades, p.T, strict=True)} if grades.size > 2 else {})
+        predicted: Predicted = {"probability_left": model._left_probability(X)}  # noqa: SLF001 - of this package
+        if model.likelihood_.ties_are_answers:
+            predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+        if model.classes_.size > 2:  # grades
+            predicted |= zip([f"p_{grade}" for grade in model.classes_], model.predict_proba(X).T, strict=True)
+        return predicted
     if isinstance(last, VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     if isinstance(last, SVGPRegressor | VariationalFM):

@@ -83,7 +83,7 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         for name in options.covariates or ()
     )
     codes, likelihood = options.unranked, dict(options.settings or ()).get("likelihood")
-    graded = {str(name)[-7:] for name in np.ravel(likelihood)} == {"-graded"}  # of a search, a list of names
+    graded = {str(name)[-7:] for name in np.ravel(likelihood or [])} == {"-graded"}  # of a search, a list of names
     common: dict[str, Any] = {
         "user": user,
         "weight": options.weight,
