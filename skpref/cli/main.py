@@ -27,9 +27,8 @@ _PYTHON = re.compile(r"(?<![-\w.(])([a-z_]+)=(\[[^\]]*\]|'[^']*')")  # a paramet
 _READERS = {"skpref.data.from_results": "--score", "skpref.data.from_counts": "--counts"}
 _READERS |= {"none=...": "--none WORD", "features={...}": "--features", "at must be dates": "--at must be a date"}
 _READERS["by order_effect=True"] = "by --set order_effect=True"
-_READERS["pass this column as y with likelihood='logit-graded'"] = (
-    "the command line reads who won, so write A>B for A>>B; grades are for GPPLClassifier(likelihood='logit-graded')"
-)
+_READERS["pass this column as y with likelihood='logit-graded'"] = "--set likelihood=logit-graded learns from grades"
+_READERS["give them ids of their own"] = "give them ids, or an attribute, that tell them apart"
 _RUNS = {kind: f"skpref.cli.{run}" for kind, run, _ in COMMANDS.values()}
 
 

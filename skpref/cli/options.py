@@ -350,6 +350,7 @@ class Predict(File):
     out: Path | None = _path("write all rows to this CSV file")
     json: bool = _json()
     features: Names = field(default=None, kw_only=True)  # as `fit` had them, of a model of attributes
+    covariates: Names = field(default=None, kw_only=True)
     none: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,6 @@ from skpref.data import OneHotDesign
 from skpref.data.choices import OPTION, TASK, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
-from skpref.data.labels import left_column
 from skpref.data.roles import Roles
 from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
 from skpref.data.times import read_times, to_cells
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
-_LISTS = "offered", "contest", "features"  # options that name several
+_LISTS = "offered", "contest", "features", "covariates"  # options that name several
 _BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 _WANTED = (
     "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
@@ -109,6 +108,7 @@ def predict(options: Predict) -> int:
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     """Return options with the columns that the model was learnt from, where the file has them; options come first."""
     trained = columns_of(options.model)
+    sheet.dates.update(dict.fromkeys(sheet.names, trained.get("dates", "")))
     used: dict[str, Any] = {
         role: name
         for role, name in trained.items()
@@ -122,7 +122,7 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
         used |= {role: names for role, names in lists.items() if names}
     elif options.contest is not None:
         used["features"] = lists["features"]
-    return replace(options, none=trained.get("none"), **used)
+    return replace(options, none=trained.get("none"), **{**used, "covariates": lists["covariates"]})
 
 
 # --------------------------------------------------------------------------------------------------------- predictions
@@ -130,9 +130,11 @@ def predictions(model: Any, X: AnyArray) -> Predicted:
     """Return what a model says of rows, the most important column first."""
     last = last_step(model)
     if isinstance(last, GPPLClassifier | CrowdGPPL):
-        predicted: Predicted = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+        predicted: Predicted = {"probability_left": model._left_probability(X)}  # noqa: SLF001 - of this package
         if model.likelihood_.ties_are_answers:
             predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+        if model.classes_.size > 2:  # grades
+            predicted |= zip([f"p_{grade}" for grade in model.classes_], model.predict_proba(X).T, strict=True)
         return predicted
     if isinstance(last, VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
@@ -167,7 +169,7 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     sheet.require(Roles(**{**columns, "groups": (), "once": ()}).columns(), purpose)
     sheet.require(columns["groups"], "The model was learnt with --groups")
     sheet.require(columns["once"], "The model was learnt with --time; name the column of times by --time")
-    return Roles(**columns)
+    return Roles(**columns, covariates=options.covariates or ())
 
 
 def _context(model: Any, sheet: Columns, roles: Roles, rows: Sequence[int]) -> tuple[list[AnyArray], list[AnyArray]]:
@@ -330,6 +332,7 @@ def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], show
     """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
     plain = name if name in sheet.values else feature_name(name)  # price, where price_* was learnt
     columns = [covariate(sheet, plain)] if roles.task else matching(sheet, name)
+    columns = [known for known in roles.covariates if known in columns] or columns
     if len(columns) != max(len(roles.offered), 1):
         raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
     read = partial(sheet.numbers if roles.task else sheet.numbers_or_nan, meaning="a covariate")

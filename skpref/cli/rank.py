@@ -21,12 +21,13 @@ from skpref.cli.tasks.layouts import with_coded_words
 from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.data.choices import NONE
 from skpref.data.levels import numbers_of_levels
+from skpref.data.times import date_of_file
 from skpref.exceptions import DataError
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.persistence import load
+from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +93,8 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
         fitted: Any = model
         timed = fitted.posterior_.places.timeline if isinstance(model, CrowdGPPL) else fitted.moving_posterior_
         at = at if timed.is_dated else number(at)
+    elif at is not None:
+        at = date_of_file(at, columns_of(options.model).get("dates"))
     if isinstance(model, CrowdGPPL):
         ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
         user = None if options.user is None else _user_of(options, ids, more)

@@ -66,8 +66,8 @@ class OnDask:
     ) -> tuple[list[Any], list[Any]]:
         """Return the first results and futures of the second ones."""
         # Copies, as in `share`: clusters of threads take arrays as they are.
-        own = [[v.copy("K") if isinstance(v, np.ndarray) else v for v in part] for part in (*columns, shared)]
-        both = self._map(_run_twofold, [function] * len(own[0]), *own[:-1], shared=own[-1], key=_name(function))
+        own = [[v.copy("K") if isinstance(v, np.ndarray) else v for v in part] for part in columns]
+        both = self._run(_run_twofold, function, *own, shared=shared)
         with released_on_failure(both):
             return list(self._in_order(self._map(_part, both, [0] * len(both)))), both
 
@@ -101,8 +101,7 @@ class OnDask:
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> Iterator[Any]:
         """Yield the results."""
-        options = {"shared": list(shared), "key": _name(function)}
-        return self._in_order(self._map(_run, [function] * len(columns[0]), *columns, **options))
+        return self._in_order(self._run(_run, function, *columns, shared=shared))
 
     def split(
         self,
@@ -112,10 +111,15 @@ class OnDask:
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
         """Return futures of each of the results."""
-        wholes = self._map(_run, [function] * len(sizes), *columns, shared=list(shared), key=_name(function))
+        wholes = self._run(_run, function, *columns, shared=shared)
         repeated = [whole for whole, size in zip(wholes, sizes, strict=True) for _ in range(size)]
         parts = iter(self._map(_part, repeated, [k for size in sizes for k in range(size)]))
         return [[next(parts) for _ in range(size)] for size in sizes]
+
+    def _run(self, run: Any, function: Any, *columns: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+        # Not as keywords: Dask keeps large ones of all fits under one key, and waits for it for ever.
+        sent, n = [self.share(value) if isinstance(value, np.ndarray) else value for value in shared], len(columns[0])
+        return self._map(run, [function] * n, [sent] * n, *columns, key=_name(function))
 
     def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **options: Any) -> list[Any]:
         import dask
@@ -170,12 +174,12 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _run(function: Callable[..., Any], *entries: Any, shared: Sequence[Any]) -> Parcel:
+def _run(function: Callable[..., Any], shared: Sequence[Any], *entries: Any) -> Parcel:
     return Parcel(function(*map(_value, entries), *map(_value, shared)))
 
 
-def _run_twofold(function: Callable[..., tuple[Any, Any]], *entries: Any, shared: Sequence[Any]) -> _Results:
-    return _Results(_run(function, *entries, shared=shared).value)
+def _run_twofold(function: Callable[..., tuple[Any, Any]], shared: Sequence[Any], *entries: Any) -> _Results:
+    return _Results(_run(function, shared, *entries).value)
 
 
 def _copied(entry: Parcel) -> Parcel:

@@ -86,12 +86,12 @@ class _DaskRows:
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield the results."""
-        sent = [function, self._columns, *map(self._shards.share, shared)]
+        sent = [function, *map(self._shards.share, (self._columns, *shared))]
         return self._shards.collect(_on_partition, *self._held, self._starts, shared=sent)
 
     def keep(self, function: Callable[..., tuple[Any, Any]], *shared: Any) -> tuple[OnDask, list[Any], list[Any]]:
         """Return shards on the workers."""
-        sent = [function, self._columns, *map(self._shards.share, shared)]
+        sent = [function, *map(self._shards.share, (self._columns, *shared))]
         with self._released():
             first, second = self._shards.keep(_on_partition, *self._held, self._starts, shared=sent)
         ids: dict[Any, Any] = {}

@@ -54,6 +54,7 @@ class Columns:
     is_text: bool = False  # ids are text, as in files
     decimal: str | None = None  # what is before the decimals of a number in text; None: a point
     notes: list[str] = field(default_factory=list)  # for the user, once all is read
+    dates: dict[Any, str] = field(default_factory=dict)  # by column: form of dates with the year last
 
     @classmethod
     def of(

@@ -20,11 +20,11 @@ WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
 _VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "a<b": -1.0, "a<<b": -2.0}
 _VERDICTS |= {"b<<a": 2.0, "b<a": 1.0, "b=a": 0.0, "b>a": -1.0, "b>>a": -2.0}
-_GRADES = (
+GRADES = (
     "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
     "A>>B, A>B, A=B"
 )
-_MOST_GRADES = 15  # sizes of grades, each of which has a threshold
+_MOSTGRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 _MANY = 10  # grades that are of both signs but by chance
@@ -129,7 +129,7 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
         return np.searchsorted(known, signed) / (known.size - 1.0), known
     if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
         raise DataError(
-            f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {_GRADES}. Subtract "
+            f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}. Subtract "
             "the middle of a scale such as 1 to 5. Of rows (winner, loser, margin), exchange the items of every second "
             "row, and the sign of its margin. cross_val_predict(method='predict_proba') numbers grades from 0: loop "
             "over the folds instead"
@@ -140,9 +140,9 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
             f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1. Two "
             "answers have likelihood='probit' or 'logit'"
         )
-    if sizes.size > _MOST_GRADES:
+    if sizes.size > _MOSTGRADES:
         raise DataError(
-            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOST_GRADES} at most. Group them, such "
+            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOSTGRADES} at most. Group them, such "
             "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
         )
     classes = np.unique(np.concatenate([-sizes, sizes]))
@@ -160,17 +160,17 @@ def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
     """Return grades as numbers, (n,), known or not; decimals without the errors of sums such as 0.1 + 0.2."""
     refuse_collection(y, "y")
     if y is None:
-        raise DataError(f"y is None: pass grades; {_GRADES}")
+        raise DataError(f"y is None: pass grades; {GRADES}")
     values = as_array(y, "y")
     if values.dtype.kind == "c":
-        raise DataError(f"y has complex numbers; {_GRADES}")
+        raise DataError(f"y has complex numbers; {GRADES}")
     values = column_or_1d(values, warn=True)
     for row in np.flatnonzero(are_missing(values))[:1].tolist():
         raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
     cells = values.tolist()
     signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
     for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
-        raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {_GRADES}")
+        raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {GRADES}")
     decimal = signed != np.rint(signed)
     signed[decimal] = [float(f"{grade:.{_DIGITS}g}") for grade in signed[decimal].tolist()]
     largest = np.abs(np.append(signed, 0.0 if known is None else known[-1])).max()

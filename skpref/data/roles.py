@@ -12,7 +12,7 @@ from skpref.data.columns import Columns, complete
 from skpref.data.ids import as_ids, shorten
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
-from skpref.data.winners import TIED, mirrored_rows, read_labels_of, read_margins, refuse_ties
+from skpref.data.winners import TIED, mirrored_rows, read_grades_of, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Mirrored = Literal["raise", "drop", "keep"]  # what to do with comparisons that 
 Rest = Literal["unknown", "lost"]  # what is known about items that a ranking does not name
 
 _SHOWN = 20  # names of columns
-_SETTINGS = "margins", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
+_SETTINGS = "margins", "graded", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Roles:
     loser: Any = None  # then rows are (winner, loser)
     scores: tuple[Any, ...] = ()  # of both sides; or their difference, or text such as 2-1
     margins: float | None = None  # largest difference of scores; None: only who won counts
+    graded: bool = False  # whether `winner` says how much better an item is
     counts: tuple[Any, ...] = ()  # wins of the left item, of the right one, and ties
     ranking: tuple[Any, ...] = ()  # items, the best first
     item_ranks: Mapping[Any, Any] = field(default_factory=dict)  # by column of ranks: the item
@@ -74,7 +75,8 @@ class Roles:
             f"the higher of {listed(self.scores)}" if len(self.scores) > 1 else f"{listed(self.scores)} (left - right)"
         )
         higher = higher if self.margins is None else f"margins of {listed(self.scores)} (at most {self.margins:g})"
-        answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else self.winner
+        answer = f"{self.winner} (grades)" if self.graded else self.winner
+        answer = higher if self.scores else f"counts {listed(self.counts)}" if self.counts else answer
         C, sign = self.covariates, "/" if self.several and not self.task else " - "
         several = ("ranking", "offered", "chosen", "worst", "task", "item" if not self.features else "features", "rank")
         return {
@@ -302,8 +304,9 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         margin = read_margins(columns, roles.scores)
         y = 0.5 + 0.5 * np.sign(margin) if roles.margins is None else np.clip(margin, -roles.margins, roles.margins)
     elif not roles.counts and roles.winner is not None and roles.loser is None:
-        y = read_labels_of(columns, roles.winner, (roles.left, left), (roles.right, right))
-        margin = y - 0.5
+        both = (roles.left, left), (roles.right, right)
+        y = read_grades_of(columns, roles.winner) if roles.graded else read_labels_of(columns, roles.winner, *both)
+        margin = y if roles.graded else y - 0.5
     answers = _Answers(left, right, y, every, every)
     if roles.counts:
         answers = _counted(columns, roles.counts, left, right)

@@ -89,16 +89,25 @@ def _form_of_year_last(columns: Columns, name: Any, texts: Mapping[int, Any]) ->
         {row for row, text in texts.items() if _is_recent(text, form)} for form in (_DAY_FIRST, _MONTH_FIRST)
     )
     day, month = min(by_day - by_month, default=None), min(by_month - by_day, default=None)
+    forms = {_DAY_FIRST: "day", _MONTH_FIRST: "month"}
     if day is not None and month is not None:
         what = f"begins with the month, but {texts[day]} on {columns.unit} {columns.lines[day]} with the day"
         raise columns.fault(f"{texts[month]} {what}; {_ISO}", month, name)
-    if by_day and day is None and month is None:
+    row, form = (day, _DAY_FIRST) if month is None else (month, _MONTH_FIRST)
+    if by_day and row is None and (form := columns.dates.get(name, "")) not in forms:
         what = "has the day or the month first, and no date of the column tells which"
         raise columns.fault(f"{texts[min(by_day)]} {what}; {_ISO}", min(by_day), name)
-    for part, row in (("day", day), ("month", month)):
-        if row is not None:
-            columns.notes.append(f"{columns.source}: column {name!r} has the {part} first, as {texts[row]} shows")
-    return _DAY_FIRST if month is None else _MONTH_FIRST
+    if by_day or row is not None:
+        columns.dates[name] = form
+        why = "as in the data of the model" if row is None else f"as {texts[row]} shows"
+        columns.notes.append(f"{columns.source}: column {name!r} has the {forms[form]} first, {why}")
+    return form
+
+
+def date_of_file(text: str, form: str | None) -> Any:
+    """Return a date as a file writes it, with the year last in a known form; other text as it is."""
+    dates = (_date(_parsed(text, one)) for one in (*_YEAR_FIRST, form or "", *_WITH_NAME))
+    return next((date for date in dates if date is not None), text)
 
 
 def _is_recent(text: Any, form: str) -> bool:

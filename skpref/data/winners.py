@@ -12,7 +12,7 @@ from skpref._text import is_number, lacks_number, number, other_side, plain
 from skpref._warn import warn
 from skpref.data.columns import DROP, TRUTH
 from skpref.data.ids import Vocabulary, shorten
-from skpref.data.labels import verdict
+from skpref.data.labels import GRADES, verdict
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -72,6 +72,17 @@ def read_labels_of(columns: Columns, name: Any, left: tuple[Any, IdColumn], righ
         y = numbers
     _refuse_flags(columns, name)
     return y
+
+
+def read_grades_of(columns: Columns, name: Any) -> Array:
+    """Return a column of verdicts, signed numbers or words for a tie as grades, shape (n,)."""
+    cells = columns.texts(name)
+    columns.refuse_empty("the grade is missing", map(lacks_number, cells), name, "; if nobody won, write tie")
+    grades = np.fmax(list(map(verdict, cells)), [number(columns.with_point(cell)) for cell in cells])
+    grades = np.where([_folded(cell) in _TIES for cell in cells], 0.0, grades)
+    for row in np.flatnonzero(~np.isfinite(grades))[:1].tolist():
+        raise columns.fault(f"{shorten(cells[row])} is no grade; {GRADES}, or words for a tie", row, name)
+    return grades
 
 
 def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right: Any) -> Array:

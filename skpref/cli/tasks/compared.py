@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -84,7 +84,11 @@ class Compared:
     @property
     def has_ties(self) -> bool:
         """Whether some comparisons are ties."""
-        return not self.roles.several and bool((self.rows.y == 0.5).any())
+        return not self.roles.several and bool((self.with_sides(self.rows).y == 0.5).any())
+
+    def with_sides(self, rows: Rows) -> Rows:
+        """Return rows whose grades, if they have some, are labels of their sides."""
+        return replace(rows, y=0.5 + 0.5 * np.sign(rows.y)) if self.roles.graded else rows
 
     @property
     def n_items(self) -> int:
@@ -296,6 +300,7 @@ class PairReport(ComparedReport):
     """The report on comparisons: how probable the winners were."""
 
     def figures(self, model: Any, test: Rows) -> Figures:
+        test = self.data.with_sides(test)
         if not model.likelihood_.ties_are_answers:
             return score_chances(test, model.predict_proba(test.X)[:, 1])
         answers = np.asarray(model.predict_proba(test.X, ties=True))  # of left, tie and right
@@ -303,6 +308,7 @@ class PairReport(ComparedReport):
 
     def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
         guesses = {"coin flip": 0.5}
+        train, test = map(self.data.with_sides, (train, test))
         if self.data.has_sides:
             least = 1.0 / (train.size + 2.0)  # one of both sides more: nothing is impossible
             share = float(np.average(train.y, weights=train.weight))

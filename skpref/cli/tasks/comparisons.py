@@ -34,7 +34,7 @@ def read(options: Data) -> Task:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
     data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    data = replace(data, covariates=options.covariates or (), columns=saved_columns(asked, roles))
+    data = replace(data, covariates=options.covariates or (), columns=saved_columns(sheet, asked, roles))
     return make_task(data, options.seed)
 
 
@@ -147,7 +147,8 @@ def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
         groups, group = user, roles.user
     answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
     rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
-    say_doubts(sheet, [*notes_on_columns({"item": shown[present], "user": user}), *notes_on_answers(kept, roles)])
+    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
+    say_doubts(sheet, notes_on_answers(kept, roles, options.none))
     check_size(sheet, rows.size, "choices or rankings", options)
     reading = reading_of_all(read.read_, sheet, kept)
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))

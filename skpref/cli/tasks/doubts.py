@@ -53,13 +53,16 @@ def notes_on_sides(names: Sequence[str], left: AnyArray, right: AnyArray) -> lis
     return [f"no item is in both columns, {names[0]!r} and {names[1]!r}; are these the columns of the items?"]
 
 
-def notes_on_answers(sheet: Columns, roles: Roles) -> list[str]:
-    """Return a note on winners of 0 and 1, which may number the sides from 0, or on ratings that are read as ranks."""
+def notes_on_answers(sheet: Columns, roles: Roles, none: str | None = None) -> list[str]:
+    """Return a note on winners of 0 and 1, on ratings that are read as ranks, or on a level called none."""
     name, rank = str(roles.winner), str(roles.rank)
     if plain(name).startswith("winner") and roles.loser is None and set(sheet.texts(name)) == {"0", "1"}:
         return [f"1 in {name!r} is the left item and 0 the right one; if 0 is the first, write left and right"]
     if plain(rank) in RATINGS:
         return [f"{rank!r} is read as ranks, of which 1 is the best; of ratings, --item-ratings reads a grid"]
+    words = {text for attribute in roles.features for text in sheet.texts(attribute)}
+    if none is None and (word := next((word for word in words if word.lower() == "none"), None)):
+        return [f"{word!r} is a level of an attribute; if it stands for none of the others, --none {word} says so"]
     return []
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number
+from skpref._text import is_number, other_side
 from skpref.cli.files import USERS, counted, say_note
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
@@ -82,7 +82,8 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         matching(sheet, name) if "*" in name and name not in sheet.values else covariate(sheet, name)
         for name in options.covariates or ()
     )
-    codes = options.unranked
+    codes, likelihood = options.unranked, dict(options.settings or ()).get("likelihood")
+    graded = {str(name)[-7:] for name in np.ravel(likelihood or [])} == {"-graded"}  # of a search, a list of names
     common: dict[str, Any] = {
         "user": user,
         "weight": options.weight,
@@ -94,22 +95,27 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
         "unranked": None if codes is None else tuple(code for code in codes if code != "none"),
         "mirrored": options.mirrored or "raise",
         "drop_self": options.on_self == "drop",
+        "graded": graded,
     }
     require_asked(sheet, options, "weight", "groups", "time", "group", "time_split")
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
     roles = Roles(**common, **_layout(sheet, options, taken))
+    if graded and (roles.several or roles.loser is not None or roles.scores or roles.counts):
+        raise DataError(f"--set likelihood={likelihood}: grades stand in one column beside two items: --label COLUMN")
     sheet.require(roles.columns(), _COLUMNS_OF_TASKS if roles.several else _COLUMNS)
     _check_lists(sheet, options, roles)
     _refuse_second_meanings(sheet, roles)
     return roles
 
 
-def saved_columns(options: Data, roles: Roles) -> dict[str, str]:
-    """Return the names of the columns that rows to predict have, by their options."""
+def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]:
+    """Return the names of the columns that rows to predict have, by their options, and the form of dates."""
     lists = {"offered": roles.offered or roles.ranking, "contest": options.contest, "features": options.features}
+    lists["covariates"] = tuple(name for term in roles.covariates if isinstance(term, tuple) for name in term)
     columns = {f"{role}:{k}": name for role, names in lists.items() for k, name in enumerate(names or ())}
     sides = {"left": roles.left or roles.winner, "right": roles.right or roles.loser}
     one = {**sides, "user": roles.user, "time": roles.time, "item": next(iter(roles.item), None), "none": options.none}
+    one["dates"] = sheet.dates.get(roles.time)
     return columns | {role: str(name) for role, name in one.items() if name is not None}
 
 
@@ -153,7 +159,7 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
         ranked = options.rank is not None or not is_choice
         return {**task, "rank": options.rank or sheet.usual("rank")} if ranked else {**task, **choice}
     if layout == "loser" or (layout in {"winner", None} and _has_losers(sheet, options)):
-        return {"winner": options.winner or sheet.usual("winner"), "loser": options.loser or sheet.usual("loser")}
+        return {"winner": options.winner or sheet.usual("winner"), "loser": options.loser or _loser(sheet)}
     sides = dict(zip(("left", "right"), side_names(sheet, options), strict=True))
     if layout in {"score", "counts"}:
         if len(options.score or ()) > 2:
@@ -163,6 +169,14 @@ def _layout(sheet: Columns, options: Data, taken: tuple[str | None, ...]) -> dic
     if layout is None and len(found) > 1:
         raise sheet.fault(f"{' or '.join(map(repr, found))} may say who won; name it by --label or --winner")
     return {**sides, "winner": options.label or options.winner or (found[0] if found else sheet.usual("label"))}
+
+
+def _loser(sheet: Columns) -> str:
+    """Return the usual column of losers; where there is none, but two columns are sides, ask for their names."""
+    left, right = next(filter(all, ((name, other_side(sheet.names, name)) for name in sheet.names)), (None, None))
+    if left is not None and not _has(sheet, "loser"):
+        raise sheet.fault(f"which columns are the two sides? If {left} and {right}: --left {left} --right {right}")
+    return sheet.usual("loser")
 
 
 def _layout_option(options: Data) -> str | None:

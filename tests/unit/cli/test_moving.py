@@ -173,3 +173,39 @@ def test_mistakes_are_named(command: list[str], message: str, capsys: pytest.Cap
     Path("none.csv").write_text("home,away\najax,bari\n", "utf-8")
     assert main(command) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("form", "early"), [("%d/%m/%Y", "08/02/2022"), ("%m/%d/%Y", "02/08/2022")])
+def test_the_order_of_day_and_month_is_that_of_the_fit(
+    form: str, early: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = fit("--time", "date")
+    few = games.assign(date="2022-02-08").head(3)
+    few.to_csv("few.csv", index=False)
+    p, ranking = printed(capsys, "predict", "model.skpref", "few.csv"), wanted.rank(at="2022-02-08")
+    assert main(["rank", "model.skpref", "--at", early]) == 2  # either may be the day
+    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    games.assign(date=pd.to_datetime(games.date).dt.strftime(form)).to_csv("games.csv", index=False)
+    few.assign(date=early).to_csv("few.csv", index=False)
+    assert main(["predict", "model.skpref", "few.csv"]) == 2
+    assert "no date of the column tells which; write dates as 2024-05-31" in capsys.readouterr().err
+    fit("--time", "date")
+    again = printed(capsys, "predict", "model.skpref", "few.csv")
+    assert [row["probability_left"] for row in again] == [row["probability_left"] for row in p]
+    for at in (early, "8 Feb 2022", "2022-02-08"):
+        rows = printed(capsys, "rank", "model.skpref", "--at", at)
+        np.testing.assert_allclose([row["utility"] for row in rows], ranking.utility, rtol=1e-9)
+    assert main(["rank", "model.skpref", "--at", "31/31/2022"]) == 2
+    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+
+
+def test_the_order_of_day_and_month_is_noted(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    games.assign(date=pd.to_datetime(games.date).dt.strftime("%d/%m/%Y")).to_csv("games.csv", index=False)
+    fit("--time", "date")
+    games.head(3).assign(when="08/09/2022").drop(columns="date").to_csv("few.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "few.csv", "--time", "when"]) == 0
+    assert "column 'when' has the day first, as in the data of the model" in capsys.readouterr().err
+    games.head(3).assign(date="08/25/2022").to_csv("few.csv", index=False)
+    assert main(["predict", "model.skpref", "few.csv"]) == 0  # what the file shows comes first
+    assert "column 'date' has the month first, as 08/25/2022 shows" in capsys.readouterr().err

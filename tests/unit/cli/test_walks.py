@@ -163,9 +163,9 @@ OFFERS = "a,b,chosen"
         ("fit data.csv --model crowds", (), r"invalid choice: 'crowds' .*; did you mean 'crowd'\?"),
         ("fit data.csv", ("userId,movieId,rating", "1,2,3"), "ratings need a --model"),
         (
-            "fit data.csv --winner verdict --set likelihood=logit-graded",
+            "fit data.csv --winner verdict",
             ("model_a,model_b,verdict", "a,b,A>>B", "b,a,B>A"),
-            r"the command line reads who won, so write A>B for A>>B; grades are for GPPLClassifier\(",
+            "winner 'A>>B' is a graded verdict: --set likelihood=logit-graded learns from grades",
         ),
         (
             "fit data.csv --offered a,b --chosen chosen",
@@ -191,3 +191,52 @@ def test_an_advantage_of_a_side_is_named_as_it_is_typed(capsys: pytest.CaptureFi
     rows = [f"{NAMES[k % 4]},{NAMES[(k + 1 + k // 4 % 3) % 4]},{int(k % 9 > 0)}" for k in range(60)]
     assert main(["fit", write("left,right,label", *rows)]) == 0
     assert "by --set order_effect=True" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("names", [("model_1", "model_2"), ("home team", "away team")])
+def test_two_sides_of_other_names_are_asked_for(names: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(",".join([*names, "winner"]), *battles(answers=("left", "right")))
+    assert main(["fit", file]) == 2
+    left, right = names
+    wanted = f"which columns are the two sides? If {left} and {right}: --left {left} --right {right}"
+    assert wanted in capsys.readouterr().err
+    assert main(["fit", file, "--left", left, "--right", right, *FAST]) == 0
+    assert main(["fit", write("winner,other", *(row.rpartition(",")[0] for row in battles()))]) == 2
+    assert "there is no column 'loser'" in capsys.readouterr().err
+
+
+def brands(third: str) -> list[str]:
+    """Return rows of tasks of three brands, one of them chosen."""
+    cells = [(task, k, brand) for task in range(12) for k, brand in enumerate(("x", "y", third))]
+    return [f"{task},{brand},{1 + k % 2},{int(task % 3 == k)}" for task, k, brand in cells]
+
+
+def test_a_level_called_none_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--contest", "task", "--features", "brand", *FAST]
+    for third, more, noted in (("None", [], True), ("None", ["--none", "None"], False), ("z", [], False)):
+        assert main(["fit", write("task,brand,price,chosen", *brands(third)), *command, *more]) == 0
+        assert ("stands for none of the others, --none None says so" in capsys.readouterr().err) == noted
+
+
+def test_products_of_one_task_are_told_apart_by_attributes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["fit", write("task,brand,price,chosen", *brands("x")), "--contest", "task", "--features", "brand"]) == 0
+    )
+    assert (
+        "If they are different items, give them ids, or an attribute, that tell them apart" in capsys.readouterr().err
+    )
+
+
+def test_covariates_of_words_keep_the_order_of_the_fit() -> None:
+    rng, prices = np.random.default_rng(0), ("price_left", "price_mid", "price_right")
+    rows = [",".join([*rng.permutation(["x", "y", "z"]), *map(str, rng.integers(1, 9, 3)), "123"[k % 3]])
+            for k in range(40)]  # fmt: skip
+    file = write(",".join(["a", "b", "c", *prices, "chosen"]), *rows)
+    assert main(["fit", file, "--offered", "a,b,c", "--covariates", "price_*", *FAST]) == 0
+    assert main(["predict", "model.skpref", file, "--out", "wanted.csv"]) == 0
+    moved = [",".join([*row[:3], row[5], row[3], row[4]]) for row in (line.split(",") for line in rows)]
+    asked = write(",".join(["a", "b", "c", prices[2], *prices[:2]]), *moved, name="moved.csv")
+    assert main(["predict", "model.skpref", asked, "--out", "found.csv"]) == 0
+    found, wanted = (np.genfromtxt(f"{name}.csv", delimiter=",", names=True) for name in ("found", "wanted"))
+    for name in ("p_a", "p_b", "p_c"):
+        np.testing.assert_array_equal(found[name], wanted[name])

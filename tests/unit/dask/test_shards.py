@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,17 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpref.dask.shards import OnDask
+from skpref.dask.source import DaskSource
 from tests.unit.dask.conftest import running
-from tests.unit.dask.lazily import restore_workers
+from tests.unit.dask.lazily import LIMIT, lazy, restore_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
+pd = pytest.importorskip("pandas")
 
 
 def twofold(number: int, power: int) -> tuple[int, np.ndarray]:
@@ -90,3 +93,38 @@ def test_lost_results_are_computed_again_from_what_arrays_were() -> None:
         cluster.sync(next(iter(cluster.workers.values())).close)  # and takes half of the results with it
         found = [value.tolist() for value in shards.collect(np.copy, kept)]
     assert found == [[k + 1.0, k + 3.0] for k in range(0, 8, 2)]
+
+
+def summed_up(number: int, *shared: Any) -> tuple[float, int]:
+    return number + sum(float(np.sum(values)) for values in shared), number
+
+
+def finished(function: Callable[[], Any]) -> Any:
+    """Return a result that may never come: what hangs is left behind."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()), daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    assert results, "hangs"
+    return results[0]
+
+
+@pytest.mark.parametrize("sizes", [[20_000], [6_000] * 3], ids=["one is large", "they are large together"])
+def test_large_values_reach_every_shard(client, sizes) -> None:
+    shards, arrays = OnDask(client), [np.full(size, k + 1.0) for k, size in enumerate(sizes)]
+    wanted = [sum(size * (k + 1.0) for k, size in enumerate(sizes)) + number for number in (1, 2)]
+    for shared in (arrays, list(map(shards.share, arrays))):
+        brought, kept = finished(partial(shards.keep, summed_up, [1, 2], shared=shared))
+        assert brought == wanted
+        assert [first for first, _ in shards.collect(summed_up, kept, shared=shared)] == wanted
+
+
+def width(X: Any, *_: Any) -> int:
+    return int(X.shape[1])
+
+
+def test_tables_have_thousands_of_columns(client) -> None:
+    names = [f"feature_{k}" for k in range(3000)]
+    table = lazy(pd.DataFrame(np.ones((4, 3001)), columns=[*names, "y"]), 3)
+    rows = DaskSource(table, "y", None).rows(names, "y", None)
+    assert finished(lambda: list(rows.collect(width))) == [3000] * 3

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.data.columns import Columns
-from skpref.data.times import as_duration, as_times, read_times, to_dates, to_years
+from skpref.data.times import as_duration, as_times, date_of_file, read_times, to_dates, to_years
 from skpref.exceptions import DataError
 
 DATES = np.array(["2020-01-01", "2020-01-02T12:00", "1969-12-31"], dtype="datetime64[s]")
@@ -150,6 +150,21 @@ def test_dates_have_the_day_or_the_month_first(first: str, cells: tuple[Any, ...
     columns = file_of(*cells)
     assert days(columns) == ["2024-08-23", "2024-02-01"]
     assert columns.notes == ([f"games.csv: column 'day' has {first}"] if first else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "wanted"),
+    [
+        ("01/02/1970", "%d-%m-%Y", "1970-02-01"),
+        ("01.01.1970", "%d-%m-%Y", "1970-01-01"),  # which NumPy takes for nothing
+        ("01/02/1970", "%m-%d-%Y", "1970-01-02"),
+        ("1 Feb 1970", None, "1970-02-01"),
+        ("01/02/1970", None, "01/02/1970"),
+        ("soon", "%d-%m-%Y", "soon"),
+    ],
+)
+def test_a_date_is_read_as_in_a_file(text: str, form: str | None, wanted: str) -> None:
+    assert str(date_of_file(text, form)).removesuffix("T00:00:00.000000") == wanted
 
 
 def test_dates_have_times() -> None:
