@@ -43,7 +43,7 @@ _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share on
 HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 # Items that the search uses, whose rows are what it costs, and comparisons for which it takes more of them: for one
 # factor on all length-scales, for each of them, and for each once more, from there.
-_FEW, _SOME, _MANY = (2500, 5000), (5000, 10_000), (10_000, HYPER_PAIRS)
+_FEW, _SOME, _MANY_ITEMS = (2500, 5000), (5000, 10_000), 10_000
 _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes through parts, and of a part
 # Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
@@ -271,7 +271,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
     small = model if model.data.shards is None else subsample(model, rng)
-    small = replace(_among_few_items(small, *_MANY, rng), joint_size=0, passes=[])
+    small = replace(_among_few_items(small, _MANY_ITEMS, HYPER_PAIRS, rng), joint_size=0, passes=[])
     if config.learn_length_scales:
         kernel = _default_length_scales(small, kernel, rng)
     if config.n_restarts is None:
@@ -311,7 +311,8 @@ def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Gene
     theta, scale = kernel.theta + shift, None
     for part in dict.fromkeys((some, small)) if goes_on else ():
         if sum(small.passes) < _SEARCH_PASSES:
-            best = hyper.maximise(partial(density, model=part), theta, bounds, tol=1e-3, scale=scale)
+            tol = 1e-3 if part is some else 1e-2
+            best = hyper.maximise(partial(density, model=part), theta, bounds, tol=tol, scale=scale)
             theta, scale = best.theta, best.scale
     return kernel.clone_with_theta(theta)
 
