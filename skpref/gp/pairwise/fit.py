@@ -49,6 +49,7 @@ _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes 
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
+_LAST_TOL = 3e-3  # of the last part of the search, where each step takes seconds
 _NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
 _MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
@@ -311,7 +312,7 @@ def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Gene
     theta, scale = kernel.theta + shift, None
     for part in dict.fromkeys((some, small)) if goes_on else ():
         if sum(small.passes) < _SEARCH_PASSES:
-            tol = 1e-3 if part is some else 1e-2
+            tol = 1e-3 if part is some else _LAST_TOL
             best = hyper.maximise(partial(density, model=part), theta, bounds, tol=tol, scale=scale)
             theta, scale = best.theta, best.scale
     return kernel.clone_with_theta(theta)

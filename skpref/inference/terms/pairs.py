@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref._compiled.factors import entity_sums, pair_differences, pair_sums
 from skpref._compiled.pairs import incidence, laplacian_product, row_differences, squared_differences
-from skpref._math.linalg import product, times_lower_t
+from skpref._math.linalg import product
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.terms.base import RowTerm, Segment
 
@@ -180,12 +180,7 @@ class PairTerm:
             d = block.covariance_diagonal
             return np.asarray(d[self.left] + d[self.right])
         f, offset, extra = self.split(block.inverse_chol.T)
-        if self.basis is None:
-            half = np.zeros((self.n_items, block.size))
-        elif f.shape[0] == block.size:
-            half = times_lower_t(self.basis, block.inverse_chol)
-        else:
-            half = product(self.basis, np.asfortranarray(f))
+        half = np.zeros((self.n_items, block.size)) if self.basis is None else product(self.basis, np.asfortranarray(f))
         if self.offsets:
             half += offset
         return difference_variance(half, self.left, self.right, extra, self.extra)
