@@ -87,7 +87,8 @@ def laplacian_product(
     """
     n_items, width = rows.shape
     out = np.empty((n_items, width))
-    arguments = indptr, pair, neighbour, *(np.ascontiguousarray(a) for a in (weight, own, rows))
+    weight, own, rows = (np.ascontiguousarray(a) for a in (weight, own, rows))
+    arguments = indptr, pair, neighbour, weight, own, rows
     if pair.size * width < _SMALL or not may_use_threads():
         _laplacian_rows(*arguments, 0, n_items, out)
     else:

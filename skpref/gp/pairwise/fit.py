@@ -49,7 +49,7 @@ _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes 
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
-_LAST_TOL = 3e-3  # of the last part of the search, where each step takes seconds
+_LAST_TOL = 3e-3  # tolerance of the last part of the search, where each step takes seconds
 _NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
 _MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
@@ -288,9 +288,9 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
     """Maximise the posterior density over one factor on all length-scales, then over each length-scale."""
     d, bounds = kernel.theta.size, kernel.bounds
-    goes_on = 1 < d <= _MAX_SINGLE_SCALES
-    some = _among_few_items(small, *_SOME, rng) if goes_on else small
-    few = _among_few_items(some, *_FEW, rng) if goes_on else small
+    in_parts = 1 < d <= _MAX_SINGLE_SCALES
+    some = _among_few_items(small, *_SOME, rng) if in_parts else small
+    few = _among_few_items(some, *_FEW, rng) if in_parts else small
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
     priors = length_scale_priors(
         bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(_square_width(type(kernel), d)), d
@@ -310,7 +310,7 @@ def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Gene
     limits = np.array([[np.max(bounds[:, 0] - kernel.theta), np.min(bounds[:, 1] - kernel.theta)]])
     shift = hyper.maximise(density_of_shift, np.zeros(1), limits, max_iter=10, tol=0.01).theta[0]
     theta, scale = kernel.theta + shift, None
-    for part in dict.fromkeys((some, small)) if goes_on else ():
+    for part in dict.fromkeys((some, small)) if in_parts else ():
         if sum(small.passes) < _SEARCH_PASSES:
             tol = 1e-3 if part is some else _LAST_TOL
             best = hyper.maximise(partial(density, model=part), theta, bounds, tol=tol, scale=scale)

@@ -313,7 +313,7 @@ def rank_draws(
 
 
 def _descending(utility: Array) -> IntArray:
-    """Return the order of utilities, the largest first; differences below 1e-9 of them may not count."""
+    """Return the positions of utilities, the largest first; relative differences below 1e-9 may not count."""
     # Sorting integers with the number of the item in the last bits is several times as fast as an argsort.
     keys, mask = np.negative(utility).view(np.int64), (1 << utility.size.bit_length()) - 1
     keys ^= (keys >> 63) & np.iinfo(np.int64).max  # of doubles: now in their order
