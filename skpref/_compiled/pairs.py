@@ -16,35 +16,33 @@ _ROWS = 256  # rows a thread takes at once
 _SMALL = 1 << 21  # element operations (about 1 ms) below which waking threads costs more than it saves
 
 
-def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:
-    """List, for every item, its comparisons and the items it met (the graph in CSR form)."""
-    item = np.concatenate([left, right])
+def incidence(item: IntArray, other: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:
+    """List, for every item, its entries and the items it met there (the graph in CSR form)."""
     order = np.argsort(item, kind="stable")
     indptr = np.zeros(n_items + 1, dtype=np.int64)
     np.cumsum(np.bincount(item, minlength=n_items), out=indptr[1:])
-    n_pairs = left.shape[0]
-    return indptr, order % max(n_pairs, 1), np.concatenate([right, left])[order]
+    return indptr, order, other[order]
 
 
 @njit()
-def _laplacian_rows(indptr, pair, neighbour, weight, rows, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _laplacian_rows(indptr, pair, neighbour, weight, own, rows, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    total = np.empty(rows.shape[1])  # near, where a row of `out` may share its cache lines with other rows
     for i in range(first, last):
-        degree = 0.0
+        total[:] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             w = weight[pair[e]]
-            degree += w
-            j = neighbour[e]
-            for c in range(rows.shape[1]):
-                out[i, c] -= w * rows[j, c]
-        for c in range(rows.shape[1]):
-            out[i, c] += degree * rows[i, c]
+            row = rows[neighbour[e]]
+            for c in range(total.size):
+                total[c] -= w * row[c]
+        for c in range(total.size):
+            out[i, c] = total[c] + own[i] * rows[i, c]
 
 
 @njit(parallel=True)
-def _laplacian_parallel(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _laplacian_parallel(indptr, pair, neighbour, weight, own, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     n = out.shape[0]
     for t in prange((n + _ROWS - 1) // _ROWS):
-        _laplacian_rows(indptr, pair, neighbour, weight, rows, t * _ROWS, min((t + 1) * _ROWS, n), out)
+        _laplacian_rows(indptr, pair, neighbour, weight, own, rows, t * _ROWS, min((t + 1) * _ROWS, n), out)
 
 
 @njit(fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
@@ -80,11 +78,17 @@ def row_differences(rows: Array, left: IntArray, right: IntArray, out: Array) ->
     _row_differences(np.ascontiguousarray(rows), left, right, out)
 
 
-def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, rows: Array) -> Array:
-    """Return D^T diag(weight) D rows, D the P x N matrix of differences, shape (N, n)."""
+def laplacian_product(
+    indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, own: Array, rows: Array
+) -> Array:
+    """Return diag(own) rows less the weighted rows that each item met, shape (N, n).
+
+    With all comparisons listed from both sides and the items' total weights it is D^T diag(weight) D rows.
+    """
     n_items, width = rows.shape
-    out = np.zeros((n_items, width))
-    arguments = indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows)
+    out = np.empty((n_items, width))
+    weight, own, rows = (np.ascontiguousarray(a) for a in (weight, own, rows))
+    arguments = indptr, pair, neighbour, weight, own, rows
     if pair.size * width < _SMALL or not may_use_threads():
         _laplacian_rows(*arguments, 0, n_items, out)
     else:

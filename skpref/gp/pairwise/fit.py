@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,11 +41,15 @@ if TYPE_CHECKING:
 RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
 HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
+# Items that the search uses, whose rows are what it costs, and comparisons for which it takes more of them: for one
+# factor on all length-scales, for each of them, and for each once more, from there.
+_FEW, _SOME, _MANY_ITEMS = (2500, 5000), (5000, 10_000), 10_000
 _MANY_PAIRS, _PART = 4_000_000, 1_000_000  # comparisons from which a pass goes through parts, and of a part
 # Passes over the data of all fits of the search for the default length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # tolerance of a fit within the search: 1e-6 of the bound, which the optimizer resolves
+_LAST_TOL = 3e-3  # tolerance of the last part of the search, where each step takes seconds
 _NEAR = 1.5  # difference of log hyperparameters within which a fit starts from the same posterior
 _MAX_SINGLE_SCALES = 256  # features beyond which they share one factor on the length-scales
 # Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
@@ -267,9 +271,10 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
     if kernel.theta.size == 0:
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
-    small = replace(subsample(model, rng), joint_size=0, passes=[])
+    small = model if model.data.shards is None else subsample(model, rng)
+    small = replace(_among_few_items(small, _MANY_ITEMS, HYPER_PAIRS, rng), joint_size=0, passes=[])
     if config.learn_length_scales:
-        kernel = _default_length_scales(small, kernel)
+        kernel = _default_length_scales(small, kernel, rng)
     if config.n_restarts is None:
         return kernel
 
@@ -280,30 +285,36 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
     return kernel.clone_with_theta(best.theta)
 
 
-def _default_length_scales(small: PairModel, kernel: Kernel) -> Kernel:
+def _default_length_scales(small: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
     """Maximise the posterior density over one factor on all length-scales, then over each length-scale."""
     d, bounds = kernel.theta.size, kernel.bounds
+    in_parts = 1 < d <= _MAX_SINGLE_SCALES
+    some = _among_few_items(small, *_SOME, rng) if in_parts else small
+    few = _among_few_items(some, *_FEW, rng) if in_parts else small
     # Bounds are multiples of the medians, of which the start of an earlier fit knows nothing.
     priors = length_scale_priors(
         bounds[:, 0] - np.log(_FACTOR_BOUNDS[0]) + 0.5 * np.log(_square_width(type(kernel), d)), d
     )
 
-    def density(theta: Array) -> tuple[float, Array]:
+    def density(theta: Array, model: PairModel = small) -> tuple[float, Array]:
         if sum(small.passes) >= _SEARCH_PASSES:
             raise hyper.BudgetSpentError
-        value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta))
+        value, gradient = bound_and_gradient(model, kernel.clone_with_theta(theta))
         prior, prior_gradient = log_density(priors, theta)
         return value + prior, gradient + prior_gradient
 
     def density_of_shift(shift: Array) -> tuple[float, Array]:
-        value, gradient = density(kernel.theta + shift[0])
+        value, gradient = density(kernel.theta + shift[0], few)
         return value, np.array([gradient.sum()])
 
     limits = np.array([[np.max(bounds[:, 0] - kernel.theta), np.min(bounds[:, 1] - kernel.theta)]])
     shift = hyper.maximise(density_of_shift, np.zeros(1), limits, max_iter=10, tol=0.01).theta[0]
-    theta = kernel.theta + shift
-    if 1 < d <= _MAX_SINGLE_SCALES and sum(small.passes) < _SEARCH_PASSES:
-        theta = hyper.maximise(density, theta, bounds, tol=1e-3).theta
+    theta, scale = kernel.theta + shift, None
+    for part in dict.fromkeys((some, small)) if in_parts else ():
+        if sum(small.passes) < _SEARCH_PASSES:
+            tol = 1e-3 if part is some else _LAST_TOL
+            best = hyper.maximise(partial(density, model=part), theta, bounds, tol=tol, scale=scale)
+            theta, scale = best.theta, best.scale
     return kernel.clone_with_theta(theta)
 
 
@@ -313,10 +324,31 @@ def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     if c.n_pairs <= HYPER_PAIRS:
         return model
     if isinstance(c, Comparisons):
-        sample, items = c.sample(HYPER_PAIRS, rng).compact()
-    else:
-        sample, items = c.take(np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))).compact()
-    return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
+        return _part(model, c.sample(HYPER_PAIRS, rng))
+    return _part(model, c.take(np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))))
+
+
+def _among_few_items(model: PairModel, n_items: int, n_least: int, rng: np.random.Generator) -> PairModel:
+    """Return the model of at most 50,000 comparisons among random items, more of these if they have too few."""
+    c = model.data.comparisons
+    if c.stage is not None:
+        return subsample(model, rng)
+    if c.n_pairs <= n_least or (c.n_pairs <= HYPER_PAIRS and c.n_items <= n_items):
+        return model
+    place = rng.permutation(c.n_items)
+    last = np.maximum(place[c.left], place[c.right])
+    rows = np.flatnonzero(last < n_items)
+    if rows.size < n_least:
+        rows = np.argpartition(last, n_least)[:n_least]
+    elif rows.size > HYPER_PAIRS:
+        rows = rng.choice(rows, HYPER_PAIRS, replace=False)
+    return _part(model, c.take(np.sort(rows)))
+
+
+def _part(model: PairModel, sample: Comparisons) -> PairModel:
+    """Return the model of some comparisons and their items."""
+    comparisons, items = sample.compact()
+    return replace(model, data=PairData(model.data.X[items], comparisons), exact=False, last=[])
 
 
 def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:

@@ -257,14 +257,16 @@ class PairPosterior:
             covariance += of_average - with_average[:, None] - with_average[None, :]
         return mean, covariance
 
-    def sample_residuals_independently(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
+    def sample_residuals_independently(
+        self, items: Items, n_samples: int, rng: np.random.Generator, *, centred: bool = True
+    ) -> Array:
         """Draw utilities, shape (n_samples, n): the dense block jointly, the residuals of the items independently."""
         shared = rng.standard_normal((n_samples, self.half.shape[0]))
         out = rng.standard_normal((n_samples, items.size))
         for part in chunks(items.size, 1000):
             chunk = items.take(part)
-            mean, half, phi = self._rows(chunk, centred=True)
-            variance = self._independent_variance(chunk, phi, item_effects=True, centred=True)
+            mean, half, phi = self._rows(chunk, centred=centred)
+            variance = self._independent_variance(chunk, phi, item_effects=True, centred=centred)
             out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(variance)
         return out
 

@@ -86,6 +86,11 @@ class PairTerm:
 
     @cached_property
     def _graph(self) -> tuple[IntArray, IntArray, IntArray]:
+        both = np.concatenate([self.left, self.right])
+        return incidence(both, np.roll(both, self.n_observations), self.n_items)
+
+    @cached_property
+    def _left_graph(self) -> tuple[IntArray, IntArray, IntArray]:
         return incidence(self.left, self.right, self.n_items)
 
     def split(self, v: Array) -> tuple[Array, Array, Array]:
@@ -127,18 +132,22 @@ class PairTerm:
 
     def laplacian_times(self, weight: Array, rows: Array) -> Array:
         """Return D^T diag(weight) D rows, shape (N, n)."""
-        return laplacian_product(*self._graph, weight, rows)
+        return laplacian_product(*self._graph, np.tile(weight, 2), self._degrees(weight), rows)
 
     def gram(self, weight: Array) -> Array:
         size = sum(segment.size for segment in self.segments)
         m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
         out = np.empty((size, size))
-        if self.basis is not None:
+        if self.basis is not None and self.offsets:
             spread = self.laplacian_times(weight, self.basis)
             out[:m, :m] = product(self.basis.T, spread)
-            if self.offsets:
-                out[m:stop, :m] = spread
-                out[:m, m:stop] = spread.T
+            out[m:stop, :m] = spread
+            out[:m, m:stop] = spread.T
+        elif self.basis is not None:
+            # Q = H + H^T, where H has each comparison once.
+            spread = laplacian_product(*self._left_graph, weight, 0.5 * self._degrees(weight), self.basis)
+            half = product(self.basis.T, spread)
+            np.add(half, half.T, out=out[:m, :m])
         if self.offsets:
             out[m:stop, m:stop] = self._laplacian(weight)
         if self.extra is not None:

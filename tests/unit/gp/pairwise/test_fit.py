@@ -172,6 +172,29 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
     assert np.isfinite(fit.bound)
 
 
+def test_the_search_takes_comparisons_among_random_items_and_more_where_these_are_few(monkeypatch):
+    rng = np.random.default_rng(0)
+    left, right = np.triu_indices(30, 1)
+    data = PairData(rng.normal(size=(30, 2)), Comparisons(left, right, np.ones(435), np.ones(435), 30))
+    model = pair_model(data, RBF(1.0), CONFIG, rng, None)
+    for n_items, n_least, n_pairs, n_compared in (
+        (10, 20, 45, 10),
+        (10, 66, 66, 12),
+        (30, 20, 435, 30),
+        (2, 500, 435, 30),
+    ):
+        part = pair_fit._among_few_items(model, n_items, n_least, rng).data
+        assert (part.comparisons.n_pairs, part.X.shape[0], part.comparisons.n_items) == (
+            n_pairs,
+            n_compared,
+            n_compared,
+        )
+    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
+    part = pair_fit._among_few_items(model, 20, 10, rng).data
+    assert part.comparisons.n_pairs == 40
+    assert part.X.shape[0] > 10
+
+
 def test_sampled_comparisons_keep_their_weights(monkeypatch):
     data, weight = draw(9), np.arange(1.0, 151.0)
     data = replace(data, comparisons=replace(data.comparisons, weight=weight, y=weight / 200.0))
@@ -257,7 +280,7 @@ def test_length_scales_have_normal_priors_about_the_median_heuristic(monkeypatch
 
     def maximise(objective, theta, bounds, **options):
         searches.append((objective, theta, bounds, options))
-        return SimpleNamespace(theta=theta + 0.25)
+        return SimpleNamespace(theta=theta + 0.25, scale=None)
 
     monkeypatch.setattr(pair_fit.hyper, "maximise", maximise)
     config = replace(CONFIG, learn_length_scales=True, n_restarts=2)

@@ -112,15 +112,24 @@ def test_a_ranking_prints_as_a_table() -> None:
     assert len(text) == 13
 
 
-@pytest.mark.parametrize(("limit", "joint"), [(3, False), (4, True)])
-def test_items_up_to_the_limit_are_drawn_jointly(
-    model: GPPLClassifier, monkeypatch: pytest.MonkeyPatch, limit: int, joint: bool
+@pytest.mark.parametrize(("limit", "features", "joint"), [(3, True, False), (4, True, True), (4, False, False)])
+def test_items_with_features_up_to_the_limit_are_drawn_jointly(
+    monkeypatch: pytest.MonkeyPatch, limit: int, features: bool, joint: bool
 ) -> None:
+    table = Table(np.arange(4.0)[:, None]) if features else None
+    model = GPPLClassifier(table, optimizer=None).fit([[0, 1], [1, 2], [2, 3]])
     sizes, draw = [], PairPosterior.covariance
     monkeypatch.setattr(ranking, "_MAX_JOINT", limit)
     monkeypatch.setattr(PairPosterior, "covariance", lambda *a, **k: sizes.append(len(a[1].position)) or draw(*a, **k))
     model.rank()
     assert sizes == [4] * joint
+
+
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 3000])
+def test_orders_are_the_same_as_a_sort_of_numbers(n: int) -> None:
+    utility = np.random.default_rng(n).standard_normal(n) * 1e3
+    utility[: n // 3] *= 1e-6
+    np.testing.assert_array_equal(ranking._descending(utility), np.argsort(-utility))
 
 
 # --------------------------------------------------------------------------------------------------------- leaderboards
