@@ -78,16 +78,11 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     user = user_column(sheet, options)
     if user is not None:
         sheet.require((user,), f"--model crowd needs a column of users: {user}, or another one named by --user")
-    terms = tuple(
-        matching(sheet, name) if "*" in name and name not in sheet.values else covariate(sheet, name)
-        for name in options.covariates or ()
-    )
     codes, likelihood = options.unranked, dict(options.settings or ()).get("likelihood")
     graded = {str(name)[-7:] for name in np.ravel(likelihood or [])} == {"-graded"}  # of a search, a list of names
     common: dict[str, Any] = {
         "user": user,
         "weight": options.weight,
-        "covariates": terms,
         "groups": options.groups or (),
         "time": options.time,
         "once": tuple(filter(None, [options.group, options.time_split])),
@@ -99,13 +94,31 @@ def roles_of(sheet: Columns, options: Data) -> Roles:
     }
     require_asked(sheet, options, "weight", "groups", "time", "group", "time_split")
     taken = user, options.weight, options.time, *common["groups"], *common["once"]
-    roles = Roles(**common, **_layout(sheet, options, taken))
+    layout = _layout(sheet, options, taken)
+    items = next(filter(None, map(layout.get, ("offered", "ranking", "item_ranks", "item_ratings"))), ())
+    terms = tuple(
+        _of_items(sheet, name, tuple(items)) if "*" in name and name not in sheet.values else covariate(sheet, name)
+        for name in options.covariates or ()
+    )
+    roles = Roles(**common, **layout, covariates=terms)
     if graded and (roles.several or roles.loser is not None or roles.scores or roles.counts):
         raise DataError(f"--set likelihood={likelihood}: grades stand in one column beside two items: --label COLUMN")
     sheet.require(roles.columns(), _COLUMNS_OF_TASKS if roles.several else _COLUMNS)
     _check_lists(sheet, options, roles)
     _refuse_second_meanings(sheet, roles)
     return roles
+
+
+def _of_items(sheet: Columns, pattern: str, items: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns of a covariate, one for each item: price_left and price_right for opt_left and opt_right."""
+    words = [*names_like(sheet, pattern).values()]
+    ends = [max((word for word in words if word and item.endswith(word)), key=len, default="") for item in items]
+    if {*ends} == {*words} and len(ends) == len(words):
+        return matching(sheet, pattern, ends)
+    columns = matching(sheet, pattern)
+    if items and not all(map(str.isdecimal, words)):
+        say_note(f"{pattern}: {listed(columns)} are taken for {listed(items)}, in the order of the file")
+    return columns
 
 
 def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]:

@@ -240,3 +240,20 @@ def test_covariates_of_words_keep_the_order_of_the_fit() -> None:
     found, wanted = (np.genfromtxt(f"{name}.csv", delimiter=",", names=True) for name in ("found", "wanted"))
     for name in ("p_a", "p_b", "p_c"):
         np.testing.assert_array_equal(found[name], wanted[name])
+
+
+def test_covariates_of_words_belong_to_the_items_that_end_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    rows = [[*rng.permutation(["x", "y", "z"])[:2], *rng.integers(1, 9, 2)] for _ in range(60)]
+    effects = []
+    for heads, sides in (("opt_left,opt_right", ("left", "right")), ("opt_left,opt_right", ("right", "left")),
+                         ("a,b", ("left", "right")), ("a,b", ("right", "left"))):  # fmt: skip
+        cheaper = [row[int(row[2] > row[3])] for row in rows]
+        prices = [[row[2], row[3]] if sides[0] == "left" else [row[3], row[2]] for row in rows]
+        lines = [",".join(map(str, [*row[:2], *p, c])) for row, p, c in zip(rows, prices, cheaper, strict=True)]
+        file = write(f"{heads},price_{sides[0]},price_{sides[1]},chosen", *lines)
+        assert main(["fit", file, "--offered", heads, "--covariates", "price_*", *FAST]) == 0
+        out, err = capsys.readouterr()
+        effects.append(float(out.split("price_*  ")[1].split()[0]))
+        assert ("are taken for a, b, in the order of the file" in err) == (heads == "a,b")
+    assert effects[0] == effects[1] == effects[2] == -effects[3] < 0.0
