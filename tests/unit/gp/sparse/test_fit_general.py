@@ -16,6 +16,7 @@ from sklearn.metrics import log_loss
 from skpref import SVI, Adam, SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.hyperpriors import classifier_priors
+from skpref.gp.sparse import classifier as sparse_classifier
 from skpref.gp.sparse import fit_general as sparse_general
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
@@ -368,15 +369,18 @@ def two_classes(n, seed=0):
     return rows, (np.sin(2.0 * rows).sum(axis=1) + 0.3 * rng.standard_normal(n) > 0.0).astype(float)
 
 
-def test_where_points_lose_much_two_classes_have_more_of_them():
-    rows, side = two_classes(1800)
+def test_where_points_lose_much_two_classes_have_more_of_them(monkeypatch):
+    for module in (sparse_classifier, sparse_general):
+        monkeypatch.setattr(module, "EXACT_ROWS", 400)
+    monkeypatch.setattr(sparse_classifier, "_INDUCING", 40)
+    rows, side = two_classes(600)
     model = SVGPClassifier(random_state=0).fit(rows, side)
-    assert model.posterior_.basis.points.shape == (1000, 6)
+    assert model.posterior_.basis.points.shape == (400, 6)
     new, truth = two_classes(1000, seed=1)
-    few = SVGPClassifier(inducing=300, learn_inducing=False, random_state=0).fit(rows, side)
+    few = SVGPClassifier(inducing=40, learn_inducing=False, random_state=0).fit(rows, side)
     assert log_loss(truth, model.predict_proba(new)) < 0.95 * log_loss(truth, few.predict_proba(new))
     # A stream has few points, which makes its updates fast.
-    assert SVGPClassifier(random_state=0).partial_fit(rows[:700], side[:700]).posterior_.basis.points.shape == (300, 6)
+    assert SVGPClassifier(random_state=0).partial_fit(rows, side).posterior_.basis.points.shape == (40, 6)
 
 
 @pytest.mark.parametrize(
