@@ -24,7 +24,7 @@ GRADES = (
     "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
     "A>>B, A>B, A=B"
 )
-_MOSTGRADES = 15  # sizes of grades, each of which has a threshold
+_MOST_GRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 _MANY = 10  # grades that are of both signs but by chance
@@ -140,9 +140,9 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
             f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1. Two "
             "answers have likelihood='probit' or 'logit'"
         )
-    if sizes.size > _MOSTGRADES:
+    if sizes.size > _MOST_GRADES:
         raise DataError(
-            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOSTGRADES} at most. Group them, such "
+            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOST_GRADES} at most. Group them, such "
             "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
         )
     classes = np.unique(np.concatenate([-sizes, sizes]))

@@ -125,12 +125,13 @@ def fit_collapsed(
             if SUBSET_ROWS < rows.n <= COLD_START_ROWS:
                 others.append(initial_parameters(rows.X, kernel, config, rng))
             resumed = None
-        search = _search_exactly(search, sample, rng)
+        exact = _search_exactly(search, sample, rng)
+        search = exact or search
         end = search.parameters
         keeps_points = resumed is not None and not config.most_inducing
         points = end.points if keeps_points else choose_points(rows.X, end.kernel, config, rng)
         search.parameters = replace(end, points=points)
-        if config.most_inducing and _lost(search.parameters, sample) > _WORTH_MORE:
+        if exact is not None and config.most_inducing and _lost(search.parameters, sample) > _WORTH_MORE:
             many = replace(config, n_inducing=config.most_inducing)
             search.parameters = replace(end, points=choose_points(rows.X, end.kernel, many, rng))
             return _posterior(search, rows, by_evidence=True)
@@ -155,13 +156,13 @@ def _search_subset(
     return search
 
 
-def _search_exactly(search: SparseSearch, sample: GaussianRows, rng: np.random.Generator) -> SparseSearch:
-    """Stage 2: hyper-parameters by the exact evidence of more rows, where there are fewer points than rows."""
+def _search_exactly(search: SparseSearch, sample: GaussianRows, rng: np.random.Generator) -> SparseSearch | None:
+    """Stage 2: hyper-parameters by the exact evidence of more rows; None where it is the bound, or no guide."""
     config, end = search.config, search.parameters
     size = min(EXACT_ROWS, _EXACT_ROWS_A_POINT * config.n_inducing)
     # Other kernels may hold white noise, which covariances with inducing points leave out.
     if size <= SUBSET_ROWS or config.n_inducing >= sample.n or not kernels.moves_points(end.kernel, sample.X):
-        return search
+        return None
     search = _next_search(search)
     search.ascend(evidence_objective(sample.sample(size, rng)), tol=EXACT_TOL * config.tol)
     return search

@@ -173,7 +173,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     Inducing points and hyper-parameters together, if `learn_inducing` allows. (5) From 10,000 to a million rows in
     memory, up to 10 more iterations on all rows; in files, Gaussian noise is learnt from all rows, parameters of other
     likelihoods from the 10,000. The posterior always uses all rows. Equal rows count as one row with their mean target.
-    Other likelihoods have neither stage 2 nor more points.
+    Other likelihoods, sparse rows and kernels whose points stay have neither stage 2 nor more points.
 
     References
     ----------
