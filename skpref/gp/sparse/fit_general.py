@@ -311,8 +311,9 @@ def _learn(
     sample = data.sample(config.search_rows, rng)
     priors = config.priors(distinct, parameters.kernel.theta.size) if kernel is None else ()
     starts = [parameters]
-    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     exact = _has_exact_evidence(data, likelihood, parameters, sparse)
+    state = None if exact else state  # points are chosen anew
+    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
     if exact:
         search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), rng)
         search.parameters = _with_points(search.parameters, distinct, sparse, rng)

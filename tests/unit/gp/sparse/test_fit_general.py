@@ -379,6 +379,8 @@ def test_where_points_lose_much_two_classes_have_more_of_them(monkeypatch):
     new, truth = two_classes(1000, seed=1)
     few = SVGPClassifier(inducing=40, learn_inducing=False, random_state=0).fit(rows, side)
     assert log_loss(truth, model.predict_proba(new)) < 0.95 * log_loss(truth, few.predict_proba(new))
+    again = model.set_params(warm_start=True).fit(rows, side)  # from the kernel of before
+    assert (again.posterior_.basis.points.shape, again.converged_) == ((400, 6), True)
     # A stream has few points, which makes its updates fast.
     assert SVGPClassifier(random_state=0).partial_fit(rows, side).posterior_.basis.points.shape == (40, 6)
 
