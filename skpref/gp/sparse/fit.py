@@ -258,12 +258,12 @@ def _initial_kernel(kernel: Kernel | None, X: Features, config: SparseConfig) ->
 def resumed_parameters(
     X: Features, start: WarmStart, config: SparseConfig, rng: np.random.Generator
 ) -> SparseParameters:
-    """Return the parameters of an earlier fit; points that are too few, or given by the user, are chosen again."""
+    """Return the parameters of an earlier fit; points of another number, or given by the user, are chosen again."""
     noise, points = config.noise, start.points
     if noise is None:
         assert isinstance(start.likelihood, Gaussian)  # noqa: S101 - others are fitted with config.noise=1
         noise = 1.0 / start.likelihood.precision
-    if start.search != "skip" and (not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing):
+    if start.search != "skip" and (not isinstance(config.inducing, str) or points.shape[0] != config.n_inducing):
         points = choose_points(X, start.kernel, config, rng)
     return SparseParameters(start.kernel, noise, points)
 

@@ -331,7 +331,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             if not first:
                 self._rows_until_search -= new_rows[1].shape[0]
             if first or not collapses or (few and self._rows_until_search <= 0):
-                self._learn(None if first else self._warm_start("compare" if collapses else "skip"), streams=True)
+                few_points = first or not self._by_evidence  # a stream after `fit` has the points of `fit`
+                self._learn(None if first else self._warm_start("compare" if collapses else "skip"), streams=few_points)
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, cut_short=self._cut_short)
                 return self

@@ -228,6 +228,8 @@ def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are
     # Later rows do not change it.
     noise = model.noise_
     assert model.partial_fit(new[:5], truth[:5]).noise_ == noise
+    # Where all is learnt again, points stay many.
+    assert model.partial_fit(new, truth).inducing_points_.shape == (420, 4)
     # Kernels that may hold white noise are learnt by the bound.
     other = SVGPRegressor(RBF(1.0) ** 2, random_state=0).fit(X, y)
     assert (other.inducing_points_.shape, len(other.lower_bounds_) > 2) == ((110, 4), True)
@@ -238,13 +240,13 @@ def test_where_points_lose_much_the_noise_is_that_of_the_evidence_and_points_are
     [
         ("compare", "random", 6, False),
         ("compare", "random", 5, True),
-        ("resume", "random", 7, False),
+        ("resume", "random", 7, True),
         ("compare", X[:6], 6, True),
         ("skip", X[:6], 6, False),
         ("skip", "random", 3, False),
     ],
 )
-def test_an_earlier_fit_is_resumed_with_its_points_unless_they_are_too_few_or_given(
+def test_an_earlier_fit_is_resumed_with_its_points_unless_their_number_is_another_or_they_are_given(
     search: Any, inducing: Any, n_points: int, *, chosen: bool
 ) -> None:
     start = WarmStart(KERNEL, Gaussian(4.0), X[20 : 20 + n_points], search=search)

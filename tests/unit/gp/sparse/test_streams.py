@@ -22,7 +22,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         assert streams
         calls.append((start, self._rows[1].size))
         self.posterior_, self._sums, self._state, self.converged_ = "posterior", None, None, True
-        self._rows_until_search = self._rows[1].size
+        self._rows_until_search, self._by_evidence = self._rows[1].size, False
 
     def update(self: Any, rows: Any, sums: Any) -> Any:
         calls.append((rows[1].size, sums))
