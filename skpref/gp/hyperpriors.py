@@ -9,14 +9,14 @@ import numpy as np
 from skpref.gp.default_kernels import SHARED_LOG_SCALE, feature_scales
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from skpref._typing import Array, Features
 
 # Means and standard deviations of logarithms:
 _VARIANCE = (1.0, 1.5)  # variance of f of a classifier
-_VARIANCE_BESIDE = (-1.0, 2.0)  # variance of its smooth part beside a linear one
-_LINEAR = (0.0, 1.5)  # variance of its linear part
+_VARIANCE_BESIDE = (-1.0, 2.0)  # variance of a smooth part beside a linear one
+_LINEAR = (0.0, 1.5)  # variance of a linear part
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # length-scale of a feature, about the shared one
 _SINGLE_WIDTH = 0.3  # length-scale of a feature in a regression, with heavy tails: numbers tell irrelevant features
@@ -39,6 +39,7 @@ class CauchyPrior(NamedTuple):
 
 
 Priors: TypeAlias = "tuple[NormalPrior | CauchyPrior, ...]"
+PriorsOfSize: TypeAlias = "Callable[[int], Priors]"  # of a kernel with so many hyper-parameters
 
 
 def log_density(priors: Iterable[NormalPrior | CauchyPrior], theta: Array) -> tuple[float, Array]:
@@ -63,15 +64,25 @@ def classifier_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
     There is a linear part if theta has more than 1 + d entries; `size` is how many.
     """
     scales = length_scale_priors(_means(X), size, first=1)
-    if size == 1 + X.shape[1]:
-        return NormalPrior(one_hot(size, 0), *_VARIANCE), *scales
-    return NormalPrior(one_hot(size, 0), *_VARIANCE_BESIDE), *scales, NormalPrior(one_hot(size, size - 1), *_LINEAR)
+    alone = size == 1 + X.shape[1]
+    return *((NormalPrior(one_hot(size, 0), *_VARIANCE),) if alone else _variance_priors(size)), *scales
 
 
 def regression_priors(X: Features, size: int) -> Priors:
-    """Return the priors of the length-scales of a variance times an RBF kernel with one length-scale per feature."""
+    """Return the priors of a variance times a kernel with one length-scale per feature, and of a linear part's."""
     shared, *single = length_scale_priors(_means(X), size, first=1)
-    return shared, *(CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
+    scales = (CauchyPrior(weights, mean, _SINGLE_WIDTH) for weights, mean, _ in single)
+    return *(() if size == 1 + X.shape[1] else _variance_priors(size)), shared, *scales
+
+
+def no_priors(size: int) -> Priors:  # noqa: ARG001 - the signature of the others
+    """Return no priors."""
+    return ()
+
+
+def _variance_priors(size: int) -> tuple[NormalPrior, NormalPrior]:
+    """Return the priors of the variances of a smooth part, the first entry, and of a linear part, the last one."""
+    return NormalPrior(one_hot(size, 0), *_VARIANCE_BESIDE), NormalPrior(one_hot(size, size - 1), *_LINEAR)
 
 
 def length_scale_priors(mean: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:

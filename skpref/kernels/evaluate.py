@@ -20,6 +20,7 @@ from sklearn.gaussian_process import kernels as sk
 from skpref._compiled import kernels as compiled
 from skpref.kernels._adapters import value, vjp
 from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, as_features, as_pair
+from skpref.kernels.linear import Linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -311,7 +312,7 @@ def _vjp(kernel: Kernel, at: Layout, G: Array) -> Array:
 
 
 def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
-    """Tell whether `cross_pullback` has a gradient in the points: dense, of RBF, Matern and constant kernels."""
+    """Tell whether `cross_pullback` has a gradient in the points: dense, of RBF, Matern, linear, constant kernels."""
     return not sparse.issparse(Z) and _has_rule(kernel)
 
 
@@ -322,12 +323,7 @@ def cross_pullback(
     if not moves_points(kernel, Z) or sparse.issparse(X):
         return cross(kernel, X, Z), lambda G: (cross_vjp(kernel, X, Z, G), None)
     K, pull = _rule(kernel, X, Z)
-
-    def back(G: Array) -> tuple[Array, Array | None]:
-        G *= K
-        return pull(G)
-
-    return K, back
+    return np.full((X.shape[0], Z.shape[0]), K) if np.ndim(K) == 0 else K, pull
 
 
 def _has_rule(kernel: sk.Kernel) -> bool:
@@ -335,53 +331,36 @@ def _has_rule(kernel: sk.Kernel) -> bool:
         return _has_rule(kernel.k1) and _has_rule(kernel.k2)
     if type(kernel) is sk.Matern:
         return kernel.nu in {0.5, 1.5, 2.5, np.inf}
-    return type(kernel) in {sk.RBF, sk.ConstantKernel}
+    return type(kernel) in {sk.RBF, sk.ConstantKernel, Linear}
 
 
-def _rule(kernel: sk.Kernel, X: Array, Z: Array) -> tuple[Array, _Pull]:
-    if type(kernel) is sk.Product:
-        return _product(kernel, X, Z)
-    if type(kernel) is sk.Sum:
-        return _sum(kernel, X, Z)
+def _rule(kernel: Any, X: Array, Z: Array) -> tuple[Any, _Pull]:  # noqa: ANN401 - its type decides
+    """Return the values, a number where they are the same everywhere, and the function that pulls a gradient back."""
+    if type(kernel) in {sk.Product, sk.Sum}:
+        (first, pull_first), (second, pull_second) = _rule(kernel.k1, X, Z), _rule(kernel.k2, X, Z)
+        if type(kernel) is sk.Sum:
+            return first + second, lambda G: _joined([pull_first(G), pull_second(G)])
+        return first * second, lambda G: _joined([pull_first(G * second), pull_second(G * first)])
     if type(kernel) is sk.ConstantKernel:
         c, fixed = float(kernel.constant_value), kernel.hyperparameter_constant_value.fixed
-        return np.full((X.shape[0], Z.shape[0]), c), _pull_constant(Z, fixed)
-    return _distance_kernel(kernel, X, Z)
+        return c, lambda G: (np.zeros(0) if fixed else np.array([c * G.sum()]), np.zeros_like(Z))
+    return _linear_kernel(kernel, X, Z) if type(kernel) is Linear else _distance_kernel(kernel, X, Z)
 
 
-def _pull_constant(Z: Array, fixed: bool) -> _Pull:
-    return lambda W: (np.zeros(0) if fixed else np.array([W.sum()]), np.zeros_like(Z))
+def _linear_kernel(kernel: Linear, X: Array, Z: Array) -> tuple[Array, _Pull]:
+    """Return a linear kernel and its pullback."""
+    K = cross(kernel, X, Z)  # refuses variances of another number of features
+    origin = np.zeros(Z.shape[1]) if kernel.origin is None else np.asarray(kernel.origin, dtype=np.float64)
+    variance = np.squeeze(np.asarray(kernel.variance, dtype=np.float64))
 
-
-def _product(kernel: sk.Product, X: Array, Z: Array) -> tuple[Array, _Pull]:
-    parts, values, pulls = (kernel.k1, kernel.k2), [], []
-    factor = 1.0
-    for part in parts:
-        if type(part) is sk.ConstantKernel:  # needs no matrix
-            factor *= float(part.constant_value)
-            pulls.append(_pull_constant(Z, part.hyperparameter_constant_value.fixed))
-        else:
-            value, pull = _rule(part, X, Z)
-            values.append(value)
-            pulls.append(pull)
-    if not values:
-        return np.full((X.shape[0], Z.shape[0]), factor), lambda W: _joined([pull(W) for pull in pulls])
-    K = values[0]  # d log K is the sum over both parts, so both take W
-    if len(values) == 2:
-        K = K * values[1]
-    elif factor != 1.0:
-        K = K * factor
-    return K, lambda W: _joined([pull(W) for pull in pulls])
-
-
-def _sum(kernel: sk.Sum, X: Array, Z: Array) -> tuple[Array, _Pull]:
-    (first, pull_first), (second, pull_second) = _rule(kernel.k1, X, Z), _rule(kernel.k2, X, Z)
-    K = first + second
-
-    def pull(W: Array) -> tuple[Array, Array]:
-        share = np.divide(first, K, out=np.zeros_like(K), where=K > 0.0)
-        share *= W
-        return _joined([pull_first(share), pull_second(W - share)])
+    def pull(G: Array) -> tuple[Array, Array]:
+        points = variance * (G.T @ (X - origin))
+        each = ((Z - origin) * points).sum(axis=0)
+        if kernel.hyperparameter_variance.fixed:
+            each = np.zeros(0)
+        elif not kernel.anisotropic:
+            each = np.atleast_1d(each.sum())
+        return each, points
 
     return K, pull
 
@@ -401,8 +380,10 @@ def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  #
     left, right = (X - middle) * scale, (Z - middle) * scale
     ones = np.ones((X.shape[0], 1))
 
-    def pull(W: Array) -> tuple[Array, Array]:
-        V = W if nu == np.inf else W * _slope(_distances(left, right), nu)
+    def pull(G: Array) -> tuple[Array, Array]:
+        V = G * K
+        if nu != np.inf:
+            V *= _slope(_distances(left, right), nu)
         sums = V.T @ np.hstack([left, ones])
         pulled, total = sums[:, :-1], sums[:, -1:]
         points = pulled - total * right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from skpref import kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
-from skpref.gp.hyperpriors import log_density
+from skpref.gp.hyperpriors import log_density, no_priors
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
     COLD_START_ROWS,
@@ -309,11 +310,12 @@ def _learn(
     if sparse.optimizer != "l-bfgs-b" or (start is not None and start.search == "skip"):
         return search, likelihood, state
     sample = data.sample(config.search_rows, rng)
-    priors = config.priors(distinct, parameters.kernel.theta.size) if kernel is None else ()
+    priors = partial(config.priors, distinct) if kernel is None else no_priors
     starts = [parameters]
     exact = _has_exact_evidence(data, likelihood, parameters, sparse)
     state = None if exact else state  # points are chosen anew
-    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
+    held = priors(parameters.kernel.theta.size)
+    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=held)
     if exact:
         search = _search_exactly(data, likelihood, SparseSearch(sparse, parameters, priors=priors), rng)
         search.parameters = _with_points(search.parameters, distinct, sparse, rng)
@@ -383,7 +385,7 @@ def _search(
     runs = [(SparseSearch(config, start), replace(objective)) for start in starts]
     for search, own_objective in runs:
         search.ascend(own_objective)
-    return max(runs, key=lambda run: max(run[0].trace, default=-np.inf))
+    return max(runs, key=lambda run: run[0].height)
 
 
 def _move_points(search: SparseSearch, objective: _OptimalBound, distinct: Features) -> None:

@@ -79,10 +79,11 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     ----------
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
-        times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
-        deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
-        from vanishing. A `WhiteKernel` that is added says again what the noise says: it is left out where Gaussian
-        noise is learnt.
+        times a Matern kernel of smoothness 3/2 or a squared exponential, with one length-scale per feature (ARD),
+        perhaps with a linear part: the evidence chooses; likelihoods other than the Gaussian have the squared
+        exponential. Its length-scales start at the standard deviations of the features, so features need no scaling.
+        Weak priors keep most of them similar, and learnt noise from vanishing. A `WhiteKernel` that is added says again
+        what the noise says: it is left out where Gaussian noise is learnt.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
         `Inducing` chooses them otherwise. Or the points. "auto": all of up to 1,500 distinct rows; of more rows 500, or
@@ -92,8 +93,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Whether the positions of the inducing points are learnt by the gradient of the bound, which is slow. "auto": if
         `inducing` says how many they may be, they are at most two thirds of the rows, and lose more than a thousandth
         of a nat per row; with ``inducing="auto"`` more points are better and faster, but in streams and with other
-        likelihoods they are moved, too. They stay fixed for sparse rows and for kernels other than scikit-learn's
-        `RBF`, `Matern`, `ConstantKernel` and their sums and products.
+        likelihoods they are moved, too. They stay fixed for sparse rows and for kernels other than `Linear`,
+        scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products.
     likelihood : {"gaussian", "student-t", "poisson", "negative-binomial"} or Likelihood, default="gaussian"
         Distribution of y given f. "student-t": noise with heavy tails (4 degrees of freedom), robust to outliers.
         "poisson": counts with mean proportional to exp(f). "negative-binomial": counts that vary more than that. With a

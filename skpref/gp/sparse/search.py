@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref import kernels
-from skpref.gp.hyperpriors import log_density
+from skpref.gp.hyperpriors import log_density, no_priors
 from skpref.gp.sparse.evidence import bound, evidence
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.gp.hyperpriors import Priors
+    from skpref.gp.hyperpriors import Priors, PriorsOfSize
     from skpref.gp.sparse.evidence import GaussianRows
 
 __all__ = [
@@ -189,7 +189,7 @@ class SparseSearch:
     converged: bool = True  # whether all searches met their tolerance
     cut_short: bool = False  # whether one of them did not, and more iterations may help
     scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
-    priors: Priors = ()  # of the kernel's theta: their log density is added to every objective
+    priors: PriorsOfSize = no_priors  # of the kernel's theta: their log density is added to every objective
 
     def ascend(
         self,
@@ -202,7 +202,8 @@ class SparseSearch:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         start, config = self.parameters, self.config
         point_scale = length_scales(start) if move_points else None
-        packed = _PackedObjective(objective, start, self.priors, config.noise is not None, point_scale, config.on_value)
+        priors, fixed_noise = self.priors(start.kernel.theta.size), config.noise is not None
+        packed = _PackedObjective(objective, start, priors, fixed_noise, point_scale, config.on_value)
         if not packed.theta.size:
             return
         best = hyper.maximise(
@@ -229,10 +230,15 @@ class SparseSearch:
             other = SparseSearch(self.config, start, priors=self.priors)
             other.ascend(objective)
             self.n_iter = max(self.n_iter, other.n_iter)
-            if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
+            if other.height > self.height:
                 self.parameters, self.scale = other.parameters, other.scale
                 self.converged, self.cut_short = other.converged, other.cut_short
                 self.trace = self.trace + other.trace
+
+    @property
+    def height(self) -> float:
+        """The highest value of the objective."""
+        return max(self.trace, default=-np.inf)
 
 
 def length_scales(parameters: SparseParameters) -> Array:

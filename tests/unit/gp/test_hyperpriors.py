@@ -94,6 +94,8 @@ def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_s
     off = np.array([-0.75, -0.75, -0.75, 2.25])
     assert one_long == pytest.approx(-0.5 * 0.75**2 - np.log1p((off / 0.3) ** 2).sum())
     assert log_density(classifier_priors(X, 5), np.add(centre, [1.0, 0.0, 0.0, 0.0, 3.0]))[0] < one_long - 3.0
+    beside = log_density(regression_priors(X, 6), np.append(np.add(centre, [0.5, 0.0, 0.0, 0.0, 0.0]), 0.7))[0]
+    assert beside == pytest.approx(-0.5 * (1.5 / 2.0) ** 2 - 0.5 * (0.7 / 1.5) ** 2)
 
 
 def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:

@@ -24,6 +24,9 @@ KNOWN = [
     Matern(1.2, nu=np.inf),
     RBF(1.5, "fixed") * Matern(2.0, nu=1.5),
     ConstantKernel(0.3) * (RBF(1.0) + ConstantKernel(0.2) * Matern([1.0, 2.0, 3.0], nu=1.5)),
+    kernels.Linear(0.7) * RBF(1.0),
+    kernels.Linear([0.7, 1.2, 0.1], origin=[0.3, -1.0, 2.0]) + RBF(1.0),
+    Matern(1.2, nu=1.5) + ConstantKernel(0.3) * kernels.Linear([0.7, 1.2, 0.1], "fixed"),
 ]
 OTHERS = [RBF(1.0) + DotProduct(0.4), RationalQuadratic(), RBF(1.0) + WhiteKernel(0.1), kernels.ProductMatern(2.0)]
 

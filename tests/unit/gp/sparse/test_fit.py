@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Sum, WhiteKernel
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref import SVGPClassifier, SVGPRegressor
@@ -64,7 +65,11 @@ class Recorder:
 
     end_noise: float | None = None
 
-    def __init__(self, config: SparseConfig, parameters: SparseParameters, scale: Any = None, priors: Any = ()) -> None:
+    height = 0.0
+
+    def __init__(
+        self, config: SparseConfig, parameters: SparseParameters, scale: Any = None, priors: Any = None
+    ) -> None:
         self.config, self.parameters, self.start, self.scale = config, parameters, parameters, scale
         self.priors = priors
         self.ascents: list[dict[str, Any]] = []
@@ -84,15 +89,48 @@ def test_starts_with_the_scales_of_the_data_and_shorter_ones_are_tried(
     monkeypatch: pytest.MonkeyPatch, kernel: Any, n_others: int
 ) -> None:
     monkeypatch.setattr(fit, "SparseSearch", Recorder)
-    priors = regression_priors(X, 1 + X.shape[1])
-    search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
+    priors = partial(regression_priors, X)
+    found: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0), priors)
+    search, cold = found
     assert search.ascents == [{}]
+    assert cold is search.start
     assert search.priors is priors
     assert search.start.points is ROWS.X
     assert search.start.noise == 0.1
     usual = search.start if kernel is None else fit.with_usual_scales(search.start)
     starts = [usual, fit.with_shorter_scales(usual)]
     assert [o.kernel for o in search.others] == [start.kernel for start in starts[2 - n_others :]]
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "is_linear"),
+    [
+        (lambda x: np.sin(2.0 * x[:, 0]) * np.cos(x[:, 1]), RBF, False),
+        (lambda x: np.abs(x[:, 0]) + np.abs(x[:, 1] - 0.5), Matern, False),
+        (lambda x: 3.0 * x[:, 0] - 2.0 * x[:, 1] + np.sin(6.0 * x[:, 0]), RBF, True),
+    ],
+    ids=["smooth", "kinks", "a line and waves"],
+)
+def test_the_evidence_chooses_the_family_of_the_default_kernel(function: Any, kind: Any, *, is_linear: bool) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-2.0, 2.0, (300, 2))
+    y = function(rows) + 0.02 * rng.standard_normal(300)
+    model = SVGPRegressor(random_state=0).fit(rows[:200], y[:200])
+    assert isinstance(model.kernel_, Sum) == is_linear
+    smooth = model.kernel_.k1 if is_linear else model.kernel_
+    assert type(smooth.k2) is kind
+    mean, std = model.predict(rows[200:], return_std=True)
+    assert np.mean(np.abs(y[200:] - mean) < 1.96 * std) > 0.85
+    other = SVGPRegressor(ConstantKernel() * (Matern([1.0, 1.0], nu=1.5) if kind is RBF else RBF([1.0, 1.0])))
+    assert model.lower_bound_ > other.fit(rows[:200], y[:200]).lower_bound_ + 1.0
+
+
+def test_a_line_in_many_features_is_found_from_few_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 20))
+    y = rows @ np.linspace(-1.0, 1.0, 20) + 0.1 * rng.standard_normal(60)
+    mean = SVGPRegressor(random_state=0).fit(rows[:40], y[:40]).predict(rows[40:])
+    assert np.sqrt(np.mean((mean - y[40:]) ** 2)) < 0.4 * np.std(y)
 
 
 def test_usual_scales_are_those_of_the_default_kernel_within_their_bounds() -> None:
@@ -140,7 +178,7 @@ def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(
     other = SparseParameters(KERNEL, 0.7, X)
     for end_noise, wanted in ((1e-4, 0.01 if asked is None else 1e-4), (0.3, 0.3)):
         start = SparseParameters(KERNEL, end_noise, X[:6])
-        before: Any = Recorder(config(noise=asked), start, np.ones(3), regression_priors(X, 1 + X.shape[1]))
+        before: Any = Recorder(config(noise=asked), start, np.ones(3), partial(regression_priors, X))
         search: Any = fit._search_sample(before, ROWS, [other])
         assert search.start.noise == wanted
         assert search.start.points is start.points

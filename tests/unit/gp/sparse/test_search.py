@@ -137,6 +137,6 @@ def test_beside_priors_learnt_noise_does_not_vanish(priors: Priors, noise: float
         return ObjectiveValue(-50.0 * float(np.log(parameters.noise)), np.zeros(2), -50.0, None), 100.0
 
     search = new_search()
-    search.priors = priors
+    search.priors = lambda _: priors
     search.ascend(interpolated)
     assert search.parameters.noise == pytest.approx(noise, rel=1e-2)
