@@ -50,6 +50,7 @@ from skpref.gp.sparse.targets import (
     standardised,
     target_scale,
     variance_rule,
+    warn_of_repeats,
     warn_of_spread,
 )
 from skpref.inference.basis import InducingBasis
@@ -79,11 +80,11 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     ----------
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
-        times a Matern kernel of smoothness 3/2 or a squared exponential, with one length-scale per feature (ARD),
-        perhaps with a linear part: the evidence chooses; likelihoods other than the Gaussian have the squared
-        exponential. Its length-scales start at the standard deviations of the features, so features need no scaling.
-        Weak priors keep most of them similar, and learnt noise from vanishing. A `WhiteKernel` that is added says again
-        what the noise says: it is left out where Gaussian noise is learnt.
+        times a Matern kernel of smoothness 3/2 with one length-scale per feature (ARD). With Gaussian noise the
+        evidence may choose a squared exponential instead, and add a linear part. Length-scales start at the standard
+        deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
+        from vanishing. A `WhiteKernel` that is added says again what the noise says: it is left out where Gaussian
+        noise is learnt.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
         `Inducing` chooses them otherwise. Or the points. "auto": all of up to 1,500 distinct rows; of more rows 500, or
@@ -412,6 +413,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         rng = as_generator(self.random_state)
         scale = target_scale(targets) if self._is_standardised() else TargetScale(0.0, 1.0)
         if self._collapses():
+            warn_of_repeats(targets)
             rows = gaussian_rows(targets, scale)
             config = self._config(scale, n, streams=streams)
             self._store(fit_collapsed(rows, self._prior_kernel(), config, rng, start), scale)

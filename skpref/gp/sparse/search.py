@@ -59,7 +59,7 @@ class SparseConfig:
     max_iter: int  # iterations of a search
     tol: float  # gain at which a search ends
     on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
-    smoothness: float = np.inf  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
+    smoothness: float = 1.5  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
     most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
 

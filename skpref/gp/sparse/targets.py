@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
 _MIN_RATE: Final = 1e-6  # rate of counts that are all 0
 _SPREAD: Final = 1.3  # variance over that of a Poisson distribution that is worth a warning
+# Share of one number among targets of so many numbers that is worth a warning: where half of the targets of two sets
+# were 0, 95 % intervals had 79 % of new ones.
+_SHARE, _NUMBERS = 0.3, 20
 _SPREAD_ERRORS: Final = 5.0  # standard errors by which the ratio must exceed it
 _LEAST_FREEDOM: Final = 0.05  # degrees of freedom, as a share of the rows
 _SPREAD_ROWS: Final = 10_000  # rows that are looked at
@@ -170,6 +173,20 @@ def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: 
     if likelihood == "student-t":
         return StudentT(float(np.sqrt(_INITIAL_NOISE)))
     return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
+
+
+def warn_of_repeats(targets: DistinctTargets) -> None:
+    """Warn of numbers among which one is so frequent that normal noise does not explain it."""
+    values, place = np.unique(targets.y, return_inverse=True)
+    share = np.bincount(place, targets.weight) / targets.weight.sum()
+    if values.size >= _NUMBERS and share.max() > _SHARE:
+        value = values[np.argmax(share)]
+        warn(
+            f"y: {share.max():.0%} of the targets are {value:g}. Normal noise does not explain that, and intervals may "
+            f"be far too narrow. Learn by SVGPClassifier whether y is {value:g}, and fit the other rows; for counts "
+            "try likelihood='negative-binomial'",
+            DataWarning,
+        )
 
 
 def warn_of_spread(likelihood: Poisson, latent: SparseLatent, data: Observations) -> None:

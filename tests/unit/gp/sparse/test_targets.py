@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpref.exceptions import DataError
+from skpref import SVGPRegressor
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.sparse import targets as module
 from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, standardised, target_scale
 from skpref.likelihoods import Gaussian, NegativeBinomial, OrdinalProbit, Poisson, StudentT
@@ -110,3 +111,18 @@ def test_drawn_noise_has_the_scale_of_the_likelihood() -> None:
     heavy = module.draw_noise(StudentT(0.5, 4.0), (20_000,), rng)
     assert np.median(np.abs(heavy)) == pytest.approx(0.5 * 0.7407, rel=0.03)  # the upper quartile of t with 4
     assert_array_equal(module.draw_noise(Poisson(), (3,), rng), 0.0)
+
+
+@pytest.mark.parametrize(("n_zeros", "warns"), [(60, True), (10, False)])
+def test_a_number_that_many_targets_share_is_told(
+    n_zeros: int, *, warns: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((100, 2)), rng.standard_normal(100)
+    y[:n_zeros] = 0.0
+    SVGPRegressor(random_state=0).fit(X, y)
+    messages = [str(w.message) for w in recwarn if w.category is DataWarning]
+    assert messages == ([messages[0]] if warns else [])
+    assert not warns or messages[0].startswith("y: 60% of the targets are 0. Normal noise does not explain that")
+    SVGPRegressor(random_state=0).fit(X, np.sign(y))  # grades repeat
+    assert len(recwarn) == len(messages)
