@@ -127,7 +127,7 @@ def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_no
     rng = np.random.default_rng(3)
     X = rng.normal(size=(30, 2))
     y = rng.poisson(np.exp(X[:, 0]))
-    for kernel, wanted in ((None, [2]), (RBF(1.0), [])):
+    for kernel, wanted in ((None, {2}), (RBF(1.0), set())):
         seen.clear()
         SVGPRegressor(kernel, likelihood=likelihood).fit(X, y)
-        assert seen == wanted
+        assert set(seen) == wanted

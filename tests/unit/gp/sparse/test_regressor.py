@@ -258,6 +258,7 @@ def test_a_stream_searches_again_when_its_rows_have_doubled(monkeypatch):
     assert np.array_equal(again.predict(X), stream.partial_fit(X[:30], Y[:30]).predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:y. 33% of the targets are -50")
 def test_a_window_counts_the_latest_rows_alone():
     stream = model(window=60)
     for part in np.split(np.arange(300), 5):
