@@ -26,7 +26,7 @@ from skpref.cli.tasks.layouts import (
     side_names,
     with_plain_items,
 )
-from skpref.cli.tasks.ratings import read_columns
+from skpref.cli.tasks.rows import read_columns
 from skpref.data import OneHotDesign
 from skpref.data.choices import OPTION, TASK, with_profiles
 from skpref.data.columns import as_text

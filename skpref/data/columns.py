@@ -174,11 +174,6 @@ class Columns:
             f"{what} is missing", [row for row, cell in enumerate(self.cells(name)) if cell is None], name
         )
 
-    def refuse_missing(self, name: Any, levels: Sequence[str]) -> None:
-        """Refuse cells of a column of levels that hold none: nothing, or text such as NA."""
-        is_empty = (lacks_number(cell) and cell not in levels for cell in self.texts(name))
-        self.refuse_empty("a level is missing", is_empty, name)
-
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
         """Return a column of numbers, or the difference of a pair of columns, shape (n,)."""
         if isinstance(name, tuple):
