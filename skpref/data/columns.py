@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Column = Any  # name of a column (str, or the position in an array)
 Result = TypeVar("Result")
 
+_SHOWN = 20  # names of columns
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
 DROP = "leave such rows out by missing='drop'"
 WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
@@ -127,7 +128,7 @@ class Columns:
                 usual = f"Name yours by {_PARAMETERS[name]}=" if name in _PARAMETERS else ""
                 told = f" {purpose or usual}." if purpose or usual else ""
                 alone = "; are its cells separated by commas, semicolons, tabs or bars?" if len(self.names) == 1 else ""
-                found = f" Found: {', '.join(map(str, self.names[:20]))}{', ...' * (len(self.names) > 20)}{alone}"
+                found = f" Found: {listed(self.names)}{alone}"
                 raise self.fault(f"there is no column {name!r}{hint}{told}{found}")
 
     def column(self, name: Any) -> Any:
@@ -338,6 +339,13 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
                 f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
                 f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
             )
+
+
+def listed(names: Any) -> str:
+    """Return names of columns as text."""
+    if not isinstance(names, tuple | list):
+        return str(names)
+    return ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
 
 
 def _in_brackets(meaning: str) -> str:

@@ -15,7 +15,6 @@ from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
 from skpref.data.preflib import read_preflib
 from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
-from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -570,9 +569,7 @@ def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-    if roles.several:
-        return read_tasks(frame, roles, missing)
     rows = read(frame, roles, missing)
-    columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
-    y = np.ones(rows.left.size) if rows.y is None else rows.y
-    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.read_, rows.origin)
+    X = np.column_stack(rows.items if rows.user is None else (rows.user, *rows.items))
+    y = np.ones(rows.weight.size) if rows.y is None else rows.y
+    return ComparisonRows(X, y, rows.weight, rows.covariates, rows.read_, rows.origin)

@@ -9,17 +9,17 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._warn import warn
-from skpref.data.columns import Columns, as_text
+from skpref.data.columns import as_text, listed
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import ComparisonRows, listed, read_complete, reading_of, weights_of
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import AnyArray, Array
-    from skpref.data.roles import Missing, Roles
+    from skpref.data.columns import Columns
+    from skpref.data.roles import Roles
 
 PROFILE = "profile of features"  # name of a column that `from_tasks` and the like make
 _NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
@@ -42,27 +42,13 @@ class Answered(NamedTuple):
     left_out: dict[str, int]
 
 
-def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ComparisonRows:
+def answered_tasks(columns: Columns, roles: Roles) -> Answered:
     """Return the tasks of a table of choices or rankings."""
-    columns = Columns.of(table)
-    if not columns.size:
-        raise columns.fault("at least 1 row is required")
-    return read_complete(columns, lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
-
-
-def _read(columns: Columns, roles: Roles) -> ComparisonRows:
     is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
-    found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
-    rows = [task.row for task in found.tasks]
-    weight = weights_of(columns, roles.weight)
-    user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
-    reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
-    X = padded(user, [task.items for task in found.tasks])
-    C = _covariates(columns, roles, found.tasks) if roles.covariates else None
-    return ComparisonRows(X, found.y, weight[rows], C, reading, np.array(rows, dtype=np.int64))
+    return rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
 
 
-def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
+def covariates_of(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     """Return numbers of the alternatives, which have columns of their own, or rows; 0 where none was shown."""
     if roles.rest == "lost":
         raise DataError("covariates are of the items that a ranking names, and rest='lost' adds others: leave one out")

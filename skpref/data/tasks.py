@@ -16,8 +16,8 @@ from skpref.data.columns import Columns
 from skpref.data.comparisons import Comparisons, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
+from skpref.data.roles import context_of
 from skpref.data.stages import MOST_SHOWN, pairs_of
-from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -70,15 +70,10 @@ class Tasks:
         for q, term in enumerate(roles.covariates):
             for k, rows in enumerate(map(np.flatnonzero, present.T)):
                 C[rows, k, q] = columns.numbers_at(term[k], rows.tolist(), "a covariate") if rows.size else 0.0
-        time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
-        return cls(
-            np.zeros(columns.size, dtype=np.int64) if roles.user is None else columns.ids(roles.user, "user"),
-            *(tuple(ids), present),
-            C if roles.covariates else None,
-            tuple(columns.ids(name, "group") for name in roles.groups),
-            None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight"),
-            *(time, is_dated),
-        )
+        user, groups, time, is_dated = context_of(columns, roles)
+        user = np.zeros(columns.size, dtype=np.int64) if user is None else user
+        weight = None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight")
+        return cls(user, tuple(ids), present, C if roles.covariates else None, groups, weight, time, is_dated)
 
     @cached_property
     def ids(self) -> AnyArray:

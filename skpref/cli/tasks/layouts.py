@@ -13,8 +13,8 @@ from skpref.cli.files import USERS, counted, say_note
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
-from skpref.data.columns import WHOLE_NUMBER
-from skpref.data.roles import Roles, listed
+from skpref.data.columns import WHOLE_NUMBER, listed
+from skpref.data.roles import Roles
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -111,8 +111,8 @@ class PairColumns:
         if rows.covariates is not None:
             self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
-        sides = rows.left, rows.right
-        return PairRows(*sides, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
+        left, right = rows.items
+        return PairRows(left, right, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
 
     def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
         """Return the tasks of a table; columns that no parameter names are items, after the column of users."""
