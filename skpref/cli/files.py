@@ -272,7 +272,7 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
     """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
-    from skpref.data.preflib import read_preflib  # only now: --help need not wait for numba
+    from skpref.data.frames import read_preflib  # only now: --help need not wait for numba
 
     try:
         columns, places = read_preflib(lines)

@@ -12,7 +12,7 @@ from skpref.data.columns import as_text
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from skpref._typing import AnyArray
     from skpref.data.columns import Columns
@@ -94,3 +94,13 @@ def read_table(
     ids = sheet.ids(column, noun)
     refuse_repeated(sheet, ids, column, noun)
     return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
+
+
+def read_levels(sheet: Columns, name: str, levels: Sequence[str]) -> list[str]:
+    """Return a column of words that are levels of an attribute of the model."""
+    texts = sheet.texts(name)
+    sheet.refuse_empty("an attribute is missing", [not text for text in texts], name)
+    for row, text in enumerate(texts):
+        if text not in levels:
+            raise sheet.fault(f"{text[:80]!r} is no level of the model, which has {', '.join(levels)[:200]}", row, name)
+    return texts

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
+import sys
+from argparse import ArgumentTypeError
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -11,21 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from skpref._text import nearest
 from skpref._version import __version__
-from skpref.cli.values import (
-    at_least,
-    number,
-    read_encoding,
-    read_names,
-    read_path,
-    read_separator,
-    read_setting,
-    read_share,
-    read_text,
-)
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 MODELS = {  # with a few words for --help
     "gppl": "comparisons: one utility for each item",
@@ -40,6 +32,8 @@ MODELS = {  # with a few words for --help
     "svgp-classifier": "features with one of two classes: a sparse Gaussian process",
 }
 _SCALES = "utility", "elo"
+_MOST = 2**32 - 1  # the largest seed
+_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
 SPOOL = Path("mlruns/spool")
@@ -54,6 +48,85 @@ _FILE, _JOB, _ALONE = ("file",), ("job",), (None,)
 _COMPARED, _RATED, _LABELLED = ("comparisons", *PAIRS), ("ratings", *_STARS), ("rows with labels", *PAIRS, *_ROWS)
 
 
+# -------------------------------------------------------------------------------------------------------------- values
+def _number(low: float, high: float = sys.float_info.max, *, whole: bool = False) -> Callable[[str], Any]:
+    """Return a reader of numbers in a range."""
+
+    def read(text: str) -> float:
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text[:80]!r} is not a {'whole ' if whole else ''}number") from None
+        if not low <= value <= high:
+            what = f"less than {low:.15g}" if value < low else f"more than {high:.15g}" if value > high else "no number"
+            raise ArgumentTypeError(f"{text[:80]} is {what}")
+        return value
+
+    return read
+
+
+def _at_least(low: int) -> Callable[[str], Any]:
+    """Return a reader of whole numbers from `low` on."""
+    return _number(low, _MOST, whole=True)
+
+
+def _read_share(text: str) -> float:
+    """Read a share that is held out; 0 stands for one rating of each user."""
+    return 0.0 if text == "one" else float(_number(0.05, 0.5)(text))
+
+
+def _read_text(text: str) -> str:
+    """Read a text that is not empty."""
+    if not text.strip():
+        raise ArgumentTypeError("is empty")
+    if "\0" in text:
+        raise ArgumentTypeError("holds a zero byte")
+    return text
+
+
+def _read_path(text: str) -> Path:
+    """Read a path."""
+    return Path(_read_text(text))
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
+    return names
+
+
+def _read_setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE, the value as Python writes it, or a word."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
+    except (SyntaxError, ValueError):
+        return name, value  # a word
+    except (MemoryError, RecursionError):
+        raise ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
+
+
+def _read_separator(text: str) -> str:
+    """Read the one character between cells, or its name, or ::."""
+    separator = _SEPARATORS.get(text.lower(), text)
+    if (len(separator) != 1 or separator in '"\r\n\0') and separator != "::":
+        raise ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}, ::")
+    return separator
+
+
+def _read_encoding(text: str) -> str:
+    """Read the name of an encoding of text."""
+    try:
+        "".encode(text)
+    except (LookupError, ValueError):
+        raise ArgumentTypeError(f"{text[:80]!r} is no encoding; try utf-8, latin-1, cp1252, utf-16") from None
+    return text
+
+
 # ------------------------------------------------------------------------------------------------------------- options
 def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) -> Any:
     """Return a field with an option; further entries are argparse's."""
@@ -62,17 +135,17 @@ def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) 
 
 def _argument(text: str, metavar: str, **more: Any) -> Any:
     """Return a field that is typed without its name."""
-    return field(metadata={"help": text, "place": _ALONE, "type": read_path, "metavar": metavar, **more})
+    return field(metadata={"help": text, "place": _ALONE, "type": _read_path, "metavar": metavar, **more})
 
 
-_name = partial(_option, type=read_text, metavar="COLUMN")
-_names = partial(_option, type=read_names, metavar="A,B,...")
-_path = partial(_option, type=read_path, metavar="FILE")
+_name = partial(_option, type=_read_text, metavar="COLUMN")
+_names = partial(_option, type=_read_names, metavar="A,B,...")
+_path = partial(_option, type=_read_path, metavar="FILE")
 _flag = partial(_option, default=False, action="store_true")
 
 
 def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None) -> Any:
-    return _option(text, place, default, type=at_least(low), metavar="N")
+    return _option(text, place, default, type=_at_least(low), metavar="N")
 
 
 def _choice(text: str, place: Place, *choices: str) -> Any:
@@ -88,10 +161,10 @@ class Text:
     """How text is written, and what is done with cells that hold nothing."""
 
     separator: str | None = _option(
-        "separator: a character, ::, or a word such as tab (default: detected)", _FILE, type=read_separator
+        "separator: a character, ::, or a word such as tab (default: detected)", _FILE, type=_read_separator
     )
     decimal: str | None = _choice("decimal separator of all text files", _FILE, ".", ",")
-    encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=read_encoding)
+    encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=_read_encoding)
     missing: str | None = _choice("rows with an empty cell, or text such as NA for a number", _FILE, "error", "drop")
     columns: Names = field(default=None, kw_only=True)  # names, where no line of the file has them
 
@@ -179,7 +252,7 @@ class Data(File):
         "a parameter of the estimator, such as C=0.1 or kernel=auto; for a search also a list of values; repeat the "
         "option for several parameters",
         *(_JOB, None),
-        type=read_setting,
+        type=_read_setting,
         action="append",
         flag="--set",
         metavar="NAME=VALUE",
@@ -242,17 +315,17 @@ class Tune(Data):
     """
 
     trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
-    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=number(0.0), metavar="S")
+    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=_number(0.0), metavar="S")
     out: Path = _path("folder of results (default: skpref-out)", _JOB, Path("skpref-out"), metavar="DIR")
     folds: int | None = _whole("folds (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB)
     holdout: float = _option(
         "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user",
         *(_JOB, 0.2),
-        type=read_share,
+        type=_read_share,
         metavar="SHARE",
     )
-    storage: str | None = _option("file or database of finished trials, to resume from", _JOB, type=read_text)
-    experiment: str = _option("MLflow experiment (default: skpref)", _JOB, "skpref", type=read_text)
+    storage: str | None = _option("file or database of finished trials, to resume from", _JOB, type=_read_text)
+    experiment: str = _option("MLflow experiment (default: skpref)", _JOB, "skpref", type=_read_text)
     mlflow: bool = _option("do not track", _JOB, default=True, action="store_false")
 
     def __post_init__(self) -> None:
@@ -381,7 +454,7 @@ class Shares(Text, Saved):
         "noisy choices, or always the best (default: logit)", default="logit", choices=("logit", "first choice")
     )
     credibility: float = _option(
-        "probability of the intervals (default: 0.9)", _ALONE, 0.9, type=number(0.01, 0.999), metavar="P"
+        "probability of the intervals (default: 0.9)", _ALONE, 0.9, type=_number(0.01, 0.999), metavar="P"
     )
 
 

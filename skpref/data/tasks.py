@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_consistent_length
 from skpref._text import number
 from skpref._validation import are_missing, as_array, refuse_collection
 from skpref.data.columns import Columns
-from skpref.data.comparisons import Comparisons, read_groups
+from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
 from skpref.data.roles import context_of
-from skpref.data.stages import MOST_SHOWN, pairs_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 

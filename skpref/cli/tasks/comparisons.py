@@ -13,8 +13,17 @@ from skpref.cli.ids import read_table, unknown_id
 from skpref.cli.options import Text
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
 from skpref.cli.tasks.compared import Compared, make_task
-from skpref.cli.tasks.doubts import notes_on_answers, notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
-from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
+from skpref.cli.tasks.layouts import (
+    notes_on_answers,
+    notes_on_columns,
+    notes_on_covariate,
+    notes_on_sides,
+    roles_of,
+    saved_columns,
+    say_doubts,
+    with_long_rows,
+    with_plain_items,
+)
 from skpref.data import Table
 from skpref.data.choices import NONE, OPTION, with_profiles
 from skpref.data.roles import ReadRows, Roles, reading_of_all

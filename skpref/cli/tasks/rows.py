@@ -16,9 +16,8 @@ from skpref.cli.ids import refuse_repeated
 from skpref.cli.output import write_csv
 from skpref.cli.report import cut, titled_table
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits, read_weights, require_asked
-from skpref.cli.tasks.doubts import notes_on_columns, say_doubts
 from skpref.cli.tasks.figures import ChanceReport, Figures, Files, LevelReport, Report, score_levels
-from skpref.cli.tasks.layouts import item_columns
+from skpref.cli.tasks.layouts import item_columns, notes_on_columns, say_doubts
 from skpref.data import OneHotDesign, Ratings, Vocabulary
 from skpref.data.levels import format_levels, ordered_levels
 from skpref.data.ratings import rating_levels

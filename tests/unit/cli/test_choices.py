@@ -380,7 +380,7 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "an unknown user": (
         WIDE | {"person": [*WIDE["person"][:-1], "eve"]},
         (*WIDE_FIT[1:], *CROWD, "--users", "people.csv"),
-        "bad.csv, line 41: unknown user 'eve', not in people.csv",
+        "bad.csv, line 41, column 'person': unknown user 'eve', not in people.csv",
     ),
     "all columns": (OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
     "an answer": (

@@ -268,8 +268,8 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     write("id,size,kind", [("iced", 3, "cold"), ("soup", 4, "hot")], "new.csv")  # coded as in the fit
     assert main(rank) == 0
     assert capsys.readouterr().out == ranking
-    for kind, message in (("warm", "line 2, column 'kind': the model was fitted to cold, hot, and not to 'warm'"),
-                          ("", "line 2, column 'kind': a feature is missing; --missing drop")):  # fmt: skip
+    for kind, message in (("warm", "line 2, column 'kind': 'warm' is no level of the model, which has cold, hot"),
+                          ("", "line 2, column 'kind': an attribute is missing; --missing drop")):  # fmt: skip
         write("id,size,kind", [("iced", 3, kind), ("soup", 4, "hot")], "new.csv")
         assert main(rank) == 2
         assert message in capsys.readouterr().err
