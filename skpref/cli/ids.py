@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from skpref._text import nearest
 from skpref.data import Table
 from skpref.data.columns import as_text
+from skpref.data.ids import objects
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -54,16 +53,21 @@ def unknown_id(
 
 
 def read_ids(sheet: Columns, name: str, ids: AnyArray, noun: str = "item", *, strict: bool = False) -> AnyArray:
-    """Return a column of ids as the model has them, shape (n,); unseen ones are refused, or predicted with a note."""
-    cells, texts = sheet.ids(name, noun), by_text(ids)
-    problem = unknown_id(sheet, cells, texts, noun, name)
+    """Return a column of ids as the model has them, shape (n,)."""
+    return own_ids(sheet, sheet.ids(name, noun), ids, noun, name, strict=strict)
+
+
+def own_ids(
+    sheet: Columns, cells: AnyArray, ids: AnyArray, noun: str, name: Any, rows: Any = None, *, strict: bool = False
+) -> AnyArray:
+    """Return ids of a file as the model has them; unseen ones are refused, or predicted with a note."""
+    texts = by_text(ids)
+    problem = unknown_id(sheet, cells, texts, noun, name, rows)
     if problem is not None and strict:
         raise problem
     if problem is not None:
         sheet.notes.append(f"{problem}; the prediction is that for an unseen {noun}")
-    own = np.empty(cells.size, dtype=object)
-    own[:] = [texts.get(cell, cell) for cell in cells.tolist()]
-    return own
+    return objects([texts.get(cell, cell) for cell in cells.tolist()])
 
 
 def known_ids(model: Any, noun: str) -> AnyArray:

@@ -161,7 +161,7 @@ class Text:
     """How text is written, and what is done with cells that hold nothing."""
 
     separator: str | None = _option(
-        "separator: a character, ::, or a word such as tab (default: detected)", _FILE, type=_read_separator
+        "character between cells, or a word such as tab (default: detected)", _FILE, type=_read_separator
     )
     decimal: str | None = _choice("decimal separator of all text files", _FILE, ".", ",")
     encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=_read_encoding)
@@ -187,20 +187,12 @@ class Data(File):
     winner: str | None = _name("column of the winner: an id, or a word for its side", _COMPARED)
     loser: str | None = _name("column of the loser; rows are then (winner, loser)", _COMPARED)
     score: Names = _names("column of 2-1, or of left minus right; or both scores, A,B; the higher wins", _COMPARED)
-    counts: Names = _names(
-        "columns of counts: wins of the left item, of the right one, and ties", _COMPARED, metavar="A,B[,C]"
-    )
+    counts: Names = _names("columns of the wins of left, the wins of right, and ties", _COMPARED, metavar="A,B[,C]")
     mirrored: str | None = _choice(
-        "comparisons that are all listed for both sides: read once, or as two answers",
-        _COMPARED,
-        "error",
-        "drop",
-        "keep",
+        "games listed for both sides: read once or twice", _COMPARED, "error", "drop", "keep"
     )
     rest: str | None = _option(
-        "what is known about items that a ranking does not name (default: error if it names one item)",
-        *(_COMPARED, None),
-        choices=("unknown", "lost"),
+        "items that a ranking does not name (default: error if it names one)", _COMPARED, choices=("unknown", "lost")
     )
     unranked: Names = _names("ranks that mean `not ranked`, such as 0,99,DNF; none: all are ranks", _COMPARED)
     ranking: Names = _names("columns of rankings, the best first; cells at the end may be empty", _COMPARED)
@@ -232,8 +224,7 @@ class Data(File):
     item: str | None = _name("column of the rated or ranked items (default: item)", (*_RATED, *PAIRS))
     rating: str | None = _name("column of the ratings (default: rating)", _RATED)
     item_ratings: Names = _names(
-        'columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "Q3_*"',
-        (*_RATED, *PAIRS),
+        'columns of ratings, one for each item, where a row is one person; or a pattern: "Q3_*"', (*_RATED, *PAIRS)
     )
     levels: Names = _names("all levels, low to high (default: the numbers)", ("ratings", *_LEVELS, "ordinal"))
     duplicates: str | None = _choice(
@@ -245,13 +236,10 @@ class Data(File):
         'brand,price; in a table with a row for each choice, patterns such as "price_*,brand_*"',
         _LABELLED,
     )
-    none: str | None = _name(
-        "what stands in an attribute, or in --chosen, for none of the others", _COMPARED, metavar="WORD"
-    )
+    none: str | None = _name("word in an attribute, or in --chosen, for none of the others", _COMPARED, metavar="WORD")
     settings: Sequence[tuple[str, Any]] | None = _option(
-        "a parameter of the estimator, such as C=0.1 or kernel=auto; for a search also a list of values; repeat the "
-        "option for several parameters",
-        *(_JOB, None),
+        "a parameter of the estimator, such as C=0.1; for a search also a list of values; may be repeated",
+        _JOB,
         type=_read_setting,
         action="append",
         flag="--set",

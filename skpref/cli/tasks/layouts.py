@@ -246,11 +246,6 @@ def covariate(sheet: Columns, name: str) -> str | tuple[str, str]:
     return found or name
 
 
-def read_covariates(sheet: Columns, names: tuple[str, ...]) -> Array:
-    """Return columns of numbers, and of differences A-B of two, shape (n, q)."""
-    return np.column_stack([sheet.numbers(covariate(sheet, name), meaning="a covariate") for name in names])
-
-
 # --------------------------------------------------------------------------------------------------------------- grids
 def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> tuple[str, ...]:
     """Return the columns that names and patterns of --item-ratings stand for; `taken` have another meaning."""

@@ -386,9 +386,9 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "an answer": (
         OFFERS,
         ("--features", "*o*,brand_*"),
-        "column 'chosen': this column has another meaning; --features",
+        "column 'chosen': this is a column of tasks, users or answers",
     ),
-    "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this column has another meaning; --features"),
+    "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this is a column of tasks, users or answers"),
     "uneven": (
         OFFERS | {"price_3": OFFERS["price_1"]},
         (*PATTERNS[1:], *CROWD),
