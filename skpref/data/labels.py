@@ -39,17 +39,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     """Return labels as numbers, shape (n,): 1 where the left item is preferred; None means that it always is."""
     if y is None:
         return np.ones(n_rows or 0)
-    refuse_collection(y, "y")
-    values = as_array(y, "y")
-    if values.dtype.kind not in "biufUSO":
-        raise DataError(f"Unknown label type: {values.dtype}; {_LABELS}")
-    values = column_or_1d(values, warn=True)
-    if n_rows is not None and values.size != n_rows:
-        raise DataError(
-            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
-        )
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
+    values = _column(y, "label", _LABELS, n_rows)
     labels = _numbers(values)
     assert_all_finite(labels, input_name="y")
     outside = (labels < 0.0) | (labels > 1.0)
@@ -65,6 +55,22 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
             f"{labels.size} labels are outside [0, 1]; {_LABELS}, and numbers between 0 and 1 are soft labels{signs}"
         )
     return labels
+
+
+def _column(y: Any, noun: str, wanted: str, n_rows: int | None = None) -> AnyArray:
+    """Return labels or grades as a column without missing ones."""
+    refuse_collection(y, "y")
+    values: AnyArray = as_array(y, "y")
+    if values.dtype.kind not in "biufUSO":
+        raise DataError(f"Unknown label type: {values.dtype}; {wanted}")
+    values = column_or_1d(values, warn=True)
+    if n_rows is not None and values.size != n_rows:
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
+        )
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: there is no {noun} in comparison {row}; leave such rows out")
+    return values
 
 
 def _numbers(values: AnyArray) -> Array:
@@ -158,17 +164,12 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
 
 def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
     """Return grades as numbers, (n,), known or not; decimals without the errors of sums such as 0.1 + 0.2."""
-    refuse_collection(y, "y")
     if y is None:
         raise DataError(f"y is None: pass grades; {GRADES}")
-    values = as_array(y, "y")
-    if values.dtype.kind == "c":
-        raise DataError(f"y has complex numbers; {GRADES}")
-    values = column_or_1d(values, warn=True)
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
-    cells = values.tolist()
-    signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
+    cells = _column(y, "grade", GRADES).tolist()
+    signed = np.array(
+        [verdict(c) if isinstance(c, str) else np.nan if isinstance(c, bool) else number(c) for c in cells], np.float64
+    )
     for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
         raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {GRADES}")
     decimal = signed != np.rint(signed)
@@ -180,13 +181,6 @@ def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
 def sides_of_grades(y: Any, known: AnyArray) -> Array:
     """Return the labels of grades that tell the side alone: 1, 0.5 and 0, shape (n,)."""
     return 0.5 + 0.5 * np.sign(signed_grades(y, known))
-
-
-def _grade(cell: object) -> float:
-    """Return a grade as a number, NaN if it is none."""
-    if isinstance(cell, str):
-        return verdict(cell)
-    return np.nan if isinstance(cell, bool) else number(cell)
 
 
 def verdict(word: str) -> float:

@@ -22,8 +22,8 @@ from skpref.data.ids import Vocabulary, as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
 from skpref.data.ratings import encoded_ratings, enough_levels
+from skpref.data.roles import context_of
 from skpref.data.stored import check_names, column_values
-from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -123,10 +123,10 @@ def read_shard(
     y = None if y is None else column_values(y)
     columns = Columns.of(table, "X", leave_out="")
     left, right = columns.ids(roles.left), columns.ids(roles.right)
-    users, user = (None, None) if roles.user is None else numbered(columns.ids(roles.user, "user"))
+    answering, of_groups, time, is_dated = context_of(columns, roles)
+    users, user = (None, None) if answering is None else numbered(answering)
     covariates = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
-    groups = [numbered(columns.ids(name, "group")) for name in roles.groups]
-    time, is_dated = (None, None) if roles.time is None else read_times(columns, roles.time)
+    groups = list(map(numbered, of_groups))
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
         vocabulary.encode(left),
@@ -155,20 +155,18 @@ def read_shard(
         users,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
         [ids for ids, _ in groups],
-        is_dated if left.size else None,
+        is_dated if left.size and time is not None else None,
     )
     return summary, merged
 
 
-def check_classes(classes: list[AnyArray]) -> AnyArray:
-    """Return the two sides as the labels of all shards write them."""
+def check_classes(classes: list[AnyArray], advice: str = "write the labels of all of them in the same way") -> AnyArray:
+    """Return the two sides, or the levels, as the labels of all shards write them."""
     first = classes[0]
     other = next((c for c in classes if c.tolist() != first.tolist() or c.dtype.kind != first.dtype.kind), None)
     if other is not None:
-        raise DataError(
-            f"y holds {first.tolist()} in one shard and {other.tolist()} in another: write the labels of all of them "
-            "in the same way"
-        )
+        both = f"{shorten(first.tolist())} in one shard and {shorten(other.tolist())} in another"
+        raise DataError(f"y holds {both}: {advice}")
     return first
 
 
@@ -239,7 +237,8 @@ def read_rating_shard(
     if weight is not None:
         weight = read_weights(weight, len(users))
         rows = np.flatnonzero(weight)
-        users, items, y, weight, number = users[rows], items[rows], _rows_of(y, rows), weight[rows], number[rows]
+        y = y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+        users, items, weight, number = users[rows], items[rows], weight[rows], number[rows]
     ordered, level, declared = np.zeros(0), np.zeros(0, dtype=np.int64), False
     if len(users):
         ordered, level, declared = encoded_ratings(y, levels, users, items, number)
@@ -248,10 +247,6 @@ def read_rating_shard(
     (users, user), (items, item) = numbered(users), numbered(items)
     summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared)
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
-
-
-def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
-    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
 
 
 def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
@@ -263,16 +258,10 @@ def levels_of_all(summaries: Sequence[RatingSummary]) -> AnyArray:
     with_rows = [summary for summary in summaries if summary.n_rows]
     if not with_rows:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no ratings")
-    first = with_rows[0]
-    if not first.is_declared:
-        return enough_levels(np.unique(np.concatenate([summary.levels for summary in with_rows])))
-    other = next((s for s in with_rows if s.levels.tolist() != first.levels.tolist()), None)
-    if other is not None:
-        raise DataError(
-            f"y has the categories {shorten(first.levels.tolist())} in one shard and {shorten(other.levels.tolist())} "
-            "in another; list all levels in levels, low to high"
-        )
-    return enough_levels(first.levels)
+    levels = [summary.levels for summary in with_rows]
+    if not with_rows[0].is_declared:
+        return enough_levels(np.unique(np.concatenate(levels)))
+    return enough_levels(check_classes(levels, "list all levels in levels, low to high"))
 
 
 def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:

@@ -106,7 +106,7 @@ class Table(Frozen):
             raise DataError(f"missing must be 'raise' or 'item effect'; got {missing!r:.80}")
         values = _read_features(features)
         vocabulary = _read_ids(ids, int(values.shape[0]))
-        names = _names_of_columns(features) if feature_names is None else _read_names(feature_names, values.shape[1])
+        names = _read_names(feature_names, features, values.shape[1])
         values, incomplete = _without_gaps(values, vocabulary.ids, names, missing)
         self.__setstate__(
             {"features": values, "vocabulary": vocabulary, "feature_names": names, "incomplete": incomplete}
@@ -210,7 +210,11 @@ def _without_gaps(
 ) -> tuple[Features, IntArray]:
     """Return features, of which rows that lack one lie far from all others, and the numbers of these rows."""
     is_sparse = sparse.issparse(values)
-    row, column = np.nonzero(np.isnan(values)) if not is_sparse else _stored_gaps(values)
+    if is_sparse:
+        entries = values.tocoo()
+        row, column = (index[np.isnan(entries.data)] for index in (entries.row, entries.col))
+    else:
+        row, column = np.nonzero(np.isnan(values))
     incomplete = np.unique(row).astype(np.int64)
     if not incomplete.size:
         return values, incomplete
@@ -228,12 +232,6 @@ def _without_gaps(
     steps = _FAR * np.arange(1.0, incomplete.size + 1.0)[:, None]
     values[incomplete] = others.mean(axis=0) + steps * np.where(spread > 0.0, spread, 1.0)
     return values, incomplete
-
-
-def _stored_gaps(values: Any) -> tuple[IntArray, IntArray]:  # a sparse matrix
-    entries = values.tocoo()
-    gaps = np.isnan(entries.data)
-    return entries.row[gaps], entries.col[gaps]
 
 
 def _freeze(values: Any) -> Any:  # features or row numbers
@@ -258,16 +256,15 @@ def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # any array-like
     return vocabulary
 
 
-def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # any sequence
+def _read_names(names: Any, features: object, n_features: int) -> tuple[str, ...] | None:
+    """Return the names of the columns, which a data frame may have; None if there are none."""
+    if names is None:
+        own = column_names(features) or ()
+        return tuple(own) if own and all(isinstance(name, str) for name in own) else None
     read = tuple(map(str, names))
     if isinstance(names, str) or len(read) != n_features:
         raise DataError(f"feature_names must be {n_features} names, one per column of features; got {len(read)}")
     return read
-
-
-def _names_of_columns(features: object) -> tuple[str, ...] | None:
-    names = column_names(features) or ()
-    return tuple(map(str, names)) if names and all(isinstance(name, str) for name in names) else None
 
 
 # --------------------------------------------------------------------------
