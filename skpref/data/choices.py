@@ -13,7 +13,7 @@ import numpy as np
 from skpref._text import is_number, number
 from skpref._validation import is_missing
 from skpref._warn import warn
-from skpref.data.columns import Columns, MissingCellError, as_text
+from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
@@ -146,7 +146,7 @@ def from_tasks(
     """
     columns = Columns.of(frame, leave_out="leave such tasks out of the table")
     if not columns.size:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for frame: it has no rows")
+        raise DataError(NO_ROWS.format("frame", "rows"))
     names, attributes, is_wide = _listed(task, "task"), _listed(features, "features"), isinstance(features, Mapping)
     answers = [name for name in (chosen if rank is None else rank, worst) if name is not None]
     if is_wide and (item is not None or rank is not None):

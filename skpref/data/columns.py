@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 
 _SHOWN = 20  # names of columns
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
+NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required for {}: it has no {}"
 DROP = "leave such rows out by missing='drop'"
 WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 # Parameters of the readers by the name of a column that they read by default.
@@ -309,10 +310,7 @@ def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "compari
     columns = Columns.of(X, name, wanted=wanted)
     found, shape = columns.names, (columns.size, len(columns.names))
     if not columns.size:
-        raise DataError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
-            f"at least 1 {noun} is required"
-        )
+        raise DataError(NO_ROWS.format(name, f"{noun}s (shape={shape}), and at least 1 {noun} is required"))
     has_names = column_names(X) is not None
     if len(found) != len(roles):
         advice = ""

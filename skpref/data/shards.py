@@ -15,7 +15,7 @@ import numpy as np
 from skpref._checks import check_arrays, check_positive, is_count, require
 from skpref._validation import assert_all_finite, check_numbers
 from skpref._warn import warn
-from skpref.data.columns import Columns
+from skpref.data.columns import NO_ROWS, Columns
 from skpref.data.comparisons import Comparisons, from_labels
 from skpref.data.design import ColumnDesign, checked_numbers
 from skpref.data.ids import Vocabulary, as_ids, objects, shorten
@@ -257,7 +257,7 @@ def levels_of_all(summaries: Sequence[RatingSummary]) -> AnyArray:
     """Return the levels of the ratings of all shards, low to high."""
     with_rows = [summary for summary in summaries if summary.n_rows]
     if not with_rows:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no ratings")
+        raise DataError(NO_ROWS.format("X", "ratings"))
     levels = [summary.levels for summary in with_rows]
     if not with_rows[0].is_declared:
         return enough_levels(np.unique(np.concatenate(levels)))
@@ -385,10 +385,7 @@ def design_of_shards(
 ) -> tuple[ColumnDesign, list[list[NDArray[np.int32] | None]]]:
     """Return the features of shards with rows, and the place of each shard's distinct ids among those of all."""
     if not summaries:
-        raise DataError(
-            "Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows, or none of positive "
-            "sample_weight"
-        )
+        raise DataError(NO_ROWS.format("X", "rows, or none of positive sample_weight"))
     vocabularies: list[Vocabulary | None] = []
     for k, is_id in enumerate(columns.is_id):
         own: list[Any] = [summary.ids[k] for summary in summaries]

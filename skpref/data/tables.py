@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import Frozen, Vocabulary, shorten
+from skpref.data.ids import Frozen, Vocabulary, mixed, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -353,14 +353,8 @@ def _row_hashes(X: Features) -> NDArray[np.uint64]:
 
 
 def _mix(values: Array) -> NDArray[np.uint64]:
-    """Spread the bits of a float over all 64 (the finaliser of MurmurHash3); 0 stays 0."""
-    bits = (values + 0.0).view(np.uint64)  # the sum turns -0.0 into 0.0 and copies
-    bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(0xFF51AFD7ED558CCD)
-    bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(0xC4CEB9FE1A85EC53)
-    bits ^= bits >> np.uint64(33)
-    return bits
+    """Return the mixed bits of floats, shape (n,); zeros are 0."""
+    return mixed((values + 0.0).view(np.uint64))  # the sum turns -0.0 into 0.0
 
 
 def _same(X: Features, representative: IntArray) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from skpref._text import number
 from skpref._validation import are_missing, as_array, refuse_collection
-from skpref.data.columns import Columns
+from skpref.data.columns import NO_ROWS, Columns
 from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
@@ -49,7 +49,7 @@ class Tasks:
     def read(cls, columns: Columns, roles: Roles) -> Tasks:
         """Read a table whose rows are tasks; columns without another role are items, in order."""
         if not columns.size:
-            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no tasks")
+            raise DataError(NO_ROWS.format("X", "tasks"))
         columns.require(roles.columns())
         named = set(roles.columns())
         names = [name for name in columns.names if name not in named]
