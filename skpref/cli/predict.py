@@ -13,8 +13,8 @@ from skpref._estimator import last_step
 from skpref._text import printable
 from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
 from skpref.cli.ids import known_ids, own_ids, read_ids
-from skpref.cli.output import check_file, write_columns
-from skpref.cli.report import cut, print_json, table
+from skpref.cli.output import check_file
+from skpref.cli.report import cut, deliver, table
 from skpref.cli.tasks.layouts import (
     columns_of_features,
     covariate,
@@ -88,19 +88,11 @@ def predict(options: Predict) -> int:
         replaced = ", ".join(printable(name) for name in sheet.names if name in predicted)
         say_note(f"predictions stand in the place of the columns {replaced} of {options.data}")
     columns |= {name: column.tolist() for name, column in predicted.items()}
-    rows = list(zip(*columns.values(), strict=True))
-    if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    if options.out is not None:
-        write_columns(columns, options.out)
-    if not options.json and options.out is not None:
-        print(f"{counted(len(rows), 'rows')} written to {options.out}")
-    elif not options.json:
-        shown = [[f"{x:.4f}" if isinstance(x, float) else cut(x) for x in row] for row in rows[: options.top]]
-        print("\n".join(table(list(columns), shown)))
-        if len(shown) < len(rows):
-            print(f"  ... {len(rows)} rows; --out FILE writes all of them")
-    return 0
+    top = zip(*(column[: options.top] for column in columns.values()), strict=True)
+    shown = [[f"{x:.4f}" if isinstance(x, float) else cut(x) for x in row] for row in top]
+    more = f"\n  ... {sheet.size} rows; --out FILE writes all of them" if len(shown) < sheet.size else ""
+    text = "\n".join(table(list(columns), shown)) + more
+    return deliver(options, columns, text if options.out is None else f"{counted(sheet.size, 'rows')} predicted")
 
 
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:

@@ -254,8 +254,6 @@ def encoded_ratings(
         raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
     check_consistent_length(users, y)
     values = column_or_1d(check_labels(y, place=place, mixed=True), warn=True)
-    if values.dtype.kind == "c":
-        raise DataError("Complex data not supported: y holds complex numbers")
     if values.dtype.kind == "O" and all(issubclass(kind, int | float) for kind in set(map(type, values.tolist()))):
         values = np.array(values.tolist())
     numeric = values.dtype.kind in "biuf"

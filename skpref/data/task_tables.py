@@ -63,17 +63,15 @@ def covariates_of(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     blocks = []
     for term in roles.covariates:
         block = np.zeros((len(tasks), max(len(task.items) for task in tasks)))
-        if roles.task:
-            block[task, position] = columns.numbers_at(term, place.tolist(), "a covariate")
-        elif not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term):
+        is_wide, rows = not roles.task, place if roles.task else row
+        if is_wide and (not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term)):
             raise DataError(
                 f"covariates must have a column for each of {listed(places)}, as in "
                 f'{{"price": ["price_1", "price_2", ...]}}; got {shorten(term)}'
             )
-        else:
-            for column, name in enumerate(term):
-                own = place == column
-                block[task[own], position[own]] = columns.numbers_at(name, row[own].tolist(), "a covariate")
+        for column, name in enumerate(term if is_wide else (term,)):
+            own = np.flatnonzero(place == column) if is_wide else np.arange(place.size)
+            block[task[own], position[own]] = columns.numbers_at(name, rows[own].tolist(), "a covariate")
         blocks.append(block)
     return np.hstack(blocks)
 

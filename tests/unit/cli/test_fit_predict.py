@@ -113,7 +113,7 @@ def test_fit_then_predict(
     out, _ = capsys.readouterr()
     assert column in out.splitlines()[0]
     assert main(["predict", "m.skpref", "asked.csv", "--out", "answered.csv"]) == 0
-    assert capsys.readouterr().out == "2 rows written to answered.csv\n"
+    assert capsys.readouterr().out == "2 rows predicted\n\nWritten to answered.csv\n"
     first, last = rows_of(tmp_path / "answered.csv")
     assert list(first)[: asked.splitlines()[0].count(",") + 1] == asked.splitlines()[0].split(",")
     assert float(first[column]) < float(last[column])
