@@ -22,6 +22,7 @@ from sklearn.model_selection import (
 from skpref._estimator import digest
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.options import Tune, flag_of
+from skpref.data.records import make_frame
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
 from skpref.exceptions import DataError
@@ -176,9 +177,7 @@ class Task:
         rows = (self.final_rows or self.rows).X[:2]
         if importlib.util.find_spec("pandas") is None:
             return rows
-        import pandas as pd
-
-        return pd.DataFrame(rows, columns=list(self.names)).infer_objects()
+        return make_frame(rows, columns=list(self.names)).infer_objects()
 
     def hold_out(self, share: float, seed: int) -> Split:
         """Split once, for the final test: by users, time or groups where there are some, else in proportion."""
