@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
-_SEPARATORS = "comma", "semicolon", "tab", "::", "bar"
 _EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the separator
 _COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
 _UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index

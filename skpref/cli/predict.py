@@ -19,14 +19,13 @@ from skpref.cli.tasks.layouts import (
     columns_of_features,
     covariate,
     feature_name,
-    long_rows,
     matching,
     side_names,
     with_plain_items,
 )
 from skpref.cli.tasks.rows import read_columns
 from skpref.data import OneHotDesign
-from skpref.data.choices import OPTION, TASK, with_profiles
+from skpref.data.choices import OPTION, TASK, long_table, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
 from skpref.data.roles import Roles, context_of
@@ -259,7 +258,7 @@ def _wide_profiles(model: Any, sheet: Columns, options: Predict, roles: Roles) -
     """Return the position that is most probably chosen, or none, and the shares of all."""
     features, none = columns_of_features(sheet, options), [] if options.none is None else [options.none]
     used = [*roles.columns(), *(options.covariates or ())]
-    long = long_rows(sheet, used, features, (), options.none)
+    long = long_table(sheet, used, features, (), options.none)
     p = _probabilities(model, long, options, replace(roles, task=(TASK,), features=tuple(features)))
     cells = [list(zip(*map(sheet.cells, own), strict=True)) for own in features.values()]
     here: BoolArray = (np.array(cells, dtype=object) != None).any(axis=0)  # noqa: E711 - for each cell

@@ -256,7 +256,8 @@ def long_table(
             what = f"expected the position of an alternative that was shown, 1 to {K}, or its letter"
             raise columns.fault(f"{what}; got {shorten(given[wrong])}{hint}", wrong, name)
         values[name] = [float(k == place.get(row, K)) for row, k in rows]
-    return replace(columns, values=values, lines=[columns.lines[row] for row, _ in rows])
+    lines = [columns.lines[row] for row, _ in rows]
+    return replace(columns, values=values, lines=lines, leave_out=f"fill it in, or leave its {columns.unit} out")
 
 
 # ------------------------------------------------------------------------------------------------------------- features

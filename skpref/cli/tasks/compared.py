@@ -117,20 +117,18 @@ class Compared:
     def params(self) -> dict[str, Any]:
         """Parameters of the estimator that say what the columns of rows are."""
         roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
-        params: dict[str, Any] = {"likelihood": "luce"} if roles.several else {}
-        if not roles.several and (self.covariates or roles.groups or roles.time):
-            params |= {"left": self.first, "right": self.first + 1}
-        if self.covariates:
-            width = K if roles.several else 1
-            places = [column + k * width for k in range(len(self.covariates))]
-            C = [tuple(range(place, place + K)) if roles.several else place for place in places]
-            params["covariates"] = dict(zip(self.covariates, C, strict=True))
-            column += len(C) * width
-        if roles.groups:
-            params["groups"] = {name: column + k for k, name in enumerate(roles.groups)}
-        if roles.time is not None:
-            params["time"] = self.rows.X.shape[1] - 1
-        return params
+        width = K if roles.several else 1
+        C = {name: tuple(range(column + k * width, column + (k + 1) * width)) for k, name in enumerate(self.covariates)}
+        column += len(C) * width
+        named = {
+            "covariates": C if roles.several else {name: place for name, (place,) in C.items()},
+            "groups": {name: column + k for k, name in enumerate(roles.groups)},
+            "time": None if roles.time is None else column + len(roles.groups),
+        }
+        params: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
+        if roles.several:
+            return {"likelihood": "luce", **params}
+        return {"left": self.first, "right": self.first + 1, **params} if params else {}
 
 
 def make_task(data: Compared, seed: int = 0) -> Task:
@@ -146,22 +144,23 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         space.pop("order_effect", None)
     n_features = 0 if data.items is None else data.items.n_features
     sizes = {f"n_{noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
-    shape, next_command = counted(rows.size, noun), "Rank the items:   skpref rank {model}"
+    by, among, next_command = "", f"of {counted(data.n_items, 'items')}", "Rank the items:   skpref rank {model}"
     if roles.user is not None:
         sizes |= {"n_users": n_users, "n_user_features": 0 if data.users is None else data.users.n_features}
-        shape += f" by {counted(n_users, 'users')}"
-        shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
+        by = f" by {counted(n_users, 'users')}"
+        by += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
     if roles.several:
-        shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
+        among = f"among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time"
         if data.items is not None and roles.user is not None:
             next_command = "Shares of products:   skpref shares {model} PRODUCTS.csv"
     else:
-        shape += f" of {counted(data.n_items, 'items')}, "
         next_command = next_command if data.items is None else "Rank new items:   skpref rank {model} ITEMS.csv"
         next_command += "" if roles.user is None else " [--user ID]"
-    shape += "no features" if data.items is None else counted(n_features, "features")
-    if rows.n_groups:
-        shape += f", {counted(rows.n_groups, 'games' if data.group is None else 'groups')}"
+    shape = [
+        f"{counted(rows.size, noun)}{by} {among}",
+        counted(n_features, "features") if n_features else "no features",
+    ]
+    shape += [counted(rows.n_groups, "games" if data.group is None else "groups")] if rows.n_groups else []
     return Task(
         rows=rows,
         estimator=estimator,
@@ -169,7 +168,7 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         report=ChoiceReport(data) if roles.several else PairReport(data),
         source=data.source,
         reading=data.reading,
-        shape=shape,
+        shape=", ".join(shape),
         sizes=sizes,
         digest=data.digest,
         next_command=next_command,

@@ -367,14 +367,6 @@ def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tu
     return features
 
 
-def long_rows(
-    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
-) -> Columns:
-    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
-    long = long_table(sheet, once, features, answers, none)
-    return replace(long, leave_out="fill it in, or leave its line out of the file")
-
-
 def feature_name(pattern: str) -> str:
     """Return the name of an attribute whose columns have names like a pattern."""
     return pattern.replace("*", "").strip("_-. ")
@@ -390,7 +382,7 @@ def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     names: list[str] = list(dict.fromkeys(filter(None, once)))
     sheet.require((*names, *answers))
     read = {name for own in features.values() for name in own}
-    long = long_rows(sheet, names, features, answers, options.none)
+    long = long_table(sheet, names, features, answers, options.none)
     others = {
         name: [column[row] for row in long.values[TASK]]
         for name, column in sheet.values.items()
