@@ -156,10 +156,8 @@ def make_task(data: Compared, seed: int = 0) -> Task:
     else:
         next_command = next_command if data.items is None else "Rank new items:   skpref rank {model} ITEMS.csv"
         next_command += "" if roles.user is None else " [--user ID]"
-    shape = [
-        f"{counted(rows.size, noun)}{by} {among}",
-        counted(n_features, "features") if n_features else "no features",
-    ]
+    features = counted(n_features, "features") if n_features else "no features"
+    shape = [f"{counted(rows.size, noun)}{by} {among}", features]
     shape += [counted(rows.n_groups, "games" if data.group is None else "groups")] if rows.n_groups else []
     return Task(
         rows=rows,
