@@ -87,10 +87,8 @@ def read_sheet(path: Path, form: Text = AS_SEEN) -> Columns:
     """Read a file, a folder of Parquet files, or standard input for the path "-"."""
     is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
     if path.is_dir() and not is_dataset:
-        raise DataError(
-            f"{path}: a folder without Parquet files; expected a file (CSV, JSON or Parquet) or a folder of .parquet "
-            "files: name one file, or write the data by to_parquet of pandas"
-        )
+        wanted = "expected a file (CSV, JSON or Parquet) or a folder of .parquet files: name one file"
+        raise DataError(f"{path}: a folder without Parquet files; {wanted}")
     sheet = _read_parquet(path, path) if is_dataset else _read_file(path, form)
     if not sheet.size:
         raise sheet.fault("there are column names, but no rows")

@@ -26,10 +26,8 @@ def shares(options: Shares) -> int:
     check_file(options.out, options.model, options.products)
     model = load(options.model)
     if not isinstance(model, CrowdGPPL) or not model._has_tasks:  # noqa: SLF001 - of this package
-        raise DataError(
-            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "
-            "crowd` does with choices and rankings; this model is of another kind"
-        )
+        how = "as `skpref fit --model crowd` does with choices and rankings; this model is of another kind"
+        raise DataError(f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, {how}")
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")

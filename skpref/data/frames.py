@@ -258,10 +258,8 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     if items is None and names is not None and hasattr(frame, "index"):  # of pandas
         rows = list(frame.index)
         if rows not in (list(names), list(range(len(rows)))):
-            raise DataError(
-                f"rows and columns of matrix name different items, or in another order: {shorten(rows)} and "
-                f"{shorten(list(names))}; sort them alike, or pass items"
-            )
+            both = f"{shorten(rows)} and {shorten(list(names))}"
+            raise DataError(f"rows and columns of matrix have other names, or another order: {both}; or pass items")
     try:
         wins = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -275,10 +273,8 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     for i, j in np.argwhere((wins < 0.0) | np.isinf(wins) | (np.eye(ids.size, dtype=bool) & (wins != 0.0)))[
         :1
     ].tolist():
-        raise DataError(
-            f"matrix counts wins of the row's item against the column's, >= 0, and none on the diagonal; got "
-            f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
-        )
+        got = f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
+        raise DataError(f"matrix counts wins of rows against columns, >= 0 and none on the diagonal; got {got}")
     i, j = np.nonzero(wins)
     if i.size and np.allclose((wins + wins.T)[i, j], 1.0) and np.any(2.0 * wins % 1.0):
         warn(

@@ -84,10 +84,8 @@ def _numbers(values: AnyArray) -> Array:
     numbers = [WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
     if None in numbers:
         row = numbers.index(None)
-        raise DataError(
-            f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}; a column of winners is read by "
-            "skpref.data.from_winners"
-        )
+        got = f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}"
+        raise DataError(f"{got}; a column of winners is read by skpref.data.from_winners")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -142,15 +140,11 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
         )
     sizes = np.unique(np.abs(signed))
     if sizes.size < 2:
-        raise DataError(
-            f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1. Two "
-            "answers have likelihood='probit' or 'logit'"
-        )
+        got = f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1"
+        raise DataError(f"{got}. Two answers have likelihood='probit' or 'logit'")
     if sizes.size > _MOST_GRADES:
-        raise DataError(
-            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOST_GRADES} at most. Group them, such "
-            "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
-        )
+        advice = "Group them, such as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
+        raise DataError(f"y has grades of {sizes.size} sizes, and {_MOST_GRADES} at most are learnt. {advice}")
     classes = np.unique(np.concatenate([-sizes, sizes]))
     whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
     classes = classes.astype(np.int64) if whole else classes + 0.0

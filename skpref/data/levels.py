@@ -105,10 +105,7 @@ def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
             if not set(order.tolist()) <= set(longest.tolist()):
                 differ = "and no part of the data has all of them"
             few = " and ".join(", ".join(map(shorten, some.tolist()[:_FEW])) for some in (longest, order))
-            raise DataError(
-                f"y holds ordered categories, {differ}: {few}; state the order "
-                "of the levels: class_order=[...], low to high."
-            )
+            raise DataError(f"y holds ordered categories, {differ}: {few}; state class_order=[...], low to high.")
     return longest
 
 

@@ -334,11 +334,8 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         return answers.take(~same, {"with one item twice": int(np.sum(same))})
     if same.any() and columns.is_text:
         row, names = int(np.argmax(same)), " and ".join(map(repr, roles.sides))
-        raise columns.fault(
-            f"item {shorten(answers.items[0][row])} is compared with itself (columns {names}); --on-self drop leaves "
-            "such rows out",
-            int(answers.origin[row]),
-        )
+        what = f"item {shorten(answers.items[0][row])} is compared with itself (columns {names})"
+        raise columns.fault(f"{what}; --on-self drop leaves such rows out", int(answers.origin[row]))
     return answers
 
 

@@ -319,10 +319,8 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
         raise DataError(f"categorical_features names {unknown[0]!r}, which is not one of the features of X: {listed}")
     for name in names:
         if name not in chosen and not any(test(kinds[name]) for test in (*tests, pa.types.is_integer)):
-            raise DataError(
-                f"column {name!r} of X holds {kinds[name]}, and no numbers: name it in categorical_features, or leave "
-                "it out of the files"
-            )
+            what = f"column {name!r} of X holds {kinds[name]}, and no numbers"
+            raise DataError(f"{what}: name it in categorical_features, or leave it out of the files")
     return RowColumns(tuple(names), tuple(name in chosen for name in names), are_named=True)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
+_TWO_READINGS = "y has two readings: {0}, or {1} of the best and the worst one. Pass the {1} of the best, shape (n,)"
 _MOST_PAIRS = 20_000_000  # pairs of all choices: a gigabyte
 
 
@@ -103,10 +104,8 @@ class Tasks:
             twice[row] |= len(set(unknown_ids)) < len(unknown_ids)
         if twice.any():
             row = int(np.argmax(twice))
-            raise DataError(
-                f"task {row} shows an item twice ({int(twice.sum())} such tasks); give every alternative an id of its "
-                "own, and leave out columns of X that are no items"
-            )
+            advice = "give every alternative an id of its own, and leave out columns of X that are no items"
+            raise DataError(f"task {row} shows an item twice ({int(twice.sum())} such tasks); {advice}")
         return numbers
 
 
@@ -189,10 +188,8 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
     if values.shape[0] != n:
         raise DataError(f"X and y have inconsistent numbers of samples: {n} tasks and {values.shape[0]} answers")
     if values.dtype == bool:
-        raise DataError(
-            "y has booleans; answers to tasks are ids or positions of items, or ranks. Flags of the items chosen "
-            "become positions by y.argmax(axis=1)"
-        )
+        advice = "Flags of the items chosen become positions by y.argmax(axis=1)"
+        raise DataError(f"y has booleans; answers to tasks are ids or positions of items, or ranks. {advice}")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim == 2 and values.shape[1] == K and (K > 2 or _are_ranks_of_two(values, tasks)):
         return Answers(RANKS, _ranked(values, tasks.present))
@@ -219,16 +216,10 @@ def _are_ranks_of_two(values: AnyArray, tasks: Tasks) -> bool:
     if (np.isnan(numbers) & ~are_missing(values).ravel()).any():
         return False
     if (numbers == 0.0).any():
-        raise DataError(
-            "y has two readings: flags of the items chosen, or positions of the best and the worst one. Pass the "
-            "positions of the best ones alone, shape (n,)"
-        )
+        raise DataError(_TWO_READINGS.format("flags of the items chosen", "positions"))
     ids = values.astype(object)
     if all((tasks.ids == ids[:, [k]]).any(axis=1).all() for k in (0, 1)):
-        raise DataError(
-            "y has two readings: ranks of the two items in each task, or ids of the best and the worst one. Pass the "
-            "ids of the best ones alone, shape (n,)"
-        )
+        raise DataError(_TWO_READINGS.format("ranks of the two items in each task", "ids"))
     return True
 
 
@@ -419,10 +410,8 @@ def rankings_of_scores(
     place = group, np.arange(item.size) - starts[group]
     scores[place], numbers[place] = y, item
     if not (weight > 0.0)[np.nanmin(scores, axis=1) < np.nanmax(scores, axis=1)].any():
-        raise DataError(
-            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-            "Pass scores that differ."
-        )
+        what = "y has equal values (or zero weights) within every group. Pass scores that differ."
+        raise DataError(f"at least 1 comparison is required; got none: {what}")
     answers = Answers(RANKS, rankdata(-scores, method="dense", axis=1, nan_policy="omit"))
     choices = as_comparisons(answers, numbers, distinct.size, np.zeros(sizes.size, dtype=np.int64), 1, weight)
     return replace(choices, user=None, n_users=0), first[distinct % first.size]

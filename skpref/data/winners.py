@@ -108,11 +108,8 @@ def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right:
     for what, y in whole.items():
         if (y != whole[first]).any():
             row = int(np.argmax(y != whole[first]))
-            raise columns.fault(
-                f"{shorten(cells[row])} has two readings: {first}, or {what}. Write left, right or tie in this column",
-                row,
-                name,
-            )
+            both = f"{shorten(cells[row])} has two readings: {first}, or {what}"
+            raise columns.fault(f"{both}. Write left, right or tie in this column", row, name)
     return min(readings.values(), key=lambda y: int(np.isnan(y).sum()))
 
 
@@ -192,11 +189,9 @@ def refuse_ties(columns: Columns, used: Sequence[Any]) -> None:
         words = [text.lower() for text in columns.texts(name)]
         ties = [row for row, word in enumerate(words) if word in _YES]
         if ties and set(words) <= _YES | {"0", "false", "no", ""}:
-            raise columns.fault(
-                f"this row may be a tie ({len(ties)} such rows), but rows of winner and loser have none: name both by "
-                "left and right, and give a column of winners in which ties are called tie; or leave this column out",
-                *(ties[0], name),
-            )
+            what = f"this row may be a tie ({len(ties)} such rows), but rows of winner and loser have none"
+            advice = "name left, right and a column of winners in which ties are called tie; or leave this column out"
+            raise columns.fault(f"{what}: {advice}", ties[0], name)
 
 
 # --------------------------------------------------------------------------------------------------------------- scores
@@ -226,12 +221,8 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
     margins = columns.numbers(name, meaning="a score")
     if margins.size >= _FEWEST and margins.min() >= 0.0 and margins.max() > 0.0:
         other = other_side(columns.names, name) or "OTHER_COLUMN"
-        raise columns.fault(
-            "this column is read as the left score minus the right one, but it is never negative: left never loses; "
-            f"name the scores of both sides: {name}, {other}",
-            None,
-            name,
-        )
+        what = "this column is read as the left score minus the right one, but it is never negative: left never loses"
+        raise columns.fault(f"{what}; name the scores of both sides: {name}, {other}", None, name)
     return margins
 
 

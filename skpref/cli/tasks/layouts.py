@@ -320,13 +320,9 @@ def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> 
         far = np.mean((values < 2.0 * low - high) | (values > 2.0 * high - low))
         others = np.unique(np.concatenate([column for other, column in levels.items() if other != name]))
         if far > 0.5 or np.unique(values).size > 2 * others.size:
-            raise sheet.fault(
-                f"its numbers are {values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to "
-                f"{high:g}; if it has the ids of the persons, name it by --user; if it is no item, leave it out by "
-                "naming the columns of the items in --item-ratings",
-                None,
-                name,
-            )
+            what = f"its numbers are {values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to"
+            advice = "if it has the ids of the persons, name it by --user; if it is no item, name the items one by one"
+            raise sheet.fault(f"{what} {high:g}; {advice}", None, name)
 
 
 # --------------------------------------------------------------------------------------------------------------- shown
