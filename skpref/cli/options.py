@@ -270,10 +270,8 @@ class Data(File):
             raise DataError("--time-split and --group are two ways to split; give one of them")
         if self.features is not None and self.model in PAIRS:
             if self.items or self.item or not (self.contest or self.has_wide_features):
-                raise DataError(
-                    "--features are attributes of the items in each choice: they need --contest, where a row is one "
-                    'item, or patterns such as "price_*", and neither --item nor --items'
-                )
+                wanted = '--contest, where a row is one item, or patterns such as "price_*", and no --item or --items'
+                raise DataError(f"--features are attributes of the items in each choice: they need {wanted}")
         elif self.none is not None:
             raise DataError("--none needs --features, the attributes of what was shown")
 

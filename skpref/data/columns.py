@@ -67,10 +67,8 @@ class Columns:
             return table
         refuse_collection(table, name)
         if issparse(table):
-            raise TypeError(
-                f"Sparse data was passed for {name}, but dense data is required: columns of ids. Sparse features "
-                "belong in a Table, and skpref.data.from_matrix reads a matrix of ratings"
-            )
+            advice = "Sparse features belong in a Table, and skpref.data.from_matrix reads a matrix of ratings"
+            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: columns of ids. {advice}")
         names = column_names(table)
         if isinstance(table, Mapping):
             lengths = {str(column): len(values) for column, values in table.items()}
@@ -333,10 +331,9 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
         if by_order is not None and role not in by_order:
             continue
         if {"winner": "left", "loser": "right"}.get(said, said) in columns.keys() - {role}:
-            raise DataError(
-                f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
-                f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
-            )
+            what = f"column {shorten(label)} of {name} would be read as the {role} ids"
+            order = f"the order of columns is {', '.join(columns)}, whatever their names"
+            raise DataError(f"{what}: {order}. Put them in this order, or rename column {shorten(label)}")
 
 
 def listed(names: Any) -> str:

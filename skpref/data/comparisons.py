@@ -403,10 +403,8 @@ def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) 
     if same.any():
         row, count = int(np.argmax(same)), int(np.count_nonzero(same))
         item = shorten(left[row] if names is None else names[left[row]])
-        raise DataError(
-            f"comparison {row} compares item {item} with itself ({count} such comparisons); "
-            "remove them or set on_self='drop'"
-        )
+        what = f"comparison {row} compares item {item} with itself ({count} such comparisons)"
+        raise DataError(f"{what}; remove them or set on_self='drop'")
 
 
 # --------------------------------------------------------------------------

@@ -277,10 +277,8 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
         raise DataError(f"matrix counts wins of rows against columns, >= 0 and none on the diagonal; got {got}")
     i, j = np.nonzero(wins)
     if i.size and np.allclose((wins + wins.T)[i, j], 1.0) and np.any(2.0 * wins % 1.0):
-        warn(
-            "matrix seems to hold shares of wins, since those of each pair add up to 1: each pair then counts as one "
-            "comparison, and intervals are too wide. Multiply it by the numbers of comparisons."
-        )
+        what = "matrix seems to hold shares of wins, which add up to 1: each pair then counts as one comparison"
+        warn(f"{what}, and intervals are too wide. Multiply it by the numbers of comparisons.")
     table = {"left": ids[i], "right": ids[j], "wins": wins[i, j], "losses": np.zeros(i.size)}
     return from_counts(table)
 

@@ -20,19 +20,13 @@ WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
 _VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "a<b": -1.0, "a<<b": -2.0}
 _VERDICTS |= {"b<<a": 2.0, "b<a": 1.0, "b=a": 0.0, "b>a": -1.0, "b>>a": -2.0}
-GRADES = (
-    "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
-    "A>>B, A>B, A=B"
-)
+GRADES = "grades are signed numbers, above 0 where left is better, such as -1, 0, 1, or verdicts such as A>>B, A>B, A=B"
 _MOST_GRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 _MANY = 10  # grades that are of both signs but by chance
 _CASES = str.lower, str.upper, str.title
-_LABELS = (
-    "labels of comparisons are numbers in [0, 1] (1 = left preferred, 0 = right preferred, 0.5 = a tie), booleans, or "
-    "the words left, right and tie"
-)
+_LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
@@ -50,10 +44,8 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
             signs = "; signed grades need likelihood='logit-graded', and their sides are 0.5 + 0.5 * np.sign(y)"
         if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
             signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
-        raise DataError(
-            f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and {count} of "
-            f"{labels.size} labels are outside [0, 1]; {_LABELS}, and numbers between 0 and 1 are soft labels{signs}"
-        )
+        got = f"{labels[row]:g} in comparison {row}, and {count} of {labels.size} labels are outside [0, 1]"
+        raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie, or soft labels); got {got}; {_LABELS}{signs}")
     return labels
 
 
@@ -95,11 +87,9 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
     if used.size and (used[0] in {0.0, 1.0}) and (used == used[0]).all():
         side = "left" if used[0] else "right"
         remedy = "the order effect out: order_effect=False" if covariate is None else "it out"
-        raise DataError(
-            f"{covariate or 'order_effect=True'}, but every label says that the {side} item won, as where rows are "
-            "(winner, loser): that would be learnt as the advantage of a side. Say which side was shown "
-            f"first (left and right as shown, y = 1 where left won, else 0), or leave {remedy}"
-        )
+        what = f"every label says that the {side} item won, as where rows are (winner, loser)"
+        advice = f"Say which side was shown first (y = 1 where left won, else 0), or leave {remedy}"
+        raise DataError(f"{covariate or 'order_effect=True'}, but {what}: a side would seem better. {advice}")
 
 
 def classes_of(y: Any) -> AnyArray:  # any array-like
@@ -132,12 +122,10 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
             )
         return np.searchsorted(known, signed) / (known.size - 1.0), known
     if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
-        raise DataError(
-            f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}. Subtract "
-            "the middle of a scale such as 1 to 5. Of rows (winner, loser, margin), exchange the items of every second "
-            "row, and the sign of its margin. cross_val_predict(method='predict_proba') numbers grades from 0: loop "
-            "over the folds instead"
-        )
+        got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
+        advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
+        more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"
+        raise DataError(f"{got}. {advice}. {more}")
     sizes = np.unique(np.abs(signed))
     if sizes.size < 2:
         got = f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1"
@@ -149,10 +137,8 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
     whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
     classes = classes.astype(np.int64) if whole else classes + 0.0
     if isinstance(as_array(y, "y").ravel().tolist()[0], str):
-        warn(
-            f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions. Pass these "
-            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet"
-        )
+        what = f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions"
+        warn(f"{what}. Pass these numbers to metrics of scikit-learn, which would take words in alphabetical order")
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
 
 

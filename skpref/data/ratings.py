@@ -186,10 +186,8 @@ class Ratings:
         values = ", ".join(shorten(levels[level]) for level in self.level[rows][:5].tolist())
         more = int(np.count_nonzero(differ)) - 1
         also = f" (and {more} more such pairs)" if more else ""
-        raise DataError(
-            f"duplicate ratings that differ: user {user} rated item {item} {rows.size} times: {values}{also}; keep one "
-            "of them, or set duplicates='mean' or duplicates='last'"
-        )
+        got = f"duplicate ratings that differ: user {user} rated item {item} {rows.size} times: {values}{also}"
+        raise DataError(f"{got}; keep one of them, or set duplicates='mean' or duplicates='last'")
 
     def by_user(self) -> ByRow:
         """Return the ratings in CSR form by user; call `merged` first.

@@ -349,11 +349,11 @@ def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) 
     _, first, game = np.unique(game, return_index=True, return_inverse=True)
     twice = game.size - first.size
     if roles.mirrored not in {"drop", "keep"}:
-        raise columns.fault(
-            f"comparisons are listed twice, once for each side: {2 * twice} of {game.size} rows are pairs with equal "
-            "items and answers with the sides exchanged. If such a pair is one game, mirrored='drop' reads it once; if "
-            "it is two answers, as of a judge who saw both orders, mirrored='keep' reads both"
+        what = f"{2 * twice} of {game.size} rows are pairs with equal items and answers with the sides exchanged"
+        advice = (
+            "If a pair is one game, mirrored='drop' reads it once; if it is two answers, mirrored='keep' reads both"
         )
+        raise columns.fault(f"comparisons are listed twice, once for each side: {what}. {advice}")
     unit = answers.unit[first[game]]
     if roles.mirrored == "keep":
         return answers._replace(unit=unit)

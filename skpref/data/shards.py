@@ -404,8 +404,5 @@ def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | No
     """Warn of a column of integers or dates that was taken for ids, though most rows have one of their own."""
     for name, ids in zip(columns.names, vocabularies, strict=True):
         if ids is not None and max(_MANY_IDS, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
-            warn(
-                f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
-                "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
-                "columns of ids in categorical_features."
-            )
+            what = f"column {name!r} has {ids.size} different values in {n_rows} rows, and each is an id with a feature"
+            warn(f"{what}. If they are numbers, write floats, or name the columns of ids in categorical_features.")

@@ -166,10 +166,8 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
         meaning = f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
         columns.notes.append(str(columns.fault(f"column {name!r} has positions, {meaning}")))
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
-        warn(
-            f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
-            f"such as {offered[0]!r} for 1"
-        )
+        advice = f"if it has positions, write the names of the columns, such as {offered[0]!r} for 1"
+        warn(f"column {name!r} is read as items, not as positions; {advice}")
     return found
 
 
@@ -330,10 +328,8 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
     """Warn if the cells of columns of items look like ranks."""
     wanted = {str(place) for place in range(1, len(names) + 1)}
     if len(set(rows)) > 1 and all({str(cell).removesuffix(".0") for cell in row} == wanted for row in rows):
-        warn(
-            f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row. If each column is an item "
-            "and its cells are ranks, pass item_ranks=[...] in the place of columns."
-        )
+        what = f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row"
+        warn(f"{what}. If each column is an item and its cells are ranks, pass item_ranks=[...], not columns.")
 
 
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:

@@ -120,10 +120,9 @@ def _check_covariate(term: Any, K: int) -> None:
     """Refuse a covariate that has not one column for each of K positions."""
     if not isinstance(term, tuple) or len(term) != K:
         got = f"{len(term)} columns" if isinstance(term, tuple) else f"the column {term!r}, the same for all items"
-        raise DataError(
-            f"a covariate of tasks has a column for each of the {K} positions, such as "
-            f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}. Columns that no parameter names are items'
-        )
+        wanted = f'each of the {K} positions, such as covariates={{"price": ["price_1", "price_2", ...]}}'
+        what = f"a covariate of tasks has a column for {wanted}; got {got}"
+        raise DataError(f"{what}. Columns that no parameter names are items")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,10 +202,8 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
         if same.any():
             raise DataError(f"y: in task {int(np.argmax(same))} the best item is also the worst")
         return Answers(form, rank, places[:, 1])
-    raise DataError(
-        f"y has the shape {values.shape}; of {n} tasks with {K} positions it is ({n},), one choice each, ({n}, 2), the "
-        f"best and the worst, or ({n}, {K}), a rank for each position"
-    )
+    wanted = f"({n},), one choice each, ({n}, 2), the best and the worst, or ({n}, {K}), a rank for each position"
+    raise DataError(f"y has the shape {values.shape}; of {n} tasks with {K} positions it is {wanted}")
 
 
 def _are_ranks_of_two(values: AnyArray, tasks: Tasks) -> bool:
@@ -244,10 +241,8 @@ def _places(values: AnyArray, tasks: Tasks) -> tuple[str, IntArray]:
             readings[POSITION] = inside
     if len(readings) == 2 and (readings[ID] != readings[POSITION]).any():
         k = int(np.argmax(readings[ID] != readings[POSITION]))
-        raise DataError(
-            f"y has two readings: {shorten(ids[k])} in task {row[k]} is the id of an item shown, or the position of "
-            "another, from 0. Make the ids words in X and, if they are ids, in y: such as X.astype(str)"
-        )
+        what = f"{shorten(ids[k])} in task {row[k]} is the id of an item shown, or the position of another, from 0"
+        raise DataError(f"y has two readings: {what}. Make ids words, in X and, if they are ids, in y: X.astype(str)")
     if not readings:
         raise _not_shown(ids, row, tasks, is_id, is_place)
     form, place = next(iter(readings.items()))
@@ -277,11 +272,9 @@ def _ranked(values: AnyArray, present: BoolArray) -> Array:
     wrong = given & ~((rank >= 1.0) & (rank < np.inf))
     if wrong.any():
         row, k = np.argwhere(wrong)[0].tolist()
-        raise DataError(
-            f"y: {shorten(values[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN where "
-            "an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of items in order "
-            "are read by skpref.data.from_rankings"
-        )
+        what = "ranks are numbers from 1, the best, and NaN where an item has none"
+        advice = "Flags become positions by y.argmax(axis=1); lists of items are read by skpref.data.from_rankings"
+        raise DataError(f"y: {shorten(values[row, k])} in task {row} is no rank: {what}. {advice}")
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
@@ -421,17 +414,13 @@ def _check_groups(group: IntArray, weight: Array, of_group: Array, sizes: IntArr
     """Refuse groups that have too many rows for a ranking, and rows of a group that differ in weight."""
     largest, uneven = int(np.argmax(sizes)), np.flatnonzero(weight != of_group[group])
     if sizes[largest] > MOST_SHOWN:
-        raise DataError(
-            f"{_named(names, largest)} has {sizes[largest]} rows, and likelihood='plackett-luce' ranks at most "
-            f"{MOST_SHOWN}. Use the default likelihood, which compares pairs, or smaller groups, by qid."
-        )
+        what = f"{sizes[largest]} rows, and likelihood='plackett-luce' ranks at most {MOST_SHOWN}"
+        raise DataError(f"{_named(names, largest)} has {what}. Use the default likelihood, or smaller groups, by qid.")
     if uneven.size:
         row = int(uneven[0])
-        raise DataError(
-            f"sample_weight has {of_group[group[row]]:g} and {weight[row]:g} in {_named(names, group[row])}, whose "
-            "ranking has one weight with likelihood='plackett-luce'. Give its rows the same weight, and leave rows out "
-            "in place of a weight of 0; or use the default likelihood, in which pairs have weights."
-        )
+        got = f"sample_weight has {of_group[group[row]]:g} and {weight[row]:g} in {_named(names, group[row])}"
+        advice = "Give its rows the same weight, leave rows of weight 0 out, or use the default likelihood"
+        raise DataError(f"{got}, whose ranking has one weight with likelihood='plackett-luce'. {advice}.")
 
 
 def _named(names: Any, group: Any) -> str:

@@ -140,17 +140,13 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
         return f"winner {shorten(cell)} is a score; skpref.data.from_results reads scores"
     if isinstance(cell, str) and not np.isnan(verdict(cell)):
         return f"winner {shorten(cell)} is a graded verdict: pass this column as y with likelihood='logit-graded'"
+    neither = f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a"
     if is_number(cell):
-        return (
-            f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a label from 0 "
-            "(right won) to 1 (left won); a margin, positive where left won, or the scores of both sides are "
-            "read by skpref.data.from_results"
-        )
-    return (
-        f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
-        "(left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad) as the other rows have it; "
-        f"replace it by one of them, or empty the cell and {DROP}"
-    )
+        advice = "a margin, positive where left won, or the scores of both sides are read by skpref.data.from_results"
+        return f"{neither} label from 0 (right won) to 1 (left won); {advice}"
+    words = "left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad"
+    advice = f"replace it by one of them, or empty the cell and {DROP}"
+    return f"{neither} word for a side ({words}) as the other rows have it; {advice}"
 
 
 def _refuse_flags(columns: Columns, name: Any) -> None:
@@ -203,10 +199,10 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
         left, right = (columns.numbers(name, meaning="a score") for name in scores)
         are_counts = any(word in str(scores[0]).lower() for word in _COUNTS) and np.max(left, initial=0.0) > 1.0
         if are_counts:  # and not flags
-            warn(
-                f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, however much "
-                "higher. If they count wins or votes, from_counts reads them."
+            what = (
+                f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, by whatever margin"
             )
+            warn(f"{what}. If they count wins or votes, from_counts reads them.")
         return left - right
     name = scores[0]
     cells = columns.cells(name)

@@ -392,7 +392,7 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "uneven": (
         OFFERS | {"price_3": OFFERS["price_1"]},
         (*PATTERNS[1:], *CROWD),
-        "--features names the columns of each attribute, one for each position, at least two and as many of each; got",
+        "--features has two columns or more of each attribute, and as many of each; got",
     ),
     "no none": (OFFERS, ("--features", "brand_*,price_*"), "none was chosen, --none WORD says so"),
     "drop": (OFFERS, (*PATTERNS[1:], "--missing", "drop"), "--missing drop leaves rows of tasks out, and a wide"),

@@ -337,7 +337,7 @@ def test_a_matrix_of_wins() -> None:
     pd = pytest.importorskip("pandas")
     assert pairs(from_win_matrix(pd.DataFrame(wins, columns=["a", "b", "c"]))) == found
     table = pd.DataFrame(wins, columns=["a", "b", "c"], index=["a", "c", "b"])
-    with pytest.raises(DataError, match="rows and columns of matrix name different items"):
+    with pytest.raises(DataError, match="rows and columns of matrix have other names"):
         from_win_matrix(table)
 
 

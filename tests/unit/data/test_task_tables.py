@@ -374,9 +374,17 @@ def test_columns_may_come_from_generators_and_indexes() -> None:
     ("columns", "options", "message"),
     [
         ({}, {"features": {"price": ["price_1", "price_2"], "brand": WIDE["brand"]}}, "got {'price': 2, 'brand': 3}"),
-        ({}, {"features": {"price": ["price_1"]}}, "at least two and as many of each; got {'price': 1}"),
-        ({}, {"features": {"price": "price_1"}}, "at least two and as many of each; got {'price': 1}"),
-        ({}, {"features": {}}, "at least two and as many of each; got {}"),
+        (
+            {},
+            {"features": {"price": ["price_1"]}},
+            "two columns or more of each attribute, and as many of each; got {'price': 1}",
+        ),
+        (
+            {},
+            {"features": {"price": "price_1"}},
+            "two columns or more of each attribute, and as many of each; got {'price': 1}",
+        ),
+        ({}, {"features": {}}, "two columns or more of each attribute, and as many of each; got {}"),
         ({}, {"features": {"price": None}}, "features must be a column or a list of columns; got None"),
         ({}, {"features": {"price": ["price_1", "price_9"]}}, "no column 'price_9'; did you mean 'price_3'"),
         ({}, {"features": {"price": ["price_1", "price_1"]}}, "column 'price_1': this is named twice, and cannot be"),
@@ -389,7 +397,11 @@ def test_columns_may_come_from_generators_and_indexes() -> None:
         ({}, {"user": "who"}, "there is no column 'who'. Found: person, price_1"),
         ({}, {"chosen": None}, "from_tasks needs chosen"),
         ({}, {"chosen": None, "worst": "worst"}, "a choice needs the column of the item that was chosen, the best one"),
-        ({"person": ["ann", None, "bob"]}, {}, "column 'person', row 1: a person id is missing; fill it in, or leave its row out"),
+        (
+            {"person": ["ann", None, "bob"]},
+            {},
+            "column 'person', row 1: a person id is missing; fill it in, or leave its row out",
+        ),
         ({"chosen": [1, None, 3]}, {}, "column 'chosen', row 1: the choice is missing; leave such tasks out"),
         (
             {"chosen": [1, 0, 2]},
@@ -415,7 +427,7 @@ def test_wide_tables_that_are_refused(columns: dict[str, list[Any]], options: di
 
 def test_categories_of_wide_tables_are_refused() -> None:
     frame = pd.DataFrame(OFFERS).astype({"brand_2": "category"})
-    with pytest.raises(DataError, match="column 'brand_2': levels of a wide table are words, and this is a column of"):
+    with pytest.raises(DataError, match="column 'brand_2': a wide table has words for levels"):
         from_tasks(frame, features=WIDE)
     assert from_tasks(frame.astype({"brand_2": object}), features=WIDE).X[0].tolist() == FIRST
     words = pl.DataFrame(OFFERS).with_columns(pl.col("brand_2").cast(pl.Categorical))
