@@ -45,7 +45,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
         if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
             signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
         got = f"{labels[row]:g} in comparison {row}, and {count} of {labels.size} labels are outside [0, 1]"
-        raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie, or soft labels); got {got}; {_LABELS}{signs}")
+        raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie); got {got}; {_LABELS}, or soft labels{signs}")
     return labels
 
 

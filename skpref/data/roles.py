@@ -350,9 +350,7 @@ def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) 
     twice = game.size - first.size
     if roles.mirrored not in {"drop", "keep"}:
         what = f"{2 * twice} of {game.size} rows are pairs with equal items and answers with the sides exchanged"
-        advice = (
-            "If a pair is one game, mirrored='drop' reads it once; if it is two answers, mirrored='keep' reads both"
-        )
+        advice = "If a pair is one game, mirrored='drop' reads it once; if two answers, mirrored='keep' reads both"
         raise columns.fault(f"comparisons are listed twice, once for each side: {what}. {advice}")
     unit = answers.unit[first[game]]
     if roles.mirrored == "keep":

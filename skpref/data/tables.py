@@ -222,9 +222,9 @@ def _without_gaps(
         where = f"item {shorten(ids[row[0]])} (row {row[0]}) has no value in column {column[0]}"
         where += "" if names is None else f", {names[column[0]]!r}"
         more = f", and {incomplete.size - 1} more items lack one" if incomplete.size > 1 else ""
-        advice = "Fill it in (scikit-learn's SimpleImputer does), leave the item or the column out"
-        more += f". {advice}, or, where at most a quarter of the items of a dense Table lack a feature, pass"
-        raise DataError(f"Input X contains NaN: {where}{more} missing='item effect': an effect of their own")
+        advice = "Fill it in (scikit-learn's SimpleImputer does), leave the item or the column out, or pass"
+        more += f". {advice} missing='item effect' to a dense Table"
+        raise DataError(f"Input X contains NaN: {where}{more}, at most a quarter of whose items lack a feature")
     values, others = values.copy(), np.delete(values, incomplete, axis=0)
     spread = others.std(axis=0)
     steps = _FAR * np.arange(1.0, incomplete.size + 1.0)[:, None]

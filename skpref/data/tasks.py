@@ -273,7 +273,7 @@ def _ranked(values: AnyArray, present: BoolArray) -> Array:
     if wrong.any():
         row, k = np.argwhere(wrong)[0].tolist()
         what = "ranks are numbers from 1, the best, and NaN where an item has none"
-        advice = "Flags become positions by y.argmax(axis=1); lists of items are read by skpref.data.from_rankings"
+        advice = "Flags become positions by y.argmax(axis=1); lists of items in order are read by from_rankings"
         raise DataError(f"y: {shorten(values[row, k])} in task {row} is no rank: {what}. {advice}")
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))

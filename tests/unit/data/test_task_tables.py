@@ -431,7 +431,7 @@ def test_categories_of_wide_tables_are_refused() -> None:
         from_tasks(frame, features=WIDE)
     assert from_tasks(frame.astype({"brand_2": object}), features=WIDE).X[0].tolist() == FIRST
     words = pl.DataFrame(OFFERS).with_columns(pl.col("brand_2").cast(pl.Categorical))
-    with pytest.raises(DataError, match="column 'brand_2': levels of a wide table are words"):
+    with pytest.raises(DataError, match="column 'brand_2': a wide table has words for levels"):
         from_tasks(words, features=WIDE)
 
 
