@@ -87,9 +87,9 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
     if used.size and (used[0] in {0.0, 1.0}) and (used == used[0]).all():
         side = "left" if used[0] else "right"
         remedy = "the order effect out: order_effect=False" if covariate is None else "it out"
-        what = f"every label says that the {side} item won, as of (winner, loser): an advantage would be learnt"
+        what = f"every label says that the {side} item won, as where rows are (winner, loser)"
         advice = f"Say which side was shown first (y = 1 where left won, else 0), or leave {remedy}"
-        raise DataError(f"{covariate or 'order_effect=True'}, but {what}. {advice}")
+        raise DataError(f"{covariate or 'order_effect=True'}, but {what}: an advantage would be learnt. {advice}")
 
 
 def classes_of(y: Any) -> AnyArray:  # any array-like
