@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _LISTS = "offered", "contest", "features", "covariates"  # options that name several
-_BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 _WANTED = (
     "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
     "and --contest A[,B] those of the task, where a row is one item; --user names that of the people"
@@ -204,17 +203,10 @@ def _read_machine(model: Any, sheet: Columns, options: Predict) -> AnyArray:
         raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
     sheet.require(design.names, "The model was fitted with it")
     columns = [
-        _numbers_or_booleans(sheet, name) if ids is None else read_ids(sheet, name, ids.ids, name)
+        sheet.numbers(name, meaning="a number in the fit") if ids is None else read_ids(sheet, name, ids.ids, name)
         for name, ids in zip(design.names, design.ids, strict=True)
     ]
     return np.column_stack([column.astype(object) for column in columns])
-
-
-def _numbers_or_booleans(sheet: Columns, name: str) -> AnyArray:
-    texts = [text.lower() for text in sheet.texts(name)]
-    if all(text in _BOOLEANS for text in texts):
-        return np.array([text == _BOOLEANS[1] for text in texts])
-    return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
 def read_features(model: Any, sheet: Columns, options: Predict) -> AnyArray:
