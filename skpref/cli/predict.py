@@ -307,7 +307,10 @@ def _term(sheet: Columns, name: str, options: Predict, roles: Roles) -> Any:
     if roles.task:
         return covariate(sheet, name if name in sheet.values else feature_name(name))  # price, where price_* was learnt
     columns = matching(sheet, name)
-    return tuple(known for known in options.covariates or () if known in columns) or columns
+    columns = tuple(known for known in options.covariates or () if known in columns) or columns
+    if len(columns) != len(roles.offered):
+        raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
+    return columns
 
 
 # A family of models is a line here.

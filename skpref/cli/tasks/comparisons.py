@@ -31,7 +31,6 @@ from skpref.data.roles import read as read_roles
 from skpref.data.times import to_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from skpref._typing import AnyArray, Array
@@ -71,9 +70,9 @@ def _read(options: Data, sheet: Columns, roles: Roles) -> Compared:
     reading, users, group = reading_of_all(rows.read_, sheet, kept), None, options.group
     reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
     if options.items is not None:
-        items, rows = _read_table(options, "item", options.id or "id", kept, rows, roles.sides)
+        items, rows = _read_table(options, "item", options.id or "id", kept, rows, roles)
     if options.users is not None:
-        users, rows = _read_table(options, "user", roles.user, kept, rows, (roles.user,))
+        users, rows = _read_table(options, "user", roles.user, kept, rows, roles)
     _refuse_constant(sheet, options, items, rows, roles)
     shown, noun = np.concatenate(rows.items), "choices or rankings" if roles.several else "comparisons"
     ids = {"item": shown[shown != None], "user": rows.user}  # noqa: E711 - for each cell
@@ -97,14 +96,14 @@ def _read(options: Data, sheet: Columns, roles: Roles) -> Compared:
 
 
 def _read_table(
-    options: Data, noun: str, column: str, sheet: Columns, rows: ReadRows, names: Sequence[Any]
+    options: Data, noun: str, column: str, sheet: Columns, rows: ReadRows, roles: Roles
 ) -> tuple[Table, ReadRows]:
     """Return the table of items or users, and rows without incomplete ones; refuse ids that it does not have."""
     table, incomplete = _read_own_table(options, noun, column)
     kept = np.array([incomplete.isdisjoint(own) for own in zip(*_ids(rows, noun), strict=True)], dtype=bool)
-    say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
+    say_left_out(int(np.sum(~kept)), "task" if roles.several else "comparison", "", f"of {noun}s without features")
     rows, path = rows.take(kept), options.items if noun == "item" else options.users
-    for cells, name in zip_longest(_ids(rows, noun), names):
+    for cells, name in zip_longest(_ids(rows, noun), roles.sides if noun == "item" else (roles.user,)):
         here = np.flatnonzero(cells != None)  # noqa: E711 - for each cell
         problem = unknown_id(sheet, cells[here], table.ids.tolist(), noun, name, rows.origin[here], f", not in {path}")
         if problem is not None:

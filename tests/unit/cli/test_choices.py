@@ -370,7 +370,7 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "features of items": (
         LONG,
         (*LONG_FIT[1:], "--item", "item", "--features", "price"),
-        "and neither --item nor --items",
+        "and no --item or --items",
     ),
     "an unknown item": (
         changed(WIDE, a="gin", best="gin"),
@@ -452,7 +452,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "no price": (
         (*WIDE_FIT, "--covariates", "price_*"),
         changed(WIDE, price_2=""),
-        "line 2: a covariate is missing (price_*); -",
+        "line 2, column 'price_2': a number is missing (a covariate); -",
     ),
     "no price of a row": (
         (*LONG_FIT, "--covariates", "price"),
