@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
+from skpref.data.columns import NO_ROWS
 from skpref.data.shards import with_shared_ids
 from skpref.data.stored import (
     check_names,
@@ -190,7 +191,7 @@ def feature_columns(source: Source, *others: str) -> tuple[SourceRows, list[str]
             raise DataError(f"X has no columns of features, only the named ones: {', '.join(source.names[:20])}")
     rows = source.rows([] if isinstance(names, int) else names, y, source.weight, *others)
     if not rows.n_rows:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
+        raise DataError(NO_ROWS.format("X", "rows"))
     return rows, names
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SECTIONS = "data", "model", "search", "space", "tracking", "output"
 _KEYS = {"name": "model", "folder": "out", "file": "data"}  # keys that are not called as their options
 _SECTION_OF = {
-    name: "search" if option.metadata["place"].group == "job" else "data"
+    name: "search" if option.metadata["place"][0] == "job" else "data"
     for name, option in Demo.__dataclass_fields__.items()
     if option.metadata and name not in {"settings", "json", "model", "out"}
 } | {"file": "data", "group": "data", "name": "model", "folder": "output"}

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
 _DELIMITERS = ",", ";", "\t", "::", "|"
-_SEPARATORS = "comma", "semicolon", "tab", "::", "bar"
 _EXCEL = re.compile(r'"?sep=(::|.)"?[\s,;]*')  # a first line that names the separator
 _COMMENT = re.compile(r"#(?!\s*[,;\t|])")  # but # alone is the name of a column of numbers
 _UNNAMED = "unnamed"  # a first column without a name, as pandas writes its index
@@ -88,10 +87,8 @@ def read_sheet(path: Path, form: Text = AS_SEEN) -> Columns:
     """Read a file, a folder of Parquet files, or standard input for the path "-"."""
     is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
     if path.is_dir() and not is_dataset:
-        raise DataError(
-            f"{path}: a folder without Parquet files; expected a file (CSV, JSON or Parquet) or a folder of .parquet "
-            "files: name one file, or write the data by to_parquet of pandas"
-        )
+        wanted = "expected a file (CSV, JSON or Parquet) or a folder of .parquet files: name one file"
+        raise DataError(f"{path}: a folder without Parquet files; {wanted}")
     sheet = _read_parquet(path, path) if is_dataset else _read_file(path, form)
     if not sheet.size:
         raise sheet.fault("there are column names, but no rows")
@@ -272,7 +269,7 @@ def _why_data(names: list[str], columns: Sequence[Sequence[str]]) -> str:
 
 def _read_preflib(path: Path, lines: Iterable[str]) -> Columns:
     """Read rankings of PrefLib as a column of ranks for each alternative and one of numbers of voters."""
-    from skpref.data.preflib import read_preflib  # only now: --help need not wait for numba
+    from skpref.data.frames import read_preflib  # only now: --help need not wait for numba
 
     try:
         columns, places = read_preflib(lines)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from skpref._text import nearest
 from skpref.data import Table
 from skpref.data.columns import as_text
+from skpref.data.ids import objects
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from skpref._typing import AnyArray
     from skpref.data.columns import Columns
@@ -54,16 +53,21 @@ def unknown_id(
 
 
 def read_ids(sheet: Columns, name: str, ids: AnyArray, noun: str = "item", *, strict: bool = False) -> AnyArray:
-    """Return a column of ids as the model has them, shape (n,); unseen ones are refused, or predicted with a note."""
-    cells, texts = sheet.ids(name, noun), by_text(ids)
-    problem = unknown_id(sheet, cells, texts, noun, name)
+    """Return a column of ids as the model has them, shape (n,)."""
+    return own_ids(sheet, sheet.ids(name, noun), ids, noun, name, strict=strict)
+
+
+def own_ids(
+    sheet: Columns, cells: AnyArray, ids: AnyArray, noun: str, name: Any, rows: Any = None, *, strict: bool = False
+) -> AnyArray:
+    """Return ids of a file as the model has them; unseen ones are refused, or predicted with a note."""
+    texts = by_text(ids)
+    problem = unknown_id(sheet, cells, texts, noun, name, rows)
     if problem is not None and strict:
         raise problem
     if problem is not None:
         sheet.notes.append(f"{problem}; the prediction is that for an unseen {noun}")
-    own = np.empty(cells.size, dtype=object)
-    own[:] = [texts.get(cell, cell) for cell in cells.tolist()]
-    return own
+    return objects([texts.get(cell, cell) for cell in cells.tolist()])
 
 
 def known_ids(model: Any, noun: str) -> AnyArray:
@@ -94,3 +98,13 @@ def read_table(
     ids = sheet.ids(column, noun)
     refuse_repeated(sheet, ids, column, noun)
     return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
+
+
+def read_levels(sheet: Columns, name: str, levels: Sequence[str]) -> list[str]:
+    """Return a column of words that are levels of an attribute of the model."""
+    texts = sheet.texts(name)
+    sheet.refuse_empty("an attribute is missing", [not text for text in texts], name)
+    for row, text in enumerate(texts):
+        if text not in levels:
+            raise sheet.fault(f"{text[:80]!r} is no level of the model, which has {', '.join(levels)[:200]}", row, name)
+    return texts

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
+from collections.abc import Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 from sklearn.base import clone
 
 from skpref._estimator import digest
@@ -16,11 +19,10 @@ from skpref._version import __version__
 from skpref.cli.files import naming
 from skpref.cli.output import check_no_source
 from skpref.cli.report import plain_settings, write_trials
-from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
 from skpref.exceptions import DataError, TrackingWarning
 from skpref.persistence import save_with_columns
-from skpref.search import OptunaSearch
+from skpref.search import LogInteger, OptunaSearch
 from skpref.search.default_spaces import Distributions, limits
 from skpref.search.evaluation import record_of
 from skpref.search.loop import require_optuna
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from skpref.cli.options import Tune
     from skpref.cli.tasks.base import Task
     from skpref.cli.tasks.figures import Figures
+    from skpref.search.loop import Settings
     from skpref.tracking.callback import TrackedRun
 
 
@@ -118,7 +121,7 @@ class Job:
     def _finish(self, result: SearchResult) -> Outcome:
         """Evaluate the best settings on the hold-out, and fit the final model."""
         options, task, train, test = self.options, self.task, self.train, self.test
-        if result.interrupted and not result.has_complete:
+        if result.interrupted and all(trial.state != "complete" for trial in result.trials):
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
         check_no_source(options.out / "trials.csv", options.sources)
         write_trials(result.trials, options.out / "trials.csv", task.metric)  # before what may be interrupted
@@ -160,3 +163,39 @@ def _log(run: TrackedRun, outcome: Outcome, files: list[Path]) -> None:
 
 def _say(text: str) -> None:
     print(f"{text} ...", file=sys.stderr, flush=True)
+
+
+# --------------------------------------------------------------------------------------------------------------- space
+def narrowed(space: Settings, params: Settings, chosen: Mapping[str, Any]) -> tuple[Settings, Settings]:
+    """Return a space in which some settings are chosen by the user, and parameters to start from that are in it."""
+    space, params = dict(space), dict(params)
+    for name, wanted in chosen.items():
+        values = space[name] = _distribution(name, space.get(name), wanted)
+        if isinstance(values, list) and params.get(name) not in values:
+            params[name] = values[0]
+    return space, params
+
+
+def _distribution(name: str, own: Any, wanted: Any) -> Any:
+    """Return a list, or a range; `own` is the space of the setting by default, None if it has none."""
+    if not isinstance(wanted, Mapping) and wanted != []:
+        return [_value(own, value) for value in (wanted if isinstance(wanted, list) else [wanted])]
+    given: Any = wanted or {}
+    low, high, log = given.get("low"), given.get("high"), given.get("log")
+    kind = (limits(own) or ("int" if isinstance(low, int) and isinstance(high, int) else "float",))[0]
+    log, whole = kind.startswith("log") if log is None else log, kind.endswith("int")
+    types = (int,) if whole else (int, float)
+    if not all(type(end) in types and math.isfinite(end) for end in (low, high)) or low >= high or (log and low <= 0):
+        what = "whole numbers" if whole else "numbers"
+        form = f"a value, a list of them, or {{ low = A, high = B, log = true }} of {what}"
+        raise DataError(f"[space] {name} must be {form}; got {wanted!r}")
+    if whole:
+        return LogInteger(low, high) if log else stats.randint(low, high + 1)
+    return stats.loguniform(low, high) if log else stats.uniform(low, high - low)
+
+
+def _value(own: Any, value: Any) -> Any:
+    """Return a value; false is None, which TOML does not have, and true the first other one, unless they are listed."""
+    if not isinstance(value, bool) or not isinstance(own, list) or value in own:
+        return value
+    return next((listed for listed in own if listed is not None), value) if value else None

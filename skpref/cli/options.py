@@ -3,64 +3,128 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
+import sys
+from argparse import ArgumentTypeError
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from skpref._text import nearest
 from skpref._version import __version__
-from skpref.cli.values import (
-    at_least,
-    number,
-    read_encoding,
-    read_names,
-    read_path,
-    read_separator,
-    read_setting,
-    read_share,
-    read_text,
-)
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-# A model is a line here, a function that reads its data, and the options that name it: what makes the task from the
-# options (by name, since --help need not wait for numba), and a few words for --help.
-MODELS = {
-    "gppl": ("comparisons:read", "comparisons: one utility for each item"),
-    "crowd": ("comparisons:read", "comparisons by users: a consensus and personal utilities"),
-    "m3f": ("ratings:read", "ratings: factors of users and items"),
-    "ipm3f": ("ratings:read", "ratings: binary features of users; their number is learnt"),
-    "ordinal": ("features:read", "features with ordered labels: a Gaussian process"),
-    "fm": ("labels:read", "a number by user and item: a factorization machine"),
-    "fm-classifier": ("labels:read", "0 or 1 by user and item: a factorization machine"),
-    "fm-ordinal": ("labels:read", "ratings as levels by user and item: a factorization machine"),
-    "svgp": ("features:read", "features with a number: a sparse Gaussian process"),
-    "svgp-classifier": ("features:read", "features with one of two classes: a sparse Gaussian process"),
+MODELS = {  # with a few words for --help
+    "gppl": "comparisons: one utility for each item",
+    "crowd": "comparisons by users: a consensus and personal utilities",
+    "m3f": "ratings: factors of users and items",
+    "ipm3f": "ratings: binary features of users; their number is learnt",
+    "ordinal": "features with ordered labels: a Gaussian process",
+    "fm": "a number by user and item: a factorization machine",
+    "fm-classifier": "0 or 1 by user and item: a factorization machine",
+    "fm-ordinal": "ratings as levels by user and item: a factorization machine",
+    "svgp": "features with a number: a sparse Gaussian process",
+    "svgp-classifier": "features with one of two classes: a sparse Gaussian process",
 }
 _SCALES = "utility", "elo"
+_MOST = 2**32 - 1  # the largest seed
+_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "space": " "}
 STRATEGIES = "random", "mean", "variance", "information", "determinant"
 TRAVELLERS = "travellers"
 SPOOL = Path("mlruns/spool")
+_JSON = "print JSON to standard output, and messages to standard error"
+Place = tuple[str | None, ...]
 
 
-class Place(NamedTuple):
-    """Where an option stands in the help, and which models have it."""
-
-    group: str | None = None
-    models: tuple[str, ...] = ()  # all models, if none is named
-
-    def of(self, *models: str) -> Place:
-        """Return the same group with other models."""
-        return Place(self.group, models)
+PAIRS, _CHAINS, _ROWS = ("gppl", "crowd"), ("m3f", "ipm3f"), ("ordinal", "svgp", "svgp-classifier")
+_STARS, _LEVELS = (*_CHAINS, "fm", "fm-classifier", "fm-ordinal"), (*_CHAINS, "fm-ordinal")
+# Places of options: a group of the help (None: no group), and the models that have the option (all, if none is named).
+_FILE, _JOB, _ALONE = ("file",), ("job",), (None,)
+_COMPARED, _RATED, _LABELLED = ("comparisons", *PAIRS), ("ratings", *_STARS), ("rows with labels", *PAIRS, *_ROWS)
 
 
-_PAIRS, _CHAINS, _ROWS = ("gppl", "crowd"), ("m3f", "ipm3f"), ("ordinal", "svgp", "svgp-classifier")
-_STARS = (*_CHAINS, "fm", "fm-classifier", "fm-ordinal")
-_FILE, _JOB, _ALONE = Place("file"), Place("job"), Place()
-_COMPARED, _RATED, _LABELLED = Place("comparisons", _PAIRS), Place("ratings", _STARS), Place("rows with labels")
+# -------------------------------------------------------------------------------------------------------------- values
+def _number(low: float, high: float = sys.float_info.max, *, whole: bool = False) -> Callable[[str], Any]:
+    """Return a reader of numbers in a range."""
+
+    def read(text: str) -> float:
+        try:
+            value = int(text) if whole else float(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text[:80]!r} is not a {'whole ' if whole else ''}number") from None
+        if not low <= value <= high:
+            what = f"less than {low:.15g}" if value < low else f"more than {high:.15g}" if value > high else "no number"
+            raise ArgumentTypeError(f"{text[:80]} is {what}")
+        return value
+
+    return read
+
+
+def _at_least(low: int) -> Callable[[str], Any]:
+    """Return a reader of whole numbers from `low` on."""
+    return _number(low, _MOST, whole=True)
+
+
+def _read_share(text: str) -> float:
+    """Read a share that is held out; 0 stands for one rating of each user."""
+    return 0.0 if text == "one" else float(_number(0.05, 0.5)(text))
+
+
+def _read_text(text: str) -> str:
+    """Read a text that is not empty."""
+    if not text.strip():
+        raise ArgumentTypeError("is empty")
+    if "\0" in text:
+        raise ArgumentTypeError("holds a zero byte")
+    return text
+
+
+def _read_path(text: str) -> Path:
+    """Read a path."""
+    return Path(_read_text(text))
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    """Read names with commas between them."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
+    return names
+
+
+def _read_setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE, the value as Python writes it, or a word."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
+    except (SyntaxError, ValueError):
+        return name, value  # a word
+    except (MemoryError, RecursionError):
+        raise ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
+
+
+def _read_separator(text: str) -> str:
+    """Read the one character between cells, or its name, or ::."""
+    separator = _SEPARATORS.get(text.lower(), text)
+    if (len(separator) != 1 or separator in '"\r\n\0') and separator != "::":
+        raise ArgumentTypeError(f"{text[:80]!r} is not one character, nor one of {', '.join(_SEPARATORS)}, ::")
+    return separator
+
+
+def _read_encoding(text: str) -> str:
+    """Read the name of an encoding of text."""
+    try:
+        "".encode(text)
+    except (LookupError, ValueError):
+        raise ArgumentTypeError(f"{text[:80]!r} is no encoding; try utf-8, latin-1, cp1252, utf-16") from None
+    return text
 
 
 # ------------------------------------------------------------------------------------------------------------- options
@@ -71,32 +135,22 @@ def _option(text: str, place: Place = _ALONE, default: Any = None, **more: Any) 
 
 def _argument(text: str, metavar: str, **more: Any) -> Any:
     """Return a field that is typed without its name."""
-    return field(metadata={"help": text, "place": _ALONE, "type": read_path, "metavar": metavar, **more})
+    return field(metadata={"help": text, "place": _ALONE, "type": _read_path, "metavar": metavar, **more})
 
 
-def _name(text: str, place: Place = _ALONE, metavar: str = "COLUMN") -> Any:
-    return _option(text, place, type=read_text, metavar=metavar)
+_name = partial(_option, type=_read_text, metavar="COLUMN")
+_names = partial(_option, type=_read_names, metavar="A,B,...")
+_path = partial(_option, type=_read_path, metavar="FILE")
+_flag = partial(_option, default=False, action="store_true")
 
 
-def _names(text: str, place: Place = _ALONE, metavar: str = "A,B,...") -> Any:
-    return _option(text, place, type=read_names, metavar=metavar)
-
-
-def _path(text: str, place: Place = _ALONE, metavar: str = "FILE", **more: Any) -> Any:
-    return _option(text, place, type=read_path, metavar=metavar, **more)
-
-
-def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None, **more: Any) -> Any:
-    return _option(text, place, default, type=at_least(low), metavar="N", **more)
+def _whole(text: str, low: int, place: Place = _ALONE, default: int | None = None) -> Any:
+    return _option(text, place, default, type=_at_least(low), metavar="N")
 
 
 def _choice(text: str, place: Place, *choices: str) -> Any:
     """Return an option of words, the first of which is what happens without it."""
     return _option(f"{text} (default: {choices[0]})", place, choices=choices)
-
-
-def _json(text: str = "print JSON to standard output, and messages to standard error", place: Place = _ALONE) -> Any:
-    return _option(text, place, default=False, action="store_true")
 
 
 Names = tuple[str, ...] | None
@@ -107,13 +161,10 @@ class Text:
     """How text is written, and what is done with cells that hold nothing."""
 
     separator: str | None = _option(
-        "separator: a character, ::, tab, comma, semicolon, bar, space (default: detected)",
-        *(_FILE, None),
-        type=read_separator,
-        metavar="CHARACTER",
+        "character between cells, or a word such as tab (default: detected)", _FILE, type=_read_separator
     )
     decimal: str | None = _choice("decimal separator of all text files", _FILE, ".", ",")
-    encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=read_encoding)
+    encoding: str | None = _option("encoding of all text files (default: utf-8)", _FILE, type=_read_encoding)
     missing: str | None = _choice("rows with an empty cell, or text such as NA for a number", _FILE, "error", "drop")
     columns: Names = field(default=None, kw_only=True)  # names, where no line of the file has them
 
@@ -122,8 +173,8 @@ class Text:
 class File(Text):
     """The same, and the columns of the items; of `tune`, `fit` and `predict`."""
 
-    left: str | None = _name("column of the left items (default: left, or model_a)", _FILE.of(*_PAIRS))
-    right: str | None = _name("column of the right items (default: right, or model_b)", _FILE.of(*_PAIRS))
+    left: str | None = _name("column of the left items (default: left, or model_a)", ("file", *PAIRS))
+    right: str | None = _name("column of the right items (default: right, or model_b)", ("file", *PAIRS))
     columns: Names = _names("names of the columns, if the file has no header", _FILE)
 
 
@@ -136,22 +187,20 @@ class Data(File):
     winner: str | None = _name("column of the winner: an id, or a word for its side", _COMPARED)
     loser: str | None = _name("column of the loser; rows are then (winner, loser)", _COMPARED)
     score: Names = _names("column of 2-1, or of left minus right; or both scores, A,B; the higher wins", _COMPARED)
-    counts: Names = _names("columns of counts: wins of the left item, of the right one, and ties", _COMPARED, "A,B[,C]")
+    counts: Names = _names("columns of the wins of left, the wins of right, and ties", _COMPARED, metavar="A,B[,C]")
     mirrored: str | None = _choice(
-        "comparisons that are all listed for both sides: read once, or as two answers",
-        *(_COMPARED, "error", "drop", "keep"),
+        "games listed for both sides: read once or twice", _COMPARED, "error", "drop", "keep"
     )
     rest: str | None = _option(
-        "items that a ranking does not name: nothing is known, or they lost (default: error if it names one item)",
-        *(_COMPARED, None),
-        choices=("unknown", "lost"),
+        "items that a ranking does not name (default: error if it names one)", _COMPARED, choices=("unknown", "lost")
     )
     unranked: Names = _names("ranks that mean `not ranked`, such as 0,99,DNF; none: all are ranks", _COMPARED)
     ranking: Names = _names("columns of rankings, the best first; cells at the end may be empty", _COMPARED)
     item_ranks: Names = _names("columns of ranks, one for each item, with its name; 1 is the best", _COMPARED)
     contest: Names = _names(
         "column (or columns) of the ranking or task, where a row is one --item with its --rank, or --chosen (1 or 0)",
-        *(_COMPARED, "A[,B]"),
+        _COMPARED,
+        metavar="A[,B]",
     )
     rank: str | None = _name("column of ranks, with --contest (default: rank)", _COMPARED)
     offered: Names = _names("columns of items of which one was chosen, see --chosen", _COMPARED)
@@ -161,53 +210,49 @@ class Data(File):
     covariates: Names = _names(
         "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left; in "
         'rows of several items, patterns of a column for each: "price_*"',
-        *(_COMPARED, "A,B-C,..."),
+        _COMPARED,
     )
-    groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED.of("crowd"))
-    time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED.of(*_PAIRS))
-    weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", _COMPARED.of())
-    items: Path | None = _path("file of the items' features", _COMPARED, "ITEMS")
+    groups: Names = _names("columns of groups with utilities of their own; see rank --groups", ("comparisons", "crowd"))
+    time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED)
+    weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", ("comparisons",))
+    items: Path | None = _path("file of the items' features", _COMPARED, metavar="ITEMS")
     id: str | None = _name("column of ids in ITEMS (default: id)", _COMPARED)
-    users: Path | None = _path("file of ids and features of the users", _COMPARED.of("crowd"), "USERS")
-    group: str | None = _name("column of groups that splits keep whole, such as persons", Place("job", _PAIRS + _ROWS))
+    users: Path | None = _path("file of ids and features of the users", ("comparisons", "crowd"), metavar="USERS")
+    group: str | None = _name("column of groups that splits keep whole, such as persons", ("job", *PAIRS, *_ROWS))
     time_split: str | None = _name("column of dates or numbers: the latest rows are held out", _COMPARED)
-    user: str | None = _name("column of the users (default: user)", _RATED.of("crowd", *_STARS))
-    item: str | None = _name("column of the rated or ranked items (default: item)", _RATED.of(*_PAIRS, *_STARS))
+    user: str | None = _name("column of the users (default: user)", ("ratings", "crowd", *_STARS))
+    item: str | None = _name("column of the rated or ranked items (default: item)", (*_RATED, *PAIRS))
     rating: str | None = _name("column of the ratings (default: rating)", _RATED)
     item_ratings: Names = _names(
-        'columns of ratings, one for each item, where a row is one person; a * stands for any text, as in "Q3_*"',
-        _RATED.of(*_PAIRS, *_STARS),
+        'columns of ratings, one for each item, where a row is one person; or a pattern: "Q3_*"', (*_RATED, *PAIRS)
     )
-    levels: Names = _names(
-        "all levels, low to high (default: the numbers)", _RATED.of(*_CHAINS, "fm-ordinal", "ordinal")
-    )
+    levels: Names = _names("all levels, low to high (default: the numbers)", ("ratings", *_LEVELS, "ordinal"))
     duplicates: str | None = _choice(
-        "different ratings of an item by one user", _RATED.of(*_CHAINS), "error", "mean", "last"
+        "different ratings of an item by one user", ("ratings", *_CHAINS), "error", "mean", "last"
     )
-    label: str | None = _name("column of the labels (default: label)", _LABELLED.of(*_PAIRS, *_ROWS))
+    label: str | None = _name("column of the labels (default: label)", _LABELLED)
     features: Names = _names(
         "columns of features (default: all others but id); with --contest, attributes of what was shown, such as "
         'brand,price; in a table with a row for each choice, patterns such as "price_*,brand_*"',
-        _LABELLED.of(*_PAIRS, *_ROWS),
+        _LABELLED,
     )
-    none: str | None = _name("what stands in an attribute, or in --chosen, for none of the others", _COMPARED, "WORD")
+    none: str | None = _name("word in an attribute, or in --chosen, for none of the others", _COMPARED, metavar="WORD")
     settings: Sequence[tuple[str, Any]] | None = _option(
-        "a parameter of the estimator, such as C=0.1 or kernel=auto; for a search also a list of values; repeat the "
-        "option for several parameters",
-        *(_JOB, None),
-        type=read_setting,
+        "a parameter of the estimator, such as C=0.1; for a search also a list of values; may be repeated",
+        _JOB,
+        type=_read_setting,
         action="append",
         flag="--set",
         metavar="NAME=VALUE",
     )
     seed: int = _whole("random seed (default: 0)", 0, _JOB, 0)
-    json: bool = _json(place=_JOB)
+    json: bool = _flag(_JSON, _JOB)
 
     @property
     def has_wide_features(self) -> bool:
         """Whether --features names the columns of all positions by patterns."""
         is_pattern = ["*" in name for name in self.features or ()]
-        return bool(is_pattern) and all(is_pattern) and self.model in _PAIRS and not self.contest
+        return bool(is_pattern) and all(is_pattern) and self.model in PAIRS and not self.contest
 
     @property
     def sources(self) -> tuple[Path | None, ...]:
@@ -216,19 +261,17 @@ class Data(File):
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
-            models = option.metadata["place"].models
+            models = option.metadata["place"][1:]
             if models and self.model not in models and getattr(self, option.name) is not None:
                 owners = [name for name in MODELS if name in models]
                 shown = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
                 raise DataError(f"{flag_of(option.name)} is for --model {shown}, not for {self.model}")
         if self.time_split is not None and self.group is not None:
             raise DataError("--time-split and --group are two ways to split; give one of them")
-        if self.features is not None and self.model in _PAIRS:
+        if self.features is not None and self.model in PAIRS:
             if self.items or self.item or not (self.contest or self.has_wide_features):
-                raise DataError(
-                    "--features are attributes of the items in each choice: they need --contest, where a row is one "
-                    'item, or patterns such as "price_*", and neither --item nor --items'
-                )
+                wanted = '--contest, where a row is one item, or patterns such as "price_*", and no --item or --items'
+                raise DataError(f"--features are attributes of the items in each choice: they need {wanted}")
         elif self.none is not None:
             raise DataError("--none needs --features, the attributes of what was shown")
 
@@ -258,17 +301,17 @@ class Tune(Data):
     """
 
     trials: int = _whole("trials of the search (default: 30)", 1, _JOB, 30)
-    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=number(0.0), metavar="S")
-    out: Path = _path("folder of results (default: skpref-out)", _JOB, "DIR", default=Path("skpref-out"))
+    timeout: float | None = _option("seconds after which no trial begins", _JOB, type=_number(0.0), metavar="S")
+    out: Path = _path("folder of results (default: skpref-out)", _JOB, Path("skpref-out"), metavar="DIR")
     folds: int | None = _whole("folds (default: 4; with ratings, one split that holds out some of each user)", 2, _JOB)
     holdout: float = _option(
         "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user",
         *(_JOB, 0.2),
-        type=read_share,
+        type=_read_share,
         metavar="SHARE",
     )
-    storage: str | None = _name("file or database of finished trials, from which a command resumes", _JOB, "FILE")
-    experiment: str = _option("MLflow experiment (default: skpref)", _JOB, "skpref", type=read_text)
+    storage: str | None = _option("file or database of finished trials, to resume from", _JOB, type=_read_text)
+    experiment: str = _option("MLflow experiment (default: skpref)", _JOB, "skpref", type=_read_text)
     mlflow: bool = _option("do not track", _JOB, default=True, action="store_false")
 
     def __post_init__(self) -> None:
@@ -317,7 +360,7 @@ class Run:
 
     file: Path = _argument("", "EXPERIMENT.toml")
     out: Path | None = _path("folder of results, instead of the one in the file", metavar="DIR")
-    json: bool = _json()
+    json: bool = _flag(_JSON)
 
 
 @dataclass(frozen=True)
@@ -327,11 +370,20 @@ class Fit(Data):
     Files and models are the same as for `tune`.
     """
 
-    out: Path = _path("model file (default: model.skpref)", _JOB, default=Path("model.skpref"))
+    out: Path = _path("model file (default: model.skpref)", _JOB, Path("model.skpref"))
 
 
 @dataclass(frozen=True)
-class Predict(File):
+class Saved:
+    """A saved model, and what is done with the result."""
+
+    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
+    out: Path | None = _path("write all rows to this CSV file")
+    json: bool = _flag(_JSON)
+
+
+@dataclass(frozen=True)
+class Predict(File, Saved):
     """Add columns of predictions to a file.
 
     These are the probability that left is preferred (from columns left, right and, for a crowd, user), the item that
@@ -339,7 +391,6 @@ class Predict(File):
     label of features.
     """
 
-    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     data: Path = _argument("CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input", "DATA")
     user: str | None = _name("column of users (default: user)")
     item: str | None = _name("column of items (default: item)")
@@ -347,8 +398,6 @@ class Predict(File):
     contest: Names = _names("column (or columns) of the task, where a row is one --item (default: the same)")
     time: str | None = _name("column of times, of a model that was learnt with --time (default: the same column)")
     top: int = _whole("rows to print (default: 20)", 1, default=20)
-    out: Path | None = _path("write all rows to this CSV file")
-    json: bool = _json()
     features: Names = field(default=None, kw_only=True)  # as `fit` had them, of a model of attributes
     covariates: Names = field(default=None, kw_only=True)
     none: str | None = field(default=None, kw_only=True)
@@ -359,7 +408,7 @@ class Predict(File):
 
 
 @dataclass(frozen=True)
-class Rank(Text):
+class Rank(Text, Saved):
     """Rank items by their features.
 
     ITEMS has a column id and the features that the model was tuned with, in any order; other columns are ignored. A
@@ -367,7 +416,6 @@ class Rank(Text):
     of one user. A model of ratings ranks items for one user; m3f and ipm3f leave out what the user has rated.
     """
 
-    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     items: Path | None = _argument("what to rank; default: all known items", "ITEMS", nargs="?")
     id: str | None = _name("column of ids in ITEMS (default: id)")
     groups: Names = _names("groups in which to rank, with --groups of the fit", metavar="COLUMN=GROUP,...")
@@ -375,12 +423,10 @@ class Rank(Text):
     at: str | None = _name("time of the ranking, with --time of the fit (default: the last comparison)", metavar="TIME")
     scale: str = _option("unit: the answer noise, or Elo (default: utility)", _ALONE, "utility", choices=_SCALES)
     top: int = _whole("items to print (default: 20)", 1, default=20)
-    out: Path | None = _path("write the whole ranking to this CSV file")
-    json: bool = _json()
 
 
 @dataclass(frozen=True)
-class Shares(Text):
+class Shares(Text, Saved):
     """Predict the shares of products that compete, the average over people of what each would choose.
 
     MODEL is a CrowdGPPL of choices or rankings, as --model crowd fits it. PRODUCTS has a row for each product and
@@ -388,23 +434,18 @@ class Shares(Text):
     and a column scenario tells several markets apart. Other columns are ignored.
     """
 
-    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     products: Path = _argument("CSV, JSON or Parquet file of products; - is standard input", "PRODUCTS")
-    none: bool = _option("people may choose none of the products", default=False, action="store_true")
+    none: bool = _flag("people may choose none of the products")
     rule: Any = _option(
-        "people choose with the noise of their answers, or always the best (default: logit)",
-        *(_ALONE, "logit"),
-        choices=("logit", "first choice"),
+        "noisy choices, or always the best (default: logit)", default="logit", choices=("logit", "first choice")
     )
     credibility: float = _option(
-        "probability of the intervals (default: 0.9)", _ALONE, 0.9, type=number(0.01, 0.999), metavar="P"
+        "probability of the intervals (default: 0.9)", _ALONE, 0.9, type=_number(0.01, 0.999), metavar="P"
     )
-    out: Path | None = _path("write the table to this CSV file")
-    json: bool = _json()
 
 
 @dataclass(frozen=True)
-class Elicit:
+class Elicit(Saved):
     """Ask questions in the terminal, and print what follows from the answers.
 
     That is: estimates, their uncertainty, recommendations, the next question. MODEL is a model of comparisons (answers
@@ -412,14 +453,13 @@ class Elicit:
     skips a question, u takes the last answer back, q quits. The file of the model is not changed.
     """
 
-    model: Path = _argument("file that `tune`, `run`, `fit` or skpref.save wrote", "MODEL")
     user: str | None = _name("the user who answers, if the model has several (default: a new one)", metavar="ID")
     strategy: Any = _option("how to choose questions (default: determinant)", _ALONE, "determinant", choices=STRATEGIES)
     questions: int = _whole("largest number of questions (default: 20)", 1, default=20)
     session: Path | None = _path("JSON file for questions and answers: the same command resumes from it")
     out: Path | None = _path("write a copy of the model that has learnt from the answers")
     top: int = _whole("items to print (default: 10)", 1, default=10)
-    json: bool = _json("print the result as JSON, and questions to standard error")
+    json: bool = _flag("print the result as JSON, and questions to standard error")
     seed: int = _whole("random seed (default: 0)", 0, default=0)
 
 
@@ -434,7 +474,7 @@ class Sync:
     spool: Path = _argument(f"folder named in the warning (default: {SPOOL})", "FOLDER", nargs="?", default=SPOOL)
     tracking_uri: str | None = _option("the store (default: that of the run; passwords are not remembered)")
     experiment: str | None = _option("send to this experiment instead (created if necessary)")
-    json: bool = _json("print JSON for programs")
+    json: bool = _flag(_JSON)
 
 
 # ------------------------------------------------------------------------------------------------------------- commands
@@ -513,7 +553,7 @@ def parse(argv: Sequence[str]) -> Any:
 
 
 def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
-    models = "\n".join(f"  {model:<15} {what}" for model, (_, what) in MODELS.items())
+    models = "\n".join(f"  {model:<15} {what}" for model, what in MODELS.items())
     description = (inspect.getdoc(kind) or "").format(models=models)
     has_lines = "\n  " in description
     parser = commands.add_parser(
@@ -526,7 +566,7 @@ def _add_command(commands: Any, name: str, kind: type[Any], about: str) -> None:
     groups: dict[str | None, Any] = {None: parser}
     for option in options_of(kind):
         more = {key: value for key, value in option.metadata.items() if key not in {"place", "flag"}}
-        group = option.metadata["place"].group
+        group = option.metadata["place"][0]
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         if not option.kw_only:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,27 +12,25 @@ from sklearn.pipeline import Pipeline
 from skpref._estimator import last_step
 from skpref._text import printable
 from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
-from skpref.cli.ids import by_text, known_ids, read_ids, unknown_id
-from skpref.cli.output import check_file, write_columns
-from skpref.cli.report import cut, print_json, table
+from skpref.cli.ids import known_ids, own_ids, read_ids
+from skpref.cli.output import check_file
+from skpref.cli.report import cut, deliver, table
 from skpref.cli.tasks.layouts import (
     columns_of_features,
     covariate,
     feature_name,
-    long_rows,
     matching,
-    read_covariates,
     side_names,
     with_plain_items,
 )
-from skpref.cli.tasks.ratings import read_columns
+from skpref.cli.tasks.rows import read_columns
 from skpref.data import OneHotDesign
-from skpref.data.choices import OPTION, TASK, with_profiles
+from skpref.data.choices import OPTION, TASK, long_table, with_profiles
 from skpref.data.columns import as_text
 from skpref.data.ids import objects
-from skpref.data.roles import Roles
-from skpref.data.task_tables import Shown, check_distinct, item_of_rows, members_of, menus_of, padded
-from skpref.data.times import read_times, to_cells
+from skpref.data.roles import Roles, context_of
+from skpref.data.task_tables import Shown, check_distinct, covariates_of, item_of_rows, members_of, menus_of, padded
+from skpref.data.times import to_cells
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
 
 _ROLES = "user", "item", "left", "right", "time"  # options that name columns
 _LISTS = "offered", "contest", "features", "covariates"  # options that name several
-_BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 _WANTED = (
     "The model was learnt from choices or rankings: --offered A,B,... names the columns of the items that a row shows, "
     "and --contest A[,B] those of the task, where a row is one item; --user names that of the people"
@@ -90,19 +86,11 @@ def predict(options: Predict) -> int:
         replaced = ", ".join(printable(name) for name in sheet.names if name in predicted)
         say_note(f"predictions stand in the place of the columns {replaced} of {options.data}")
     columns |= {name: column.tolist() for name, column in predicted.items()}
-    rows = list(zip(*columns.values(), strict=True))
-    if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    if options.out is not None:
-        write_columns(columns, options.out)
-    if not options.json and options.out is not None:
-        print(f"{counted(len(rows), 'rows')} written to {options.out}")
-    elif not options.json:
-        shown = [[f"{x:.4f}" if isinstance(x, float) else cut(x) for x in row] for row in rows[: options.top]]
-        print("\n".join(table(list(columns), shown)))
-        if len(shown) < len(rows):
-            print(f"  ... {len(rows)} rows; --out FILE writes all of them")
-    return 0
+    top = zip(*(column[: options.top] for column in columns.values()), strict=True)
+    shown = [[f"{x:.4f}" if isinstance(x, float) else cut(x) for x in row] for row in top]
+    more = f"\n  ... {sheet.size} rows; --out FILE writes all of them" if len(shown) < sheet.size else ""
+    text = "\n".join(table(list(columns), shown)) + more
+    return deliver(options, columns, text if options.out is None else f"{counted(sheet.size, 'rows')} predicted")
 
 
 def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
@@ -154,7 +142,7 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     columns: dict[str, Any] = {
         "user": options.user or sheet.usual(*USERS) if is_crowd else None,
         "groups": tuple(model.groups or ()) if is_crowd else (),
-        "once": () if time is None else (options.time or sheet.usual("time", "date"),),
+        "time": None if time is None else options.time or sheet.usual("time", "date"),
     }
     purpose = _WANTED
     if not model._has_tasks:  # noqa: SLF001 - of this package
@@ -166,38 +154,36 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
         columns |= {"task": options.contest, "item": item, "features": features}
     elif options.offered is not None or not shown:
         columns["offered"] = options.offered or side_names(sheet, options)
-    sheet.require(Roles(**{**columns, "groups": (), "once": ()}).columns(), purpose)
-    sheet.require(columns["groups"], "The model was learnt with --groups")
-    sheet.require(columns["once"], "The model was learnt with --time; name the column of times by --time")
-    return Roles(**columns, covariates=options.covariates or ())
+    roles = Roles(**columns)
+    sheet.require(replace(roles, groups=(), time=None).columns(), purpose)
+    sheet.require(roles.groups, "The model was learnt with --groups")
+    sheet.require(
+        [roles.time] * (time is not None), "The model was learnt with --time; name the column of times by --time"
+    )
+    return roles
 
 
-def _context(model: Any, sheet: Columns, roles: Roles, rows: Sequence[int]) -> tuple[list[AnyArray], list[AnyArray]]:
+def _context(model: Any, sheet: Columns, roles: Roles, rows: Any = slice(None)) -> tuple[list[Any], list[Any]]:
     """Return the columns that stand before the items, of users, and behind, of groups and times, in some rows."""
-    users = [] if roles.user is None else [read_ids(sheet, roles.user, known_ids(model, "user"), "user")[rows]]
-    more = [read_ids(sheet, name, model.group_ids_[k], "group")[rows] for k, name in enumerate(roles.groups)]
-    for name in roles.once:
-        times, is_dated = read_times(sheet, name)
-        more.append(to_cells(times[rows], is_dated=is_dated))
-    return users, more
+    user, groups, time, is_dated = context_of(sheet, roles)
+    users = [] if user is None else [own_ids(sheet, user, known_ids(model, "user"), "user", roles.user)[rows]]
+    named = enumerate(zip(groups, roles.groups, strict=True))
+    more = [own_ids(sheet, cells, model.group_ids_[k], "group", name)[rows] for k, (cells, name) in named]
+    return users, more if time is None else [*more, to_cells(time[rows], is_dated=is_dated)]
 
 
 def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options: Predict) -> AnyArray:
     """Return ids of users and items, covariates and groups; a table of items has all items that can be predicted."""
-    roles = _roles(model, sheet, options)
-    users, more = _context(model, sheet, roles, range(sheet.size))
-    ids, strict = known_ids(model, "item"), model.items is not None
+    roles, ids, strict = _roles(model, sheet, options), known_ids(model, "item"), model.items is not None
+    users, more = _context(model, sheet, roles)
     items = [read_ids(sheet, name, ids, strict=strict) for name in roles.offered]
-    return np.column_stack([*users, *items, *_covariates(model, sheet), *more])
-
-
-def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Columns) -> list[AnyArray]:
-    """Return the columns of the covariates of the model."""
-    names = tuple(model.covariate_names_.tolist())
-    if names and not any(column in name for name in names for column in sheet.values):
+    names = model.covariate_names_.tolist()
+    C = [] if model.time is None else [np.zeros(sheet.size)] * len(names)
+    if any(column in name for name in names for column in sheet.values):
+        C = [sheet.numbers(covariate(sheet, name), meaning="a covariate").astype(object) for name in names]
+    elif names:
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
-        return [] if getattr(model, "time", None) is None else [np.zeros(sheet.size)] * len(names)
-    return list(read_covariates(sheet, names).T.astype(object)) if names else []
+    return np.column_stack([*users, *items, *C, *more])
 
 
 def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> AnyArray:
@@ -217,17 +203,10 @@ def _read_machine(model: Any, sheet: Columns, options: Predict) -> AnyArray:
         raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
     sheet.require(design.names, "The model was fitted with it")
     columns = [
-        _numbers_or_booleans(sheet, name) if ids is None else read_ids(sheet, name, ids.ids, name)
+        sheet.numbers(name, meaning="a number in the fit") if ids is None else read_ids(sheet, name, ids.ids, name)
         for name, ids in zip(design.names, design.ids, strict=True)
     ]
     return np.column_stack([column.astype(object) for column in columns])
-
-
-def _numbers_or_booleans(sheet: Columns, name: str) -> AnyArray:
-    texts = [text.lower() for text in sheet.texts(name)]
-    if all(text in _BOOLEANS for text in texts):
-        return np.array([text == _BOOLEANS[1] for text in texts])
-    return sheet.numbers(name, meaning="the model was fitted to numbers")
 
 
 def read_features(model: Any, sheet: Columns, options: Predict) -> AnyArray:
@@ -255,7 +234,7 @@ def _predict_tasks(model: Any, sheet: Columns, options: Predict) -> dict[str, An
         places = [[k for k in task.places if task.items[k] is not None] for task in tasks]
         tasks = [Shown(task.row, [task.items[k] for k in own], own) for task, own in zip(tasks, places, strict=True)]
     shares = np.zeros((sheet.size, len(roles.offered)))
-    for task, own in zip(tasks, _shares(model, sheet, roles, tasks), strict=True):
+    for task, own in zip(tasks, _shares(model, sheet, options, roles, tasks), strict=True):
         shares[task.row, task.places] = own[: len(task.places)]
     cells = np.column_stack([objects(sheet.cells(name)) for name in roles.offered])
     return _chosen(cells, roles.offered, shares)
@@ -270,7 +249,8 @@ def _chosen(cells: AnyArray, names: Sequence[str], shares: Array) -> dict[str, A
 def _wide_profiles(model: Any, sheet: Columns, options: Predict, roles: Roles) -> dict[str, Any]:
     """Return the position that is most probably chosen, or none, and the shares of all."""
     features, none = columns_of_features(sheet, options), [] if options.none is None else [options.none]
-    long = long_rows(sheet, roles.columns(), features, (), options.none)
+    used = [*roles.columns(), *(options.covariates or ())]
+    long = long_table(sheet, used, features, (), options.none)
     p = _probabilities(model, long, options, replace(roles, task=(TASK,), features=tuple(features)))
     cells = [list(zip(*map(sheet.cells, own), strict=True)) for own in features.values()]
     here: BoolArray = (np.array(cells, dtype=object) != None).any(axis=0)  # noqa: E711 - for each cell
@@ -290,12 +270,12 @@ def _probabilities(model: Any, sheet: Columns, options: Predict, roles: Roles) -
     items = item_of_rows(sheet, roles.item)
     tasks = [Shown(rows[0], [items[row] for row in rows], rows) for rows in members_of(sheet, roles).values()]
     p = np.zeros(sheet.size)
-    for task, own in zip(tasks, _shares(model, sheet, roles, tasks), strict=True):
+    for task, own in zip(tasks, _shares(model, sheet, options, roles, tasks), strict=True):
         p[task.places] = own[: len(task.places)]
     return p
 
 
-def _shares(model: Any, sheet: Columns, roles: Roles, tasks: list[Shown]) -> Array:
+def _shares(model: Any, sheet: Columns, options: Predict, roles: Roles, tasks: list[Shown]) -> Array:
     """Return the probability that each position of tasks is chosen, shape (n, K)."""
     K, rows = model.classes_.size, [task.row for task in tasks]
     for task in tasks:
@@ -305,45 +285,32 @@ def _shares(model: Any, sheet: Columns, roles: Roles, tasks: list[Shown]) -> Arr
     empty = [task.row for task in tasks if not any(item is not None for item in task.items)]
     if empty:
         raise sheet.missing("no item is shown", empty, None)
-    shown = padded(None, [[*task.items, *[None] * (K - len(task.items))] for task in tasks])
+    tasks = [task._replace(items=[*task.items, *[None] * (K - len(task.items))]) for task in tasks]
+    shown = padded(None, [task.items for task in tasks])
     row, place = np.nonzero(shown != None)  # noqa: E711 - for each cell
     lines = [tasks[i].places[k] if roles.task else tasks[i].row for i, k in zip(row, place, strict=True)]
-    shown[row, place] = _known(model, sheet, roles, objects(list(map(as_text, shown[row, place]))), lines)
+    noun, strict = "profile" if roles.features else "item", model.items is not None or bool(roles.features)
+    cells = objects(list(map(as_text, shown[row, place])))
+    try:
+        shown[row, place] = own_ids(sheet, cells, known_ids(model, "item"), noun, None, lines, strict=strict)
+    except DataError as error:
+        how = "shares` predicts the shares of" if isinstance(model, CrowdGPPL) else "rank` ranks"
+        raise DataError(f"{error} (`skpref {how} new products)" if roles.features else str(error)) from error
     users, more = _context(model, sheet, roles, rows)
-    C = [_covariate(sheet, name, roles, tasks, shown) for name in model.covariates or {}]
+    terms = tuple(_term(sheet, name, options, roles) for name in model.covariates or {})
+    C = [covariates_of(sheet, replace(roles, covariates=terms), tasks).astype(object)] if terms else []
     return np.asarray(model.predict_proba(np.column_stack([*users, shown, *C, *more])))
 
 
-def _known(model: Any, sheet: Columns, roles: Roles, cells: AnyArray, rows: list[int]) -> list[Any]:
-    """Return items as the model has them; refuse unknown ones where items have features, else note them."""
-    texts, noun = by_text(known_ids(model, "item")), "profile" if roles.features else "item"
-    problem = unknown_id(sheet, cells, texts, noun, rows=rows)
-    if problem is not None and roles.features:
-        how = "shares` predicts the shares of" if isinstance(model, CrowdGPPL) else "rank` ranks"
-        raise DataError(f"{problem} (`skpref {how} new products)")
-    if problem is not None and model.items is not None:
-        raise problem
-    if problem is not None:
-        sheet.notes.append(f"{problem}; the prediction is that for an unseen item")
-    return [texts.get(cell, cell) for cell in cells.tolist()]
-
-
-def _covariate(sheet: Columns, name: str, roles: Roles, tasks: list[Shown], shown: AnyArray) -> AnyArray:
-    """Return a covariate of the items shown, which have rows or columns, 0 where there is none, shape (n, K)."""
-    plain = name if name in sheet.values else feature_name(name)  # price, where price_* was learnt
-    columns = [covariate(sheet, plain)] if roles.task else matching(sheet, name)
-    columns = [known for known in roles.covariates if known in columns] or columns
-    if len(columns) != max(len(roles.offered), 1):
+def _term(sheet: Columns, name: str, options: Predict, roles: Roles) -> Any:
+    """Return the column of a covariate, or the columns of all items that a row shows."""
+    if roles.task:
+        return covariate(sheet, name if name in sheet.values else feature_name(name))  # price, where price_* was learnt
+    columns = matching(sheet, name)
+    columns = tuple(known for known in options.covariates or () if known in columns) or columns
+    if len(columns) != len(roles.offered):
         raise sheet.fault(f"{name} has {len(columns)} columns; one for each of {', '.join(roles.offered)} is needed")
-    read = partial(sheet.numbers if roles.task else sheet.numbers_or_nan, meaning="a covariate")
-    matrix, values = np.column_stack(list(map(read, columns))), np.zeros(shown.shape)
-    for row, task in enumerate(tasks):
-        values[row, : len(task.places)] = matrix[task.places, 0] if roles.task else matrix[task.row, task.places]
-    values[shown == None] = 0.0  # noqa: E711 - for each cell
-    empty = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-    if empty:
-        raise sheet.missing(f"a covariate is missing ({name})", [tasks[row].row for row in empty], None)
-    return values.astype(object)
+    return columns
 
 
 # A family of models is a line here.

@@ -16,9 +16,8 @@ from skpref.cli.ids import by_text, known_id, known_ids, read_ids, read_table, r
 from skpref.cli.output import check_file
 from skpref.cli.predict import MACHINES, predictions
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import deliver, titled_table
+from skpref.cli.report import cut, deliver, titled_table
 from skpref.cli.tasks.layouts import with_coded_words
-from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.data.choices import NONE
 from skpref.data.levels import numbers_of_levels
 from skpref.data.times import date_of_file
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
     from skpref.data.columns import Columns
 
     Ranked = tuple[dict[str, Any], str]  # columns of the ranking, and its text
+
+RECOMMENDED = "user", "rank", "item", "level", "score", "std"  # columns of recommendations
+_FORMS = {"rank": "{rank}", "item": "{item}", "level": "{level}", "score ± std": "{score:+.2f} ± {std:.2f}"}
 
 
 def rank(options: Rank) -> int:
@@ -148,11 +150,23 @@ def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
 
 # ------------------------------------------------------------------------------------------------------------- ratings
 def _recommend(model: MaxMarginFactorization, options: Rank) -> Ranked:
-    """Recommend items to a user."""
-    user = _user_of(options, model.user_ids_)
-    items = None if options.items is None else _items_of(model.item_ids_, options, strict=False)
-    columns = recommended(model, user, model.item_ids_.size if items is None else items.size, items)
-    return columns, recommendations_text(options.user, columns, options.top)
+    """Recommend items to a user: those of the file, or all that the user has not rated, the best first."""
+    user, title = _user_of(options, model.user_ids_), f"Recommended to user '{cut(options.user)}'"
+    if options.items is None:
+        items = np.asarray(model.recommend(user, model.item_ids_.size)["item"])
+    else:
+        items = _items_of(model.item_ids_, options, strict=False)
+    pairs = np.empty((len(items), 2), dtype=object)
+    pairs[:, 0], pairs[:, 1] = user, items
+    if not len(pairs):
+        return dict.fromkeys(RECOMMENDED, np.zeros(0)), f"{title}: nothing, since everything is rated"
+    mean, std = model.predict_score(pairs, return_std=True)
+    best = np.argsort(-mean, kind="stable")
+    own, level = pairs[best].T, model.predict(pairs)[best]
+    columns = dict(
+        zip(RECOMMENDED, (own[0], np.arange(1, best.size + 1), own[1], level, mean[best], std[best]), strict=True)
+    )
+    return columns, titled_table(title, _FORMS, columns, range(min(options.top, best.size)))
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
+# Figures by name, as in files and in MLflow: the title and the form in tables. Others are in no table.
+SHOWN = {
+    "rmse": ("RMSE", ".4f"),
+    "mae": ("MAE", ".4f"),
+    "nmae": ("NMAE", ".4f"),
+    "accuracy": ("accuracy", ".3f"),
+    "log_loss": ("log-loss", ".4f"),
+    "ece": ("calibration error", ".3f"),
+}
 
 
 def report(outcome: Outcome) -> str:
     """Return what the command prints."""
-    title = outcome.task.title
+    title = SHOWN[outcome.task.metric][0]
     parts = [_search_text(outcome.result, title), _figures_text(outcome)]
     return "\n\n".join([*parts, *outcome.task.report.sections(outcome)])
 

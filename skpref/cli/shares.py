@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skpref.cli.files import complete_rows, read_sheet, say_note
-from skpref.cli.ids import read_ids, refuse_repeated
+from skpref.cli.ids import read_ids, read_levels, refuse_repeated
 from skpref.cli.output import check_file
 from skpref.cli.report import deliver, titled_table
 from skpref.data.choices import NONE
@@ -26,10 +26,8 @@ def shares(options: Shares) -> int:
     check_file(options.out, options.model, options.products)
     model = load(options.model)
     if not isinstance(model, CrowdGPPL) or not model._has_tasks:  # noqa: SLF001 - of this package
-        raise DataError(
-            f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, as `skpref fit --model "
-            "crowd` does with choices and rankings; this model is of another kind"
-        )
+        how = "as `skpref fit --model crowd` does with choices and rankings; this model is of another kind"
+        raise DataError(f"{options.model}: shares are for a CrowdGPPL that was fitted to tasks, {how}")
     names = model._titles()  # noqa: SLF001 - of this package
     if options.none and NONE not in (names or model.item_ids_.tolist()):
         raise DataError(f"{options.model}: --none needs the answer 'none' in the data of the model, which have none")
@@ -62,7 +60,11 @@ def _scenarios(sheet: Columns, model: CrowdGPPL, names: list[str]) -> Scenarios:
     products: list[Any]
     if attributes:
         sheet.require(attributes, f"{sheet.source} needs the attributes of the model: {', '.join(attributes)}")
-        cells = {name: _attribute(sheet, name, names) for name in attributes}
+        levels = {name: [own.partition("=")[2] for own in names if own.startswith(f"{name}=")] for name in attributes}
+        cells: dict[str, Any] = {
+            name: sheet.numbers(name, meaning="an attribute") if name in names else read_levels(sheet, name, own)
+            for name, own in levels.items()
+        }
         products = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
         column = column if column in sheet.names and column not in attributes else None
         texts = zip(*map(sheet.texts, attributes), strict=True)
@@ -80,15 +82,3 @@ def _scenarios(sheet: Columns, model: CrowdGPPL, names: list[str]) -> Scenarios:
     for own in rows.values():
         refuse_repeated(sheet.take(own), called[own], column, "product")
     return {group: {called[row]: products[row] for row in own} for group, own in rows.items()}
-
-
-def _attribute(sheet: Columns, name: str, names: list[str]) -> list[Any]:
-    """Return an attribute of the products, which is a number or has levels; `names` are the features of the model."""
-    if name in names:
-        return sheet.numbers(name, meaning="an attribute").tolist()
-    texts, levels = sheet.texts(name), [own.partition("=")[2] for own in names if own.startswith(f"{name}=")]
-    sheet.refuse_empty("an attribute is missing", [not text for text in texts], name)
-    for row, text in enumerate(texts):
-        if text not in levels:
-            raise sheet.fault(f"{text[:80]!r} is no level of the model, which has {', '.join(levels)[:200]}", row, name)
-    return texts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import pkgutil
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,9 +12,10 @@ from skpref._estimator import last_step
 from skpref._text import nearest
 from skpref.cli.files import naming
 from skpref.cli.job import Job
-from skpref.cli.options import MODELS, flag_of
+from skpref.cli.options import PAIRS, flag_of
 from skpref.cli.output import check_file, check_folder, write_columns
 from skpref.cli.report import print_json, report, say, summary, write_files
+from skpref.cli.tasks import comparisons, rows
 from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save_with_columns
@@ -75,7 +75,7 @@ def demo(options: Demo) -> int:
 
 def read_task(options: Tune | Fit) -> Task:
     """Return the task of the model, with its data."""
-    task: Task = pkgutil.resolve_name(f"skpref.cli.tasks.{MODELS[options.model][0]}")(options)
+    task = (comparisons if options.model in PAIRS else rows).read(options)
     _check_settings(task.estimator, dict(options.settings or ()))
     return task
 

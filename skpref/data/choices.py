@@ -13,7 +13,7 @@ import numpy as np
 from skpref._text import is_number, number
 from skpref._validation import is_missing
 from skpref._warn import warn
-from skpref.data.columns import Columns, MissingCellError, as_text
+from skpref.data.columns import NO_ROWS, Columns, MissingCellError, as_text
 from skpref.data.ids import shorten
 from skpref.data.levels import stated_order
 from skpref.data.roles import Roles
@@ -146,7 +146,7 @@ def from_tasks(
     """
     columns = Columns.of(frame, leave_out="leave such tasks out of the table")
     if not columns.size:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for frame: it has no rows")
+        raise DataError(NO_ROWS.format("frame", "rows"))
     names, attributes, is_wide = _listed(task, "task"), _listed(features, "features"), isinstance(features, Mapping)
     answers = [name for name in (chosen if rank is None else rank, worst) if name is not None]
     if is_wide and (item is not None or rank is not None):
@@ -216,20 +216,14 @@ def long_table(
     features = {name: _listed(own, "features") for name, own in features.items()}
     sizes = {len(own) for own in features.values()}
     if len(sizes) != 1 or min(sizes) < 2:
-        raise DataError(
-            "features={...} names the columns of each attribute, one for each position, at least two and as many of "
-            f"each; got {shorten({name: len(own) for name, own in features.items()})}"
-        )
+        got = shorten({name: len(own) for name, own in features.items()})
+        raise DataError(f"features={{...}} has two columns or more of each attribute, and as many of each; got {got}")
     K, positions, used = sizes.pop(), next(iter(features.values())), [c for own in features.values() for c in own]
     columns.require((*once, *answers, *used))
     _refuse_other_meaning(columns, used, (*once, *answers))
     coded = next((name for name in used if stated_order(columns.column(name))[1]), None)
     if coded is not None:
-        raise columns.fault(
-            "levels of a wide table are words, and this is a column of categories: make it one of words, as by "
-            ".astype(object) of pandas",
-            *(None, coded),
-        )
+        raise columns.fault("a wide table has words for levels: make these categories words", None, coded)
     if none is not None and positions_of([none], positions) != [None]:
         raise DataError(f"none={shorten(none)} is also the position of an alternative: write another word for none")
     cells = {name: list(zip(*map(columns.cells, own), strict=True)) for name, own in features.items()}
@@ -256,7 +250,8 @@ def long_table(
             what = f"expected the position of an alternative that was shown, 1 to {K}, or its letter"
             raise columns.fault(f"{what}; got {shorten(given[wrong])}{hint}", wrong, name)
         values[name] = [float(k == place.get(row, K)) for row, k in rows]
-    return replace(columns, values=values, lines=[columns.lines[row] for row, _ in rows])
+    lines = [columns.lines[row] for row, _ in rows]
+    return replace(columns, values=values, lines=lines, leave_out=f"fill it in, or leave its {columns.unit} out")
 
 
 # ------------------------------------------------------------------------------------------------------------- features
@@ -318,24 +313,16 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
         codes = set(values.tolist()) - {0.0}
         if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
-            warn(
-                f"column {name!r} has the numbers 1 to {len(codes)}, and is read as a number. If they are codes of "
-                "levels, make it a column of categories, or write words such as 'level 1'."
-            )
+            what = f"column {name!r} has the numbers 1 to {len(codes)}, and is read as a number"
+            warn(f"{what}. If they are codes of levels, make it categories, or write words such as 'level 1'.")
         return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
     if len(words) < len(given):
         other = cells[next(row for row in given if is_number(cells[row]))]
-        raise columns.fault(
-            f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one: an attribute has numbers, or "
-            "levels that are all words, such as 'size 2'",
-            *(words[0], name),
-        )
+        what = f"{shorten(cells[words[0]])} is no number, and {shorten(other)} is one"
+        raise columns.fault(f"{what}: an attribute has numbers, or words only, such as 'size 2'", words[0], name)
     if not are_levels and all(_PRICE.fullmatch(texts[row]) for row in given):
-        raise columns.fault(
-            f"{shorten(cells[words[0]])} has two readings: a number, or the name of a level. Make the column one of "
-            "numbers, without signs and with a point before decimals; or write levels as words",
-            *(words[0], name),
-        )
+        what = f"{shorten(cells[words[0]])} has two readings: a number, or the name of a level"
+        raise columns.fault(f"{what}. Write numbers without signs, or levels as words", words[0], name)
     levels = sorted({texts[row] for row in given})
     block = (np.array(texts)[:, None] == np.array(levels)).astype(np.float64)
     return block, [f"{name}={level}" for level in levels], [f"{name}={text}" for text in texts]

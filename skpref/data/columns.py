@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 Column = Any  # name of a column (str, or the position in an array)
 Result = TypeVar("Result")
 
+_SHOWN = 20  # names of columns
 _TABLE = "be a data frame, a dict of columns, or an array with one row for each comparison"
+NO_ROWS = "Found array with 0 sample(s) while a minimum of 1 is required for {}: it has no {}"
 DROP = "leave such rows out by missing='drop'"
 WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 # Parameters of the readers by the name of a column that they read by default.
@@ -65,10 +67,8 @@ class Columns:
             return table
         refuse_collection(table, name)
         if issparse(table):
-            raise TypeError(
-                f"Sparse data was passed for {name}, but dense data is required: columns of ids. Sparse features "
-                "belong in a Table, and skpref.data.from_matrix reads a matrix of ratings"
-            )
+            advice = "Sparse features belong in a Table, and skpref.data.from_matrix reads a matrix of ratings"
+            raise TypeError(f"Sparse data was passed for {name}, but dense data is required: columns of ids. {advice}")
         names = column_names(table)
         if isinstance(table, Mapping):
             lengths = {str(column): len(values) for column, values in table.items()}
@@ -127,7 +127,7 @@ class Columns:
                 usual = f"Name yours by {_PARAMETERS[name]}=" if name in _PARAMETERS else ""
                 told = f" {purpose or usual}." if purpose or usual else ""
                 alone = "; are its cells separated by commas, semicolons, tabs or bars?" if len(self.names) == 1 else ""
-                found = f" Found: {', '.join(map(str, self.names[:20]))}{', ...' * (len(self.names) > 20)}{alone}"
+                found = f" Found: {listed(self.names)}{alone}"
                 raise self.fault(f"there is no column {name!r}{hint}{told}{found}")
 
     def column(self, name: Any) -> Any:
@@ -173,11 +173,6 @@ class Columns:
         raise self.missing(
             f"{what} is missing", [row for row, cell in enumerate(self.cells(name)) if cell is None], name
         )
-
-    def refuse_missing(self, name: Any, levels: Sequence[str]) -> None:
-        """Refuse cells of a column of levels that hold none: nothing, or text such as NA."""
-        is_empty = (lacks_number(cell) and cell not in levels for cell in self.texts(name))
-        self.refuse_empty("a level is missing", is_empty, name)
 
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
         """Return a column of numbers, or the difference of a pair of columns, shape (n,)."""
@@ -313,10 +308,7 @@ def read_ids(X: Any, roles: Sequence[str], name: str = "X", noun: str = "compari
     columns = Columns.of(X, name, wanted=wanted)
     found, shape = columns.names, (columns.size, len(columns.names))
     if not columns.size:
-        raise DataError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
-            f"at least 1 {noun} is required"
-        )
+        raise DataError(NO_ROWS.format(name, f"{noun}s (shape={shape}), and at least 1 {noun} is required"))
     has_names = column_names(X) is not None
     if len(found) != len(roles):
         advice = ""
@@ -339,10 +331,16 @@ def refuse_other_roles(columns: Mapping[str, Any], name: str, by_order: Containe
         if by_order is not None and role not in by_order:
             continue
         if {"winner": "left", "loser": "right"}.get(said, said) in columns.keys() - {role}:
-            raise DataError(
-                f"column {shorten(label)} of {name} would be read as the {role} ids: the order of columns is "
-                f"{', '.join(columns)}, whatever their names. Put them in this order, or rename column {shorten(label)}"
-            )
+            what = f"column {shorten(label)} of {name} would be read as the {role} ids"
+            order = f"the order of columns is {', '.join(columns)}, whatever their names"
+            raise DataError(f"{what}: {order}. Put them in this order, or rename column {shorten(label)}")
+
+
+def listed(names: Any) -> str:
+    """Return names of columns as text."""
+    if not isinstance(names, tuple | list):
+        return str(names)
+    return ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
 
 
 def _in_brackets(meaning: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +16,6 @@ from skpref._checks import require
 from skpref._validation import check_array
 from skpref.data.ids import Vocabulary, as_ids, read_only, shorten
 from skpref.data.labels import read_labels
-from skpref.data.stages import are_decided
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
 
+MOST_SHOWN = 50  # alternatives of a choice: their pairs are 1,225, and a ranking of them has 20,825
 OnSelf = Literal["raise", "drop"]
 _COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group", "time", "stage"
 
@@ -275,6 +276,33 @@ class Comparisons:
 
 
 # --------------------------------------------------------------------------
+# choices of one among k as k (k - 1) / 2 pairs
+
+
+def pairs_of(k: int) -> tuple[IntArray, IntArray]:
+    """Return the first and the second of each pair of k alternatives: (0, 1), ..., (0, k - 1), (1, 2), ..., (n,)."""
+    first, second = np.array(list(combinations(range(k), 2)), dtype=np.int64).reshape(-1, 2).T
+    return first, second
+
+
+def starts_of(stage: IntArray) -> IntArray:
+    """Return the first row of each choice, and the number of rows, given the number of each row's choice."""
+    return np.concatenate([[0], np.flatnonzero(np.diff(stage)) + 1, [stage.size]]) if stage.size else np.zeros(1, int)
+
+
+def sizes_of(starts: IntArray) -> IntArray:
+    """Return the number of alternatives of choices, given the first row of each, shape (T,)."""
+    return np.rint(0.5 + np.sqrt(0.25 + 2.0 * np.diff(starts))).astype(np.int64)
+
+
+def are_decided(stage: IntArray) -> BoolArray:
+    """Tell of pairs of choices whether one of them was chosen, shape (P,)."""
+    starts = starts_of(stage)
+    place = np.arange(stage.size) - np.repeat(starts[:-1], np.diff(starts))
+    return np.asarray(place < np.repeat(sizes_of(starts) - 1, np.diff(starts)))
+
+
+# --------------------------------------------------------------------------
 # grouping
 
 
@@ -352,10 +380,9 @@ def _rows(values: Any, name: str) -> IntArray:  # any array-like
 
 def _check_stages(stage: IntArray) -> None:
     """Refuse choices whose pairs are not all there, since compiled loops count on them."""
-    _, counts = np.unique(stage, return_counts=True)
-    sizes = np.rint(0.5 + np.sqrt(0.25 + 2.0 * counts))
-    together = stage.dtype == np.int64 and np.count_nonzero(np.diff(stage)) == max(counts.size - 1, 0)
-    if not together or (sizes * (sizes - 1.0) != 2.0 * counts).any():
+    starts = starts_of(stage)
+    sizes, together = sizes_of(starts), np.unique(stage).size == starts.size - 1
+    if stage.dtype != np.int64 or not together or (sizes * (sizes - 1) != 2 * np.diff(starts)).any():
         raise DataError("stage must number choices, whose pairs are all there and stand together")
 
 
@@ -376,10 +403,8 @@ def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) 
     if same.any():
         row, count = int(np.argmax(same)), int(np.count_nonzero(same))
         item = shorten(left[row] if names is None else names[left[row]])
-        raise DataError(
-            f"comparison {row} compares item {item} with itself ({count} such comparisons); "
-            "remove them or set on_self='drop'"
-        )
+        what = f"comparison {row} compares item {item} with itself ({count} such comparisons)"
+        raise DataError(f"{what}; remove them or set on_self='drop'")
 
 
 # --------------------------------------------------------------------------

@@ -393,11 +393,9 @@ def feature_groups(transformer: object) -> NDArray[np.str_]:
     """
     groups = _groups(transformer)
     if groups is None:
-        what = type(transformer).__name__
-        raise DataError(
-            f"transformer must be a OneHotEncoder, OneHotDesign, ColumnTransformer or a Pipeline that ends in one; got "
-            f"{what}. Pass VariationalFM an array of groups with one label per feature"
-        )
+        wanted = "a OneHotEncoder, OneHotDesign, ColumnTransformer or a Pipeline that ends in one"
+        advice = "Pass VariationalFM an array of groups with one label per feature"
+        raise DataError(f"transformer must be {wanted}; got {type(transformer).__name__}. {advice}")
     return groups
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,9 +14,7 @@ from skpref._validation import column_names, refuse_collection
 from skpref._warn import warn
 from skpref.data.columns import Columns
 from skpref.data.ids import as_ids, shorten
-from skpref.data.preflib import read_preflib
 from skpref.data.roles import ComparisonRows, Mirrored, Missing, Rest, Roles, read
-from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
+
+_ALTERNATIVE = re.compile(r"#\s*ALTERNATIVE NAME\s+([0-9]+)\s*:(.*)", re.DOTALL)
+_PLACE = r"\s*(?:[0-9]+|\{[0-9,\s]*\})\s*"  # 4, or {2,3} of equal rank, or {} of an empty category
+_ORDER = re.compile(rf"\s*([0-9]+)\s*:({_PLACE}(?:,{_PLACE})*)")
 
 
 def from_winners(
@@ -255,10 +258,8 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     if items is None and names is not None and hasattr(frame, "index"):  # of pandas
         rows = list(frame.index)
         if rows not in (list(names), list(range(len(rows)))):
-            raise DataError(
-                f"rows and columns of matrix name different items, or in another order: {shorten(rows)} and "
-                f"{shorten(list(names))}; sort them alike, or pass items"
-            )
+            both = f"{shorten(rows)} and {shorten(list(names))}"
+            raise DataError(f"rows and columns of matrix have other names, or another order: {both}; or pass items")
     try:
         wins = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -272,16 +273,12 @@ def from_win_matrix(matrix: ArrayLike, items: ArrayLike | None = None) -> Compar
     for i, j in np.argwhere((wins < 0.0) | np.isinf(wins) | (np.eye(ids.size, dtype=bool) & (wins != 0.0)))[
         :1
     ].tolist():
-        raise DataError(
-            f"matrix counts wins of the row's item against the column's, >= 0, and none on the diagonal; got "
-            f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
-        )
+        got = f"{wins[i, j]:g} for {shorten(ids[i])} against {shorten(ids[j])}"
+        raise DataError(f"matrix counts wins of rows against columns, >= 0 and none on the diagonal; got {got}")
     i, j = np.nonzero(wins)
     if i.size and np.allclose((wins + wins.T)[i, j], 1.0) and np.any(2.0 * wins % 1.0):
-        warn(
-            "matrix seems to hold shares of wins, since those of each pair add up to 1: each pair then counts as one "
-            "comparison, and intervals are too wide. Multiply it by the numbers of comparisons."
-        )
+        what = "matrix seems to hold shares of wins, which add up to 1: each pair then counts as one comparison"
+        warn(f"{what}, and intervals are too wide. Multiply it by the numbers of comparisons.")
     table = {"left": ids[i], "right": ids[j], "wins": wins[i, j], "losses": np.zeros(i.size)}
     return from_counts(table)
 
@@ -530,6 +527,44 @@ def from_preflib(path: str | PathLike[str], *, rest: Rest | None = None) -> Comp
     return from_rankings(table, item_ranks=names, rest=rest, sample_weight="count")
 
 
+def read_preflib(lines: Iterable[str]) -> tuple[dict[str, list[int | None]], list[int]]:
+    """Return columns of ranks by alternative and one of numbers of voters, `count`; and the line of each order."""
+    names: dict[int, str] = {}
+    counts: list[int | None] = []
+    orders: list[dict[int, int]] = []
+    places: list[int] = []
+    for place, line in enumerate(lines, 1):
+        if match := _ALTERNATIVE.match(line):
+            names[int(match[1])] = match[2].strip()
+        elif line.strip() and not line.startswith("#"):
+            count, ranks = _order(line, place, names)
+            counts.append(count)
+            orders.append(ranks)
+            places.append(place)
+    columns: dict[str, list[int | None]] = {}
+    for alternative, name in names.items():
+        if not name or name in {*columns, "count"}:
+            raise DataError(f"alternative {alternative}: the name {name!r} is empty, or has another meaning; change it")
+        columns[name] = [ranks.get(alternative) for ranks in orders]
+    return {**columns, "count": counts}, places
+
+
+def _order(line: str, number: int, names: dict[int, str]) -> tuple[int, dict[int, int]]:
+    """Return the number of voters of a line, and the rank of each alternative that they ranked."""
+    match = _ORDER.fullmatch(line)
+    if match is None:
+        got = repr(line.strip()[:60])
+        raise DataError(f"line {number}: expected a number of voters and their order, such as 5: 1,{{2,3}}; got {got}")
+    ranks: dict[int, int] = {}
+    for rank, place in enumerate(re.findall(r"\{[^}]*\}|[0-9]+", match[2]), 1):
+        for alternative in map(int, re.findall("[0-9]+", place)):
+            if alternative not in names or alternative in ranks:
+                why = "is ranked twice" if alternative in names else "has no line # ALTERNATIVE NAME"
+                raise DataError(f"line {number}: alternative {alternative} {why}")
+            ranks[alternative] = rank
+    return int(match[1]), ranks
+
+
 def _names(columns: Any) -> tuple[Any, ...]:
     """Return names of columns of items as a tuple."""
     if isinstance(columns, str) or not isinstance(columns, Iterable):
@@ -570,9 +605,7 @@ def _rows(frame: Frame, roles: Roles, missing: Missing) -> ComparisonRows:
     refuse_collection(frame, "frame")
     if not isinstance(frame, Columns) and column_names(frame) is None:
         raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-    if roles.several:
-        return read_tasks(frame, roles, missing)
     rows = read(frame, roles, missing)
-    columns = (rows.left, rows.right) if rows.user is None else (rows.user, rows.left, rows.right)
-    y = np.ones(rows.left.size) if rows.y is None else rows.y
-    return ComparisonRows(np.column_stack(columns), y, rows.weight, rows.covariates, rows.read_, rows.origin)
+    X = np.column_stack(rows.items if rows.user is None else (rows.user, *rows.items))
+    y = np.ones(rows.weight.size) if rows.y is None else rows.y
+    return ComparisonRows(X, y, rows.weight, rows.covariates, rows.read_, rows.origin)

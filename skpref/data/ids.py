@@ -247,6 +247,13 @@ def single_id(value: Any, kind: str) -> IdColumn:  # an id may be anything
     return as_ids([value], kind, "row", kind)
 
 
+def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread 64 bits over all 64 (the finaliser of MurmurHash3); 0 stays 0."""
+    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits
+
+
 def kinds_of(ids: IdColumn) -> dict[str, Any]:
     """Return an example of every kind of id: "integers", "strings", "bytes", "tuples" and so on."""
     if ids.dtype != object:

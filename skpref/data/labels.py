@@ -20,36 +20,20 @@ WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 # Verdicts of judges of language models.
 _VERDICTS = {"a>>b": 2.0, "a>b": 1.0, "a=b": 0.0, "a<b": -1.0, "a<<b": -2.0}
 _VERDICTS |= {"b<<a": 2.0, "b<a": 1.0, "b=a": 0.0, "b>a": -1.0, "b>>a": -2.0}
-GRADES = (
-    "grades are signed numbers, above 0 where the left item is better, such as -2, -1, 0, 1, 2, or verdicts such as "
-    "A>>B, A>B, A=B"
-)
+GRADES = "grades are signed numbers, above 0 where left is better, such as -1, 0, 1, or verdicts such as A>>B, A>B, A=B"
 _MOST_GRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
 _MANY = 10  # grades that are of both signs but by chance
 _CASES = str.lower, str.upper, str.title
-_LABELS = (
-    "labels of comparisons are numbers in [0, 1] (1 = left preferred, 0 = right preferred, 0.5 = a tie), booleans, or "
-    "the words left, right and tie"
-)
+_LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
     """Return labels as numbers, shape (n,): 1 where the left item is preferred; None means that it always is."""
     if y is None:
         return np.ones(n_rows or 0)
-    refuse_collection(y, "y")
-    values = as_array(y, "y")
-    if values.dtype.kind not in "biufUSO":
-        raise DataError(f"Unknown label type: {values.dtype}; {_LABELS}")
-    values = column_or_1d(values, warn=True)
-    if n_rows is not None and values.size != n_rows:
-        raise DataError(
-            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
-        )
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
+    values = _column(y, "label", _LABELS, n_rows)
     labels = _numbers(values)
     assert_all_finite(labels, input_name="y")
     outside = (labels < 0.0) | (labels > 1.0)
@@ -60,11 +44,25 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # any array-like
             signs = "; signed grades need likelihood='logit-graded', and their sides are 0.5 + 0.5 * np.sign(y)"
         if set(labels.tolist()) <= {-1.0, 0.0, 1.0}:
             signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2"
-        raise DataError(
-            f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and {count} of "
-            f"{labels.size} labels are outside [0, 1]; {_LABELS}, and numbers between 0 and 1 are soft labels{signs}"
-        )
+        got = f"{labels[row]:g} in comparison {row}, and {count} of {labels.size} labels are outside [0, 1]"
+        raise DataError(f"labels must be 0 or 1 (or 0.5 for a tie); got {got}; {_LABELS}, or soft labels{signs}")
     return labels
+
+
+def _column(y: Any, noun: str, wanted: str, n_rows: int | None = None) -> AnyArray:
+    """Return labels or grades as a column without missing ones."""
+    refuse_collection(y, "y")
+    values: AnyArray = as_array(y, "y")
+    if values.dtype.kind not in "biufUSO":
+        raise DataError(f"Unknown label type: {values.dtype}; {wanted}")
+    values = column_or_1d(values, warn=True)
+    if n_rows is not None and values.size != n_rows:
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
+        )
+    for row in np.flatnonzero(are_missing(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: there is no {noun} in comparison {row}; leave such rows out")
+    return values
 
 
 def _numbers(values: AnyArray) -> Array:
@@ -78,10 +76,8 @@ def _numbers(values: AnyArray) -> Array:
     numbers = [WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
     if None in numbers:
         row = numbers.index(None)
-        raise DataError(
-            f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}; a column of winners is read by "
-            "skpref.data.from_winners"
-        )
+        got = f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}"
+        raise DataError(f"{got}; a column of winners is read by skpref.data.from_winners")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -91,11 +87,9 @@ def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> No
     if used.size and (used[0] in {0.0, 1.0}) and (used == used[0]).all():
         side = "left" if used[0] else "right"
         remedy = "the order effect out: order_effect=False" if covariate is None else "it out"
-        raise DataError(
-            f"{covariate or 'order_effect=True'}, but every label says that the {side} item won, as where rows are "
-            "(winner, loser): that would be learnt as the advantage of a side. Say which side was shown "
-            f"first (left and right as shown, y = 1 where left won, else 0), or leave {remedy}"
-        )
+        what = f"every label says that the {side} item won, as where rows are (winner, loser)"
+        advice = f"Say which side was shown first (y = 1 where left won, else 0), or leave {remedy}"
+        raise DataError(f"{covariate or 'order_effect=True'}, but {what}: an advantage would be learnt. {advice}")
 
 
 def classes_of(y: Any) -> AnyArray:  # any array-like
@@ -128,47 +122,34 @@ def read_grades(y: Any, known: AnyArray | None = None) -> tuple[Array, AnyArray]
             )
         return np.searchsorted(known, signed) / (known.size - 1.0), known
     if signed.size >= _MANY and (signed.min() >= 0.0 or signed.max() <= 0.0):
-        raise DataError(
-            f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}. Subtract "
-            "the middle of a scale such as 1 to 5. Of rows (winner, loser, margin), exchange the items of every second "
-            "row, and the sign of its margin. cross_val_predict(method='predict_proba') numbers grades from 0: loop "
-            "over the folds instead"
-        )
+        got = f"y has grades from {signed.min():g} to {signed.max():g}, as if one side never won; {GRADES}"
+        advice = "Subtract the middle of a scale such as 1 to 5; turn every second row (winner, loser, margin) around"
+        more = "cross_val_predict(method='predict_proba') numbers grades from 0: loop over the folds instead"
+        raise DataError(f"{got}. {advice}. {more}")
     sizes = np.unique(np.abs(signed))
     if sizes.size < 2:
-        raise DataError(
-            f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1. Two "
-            "answers have likelihood='probit' or 'logit'"
-        )
+        got = f"y has the grades {np.unique(signed).tolist()}; grades have two sizes or more, such as -1, 0, 1"
+        raise DataError(f"{got}. Two answers have likelihood='probit' or 'logit'")
     if sizes.size > _MOST_GRADES:
-        raise DataError(
-            f"y has grades of {sizes.size} sizes, and each has a threshold: {_MOST_GRADES} at most. Group them, such "
-            "as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
-        )
+        advice = "Group them, such as by np.sign(y) * np.digitize(abs(y), [1, 3, 7])"
+        raise DataError(f"y has grades of {sizes.size} sizes, and {_MOST_GRADES} at most are learnt. {advice}")
     classes = np.unique(np.concatenate([-sizes, sizes]))
     whole = (classes == np.rint(classes)).all() and classes[-1] < _MOST_WHOLE
     classes = classes.astype(np.int64) if whole else classes + 0.0
     if isinstance(as_array(y, "y").ravel().tolist()[0], str):
-        warn(
-            f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions. Pass these "
-            "numbers to metrics of scikit-learn, which would take the words in the order of the alphabet"
-        )
+        what = f"y has verdicts, which are read as the grades {classes.tolist()}, and so are predictions"
+        warn(f"{what}. Pass these numbers to metrics of scikit-learn, which would take words in alphabetical order")
     return np.searchsorted(classes, signed) / (classes.size - 1.0), classes
 
 
 def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
     """Return grades as numbers, (n,), known or not; decimals without the errors of sums such as 0.1 + 0.2."""
-    refuse_collection(y, "y")
     if y is None:
         raise DataError(f"y is None: pass grades; {GRADES}")
-    values = as_array(y, "y")
-    if values.dtype.kind == "c":
-        raise DataError(f"y has complex numbers; {GRADES}")
-    values = column_or_1d(values, warn=True)
-    for row in np.flatnonzero(are_missing(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: there is no grade in comparison {row}; leave such rows out")
-    cells = values.tolist()
-    signed = np.array([_grade(cell) for cell in cells], dtype=np.float64)
+    cells = _column(y, "grade", GRADES).tolist()
+    signed = np.array(
+        [verdict(c) if isinstance(c, str) else np.nan if isinstance(c, bool) else number(c) for c in cells], np.float64
+    )
     for row in np.flatnonzero(~np.isfinite(signed))[:1].tolist():
         raise DataError(f"y: {shorten(cells[row])} in comparison {row} is no grade; {GRADES}")
     decimal = signed != np.rint(signed)
@@ -180,13 +161,6 @@ def signed_grades(y: Any, known: AnyArray | None = None) -> Array:
 def sides_of_grades(y: Any, known: AnyArray) -> Array:
     """Return the labels of grades that tell the side alone: 1, 0.5 and 0, shape (n,)."""
     return 0.5 + 0.5 * np.sign(signed_grades(y, known))
-
-
-def _grade(cell: object) -> float:
-    """Return a grade as a number, NaN if it is none."""
-    if isinstance(cell, str):
-        return verdict(cell)
-    return np.nan if isinstance(cell, bool) else number(cell)
 
 
 def verdict(word: str) -> float:

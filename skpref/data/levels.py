@@ -105,10 +105,7 @@ def _common_order(orders: Sequence[AnyArray]) -> AnyArray:
             if not set(order.tolist()) <= set(longest.tolist()):
                 differ = "and no part of the data has all of them"
             few = " and ".join(", ".join(map(shorten, some.tolist()[:_FEW])) for some in (longest, order))
-            raise DataError(
-                f"y holds ordered categories, {differ}: {few}; state the order "
-                "of the levels: class_order=[...], low to high."
-            )
+            raise DataError(f"y holds ordered categories, {differ}: {few}; state class_order=[...], low to high.")
     return longest
 
 
@@ -118,10 +115,8 @@ def _are_steps(values: AnyArray) -> bool:
         return False
     distinct = np.unique(values)
     if distinct.size > _MOST_STEPS and np.any(distinct != np.floor(distinct)):
-        raise DataError(
-            f"Unknown label type: continuous. y holds {distinct.size} different numbers with fractions, and at most "
-            f"{_MOST_STEPS} are taken for levels. Round them, or use a model of numbers, such as VariationalFM."
-        )
+        got = f"y holds {distinct.size} numbers with fractions, and at most {_MOST_STEPS} are taken for levels"
+        raise DataError(f"Unknown label type: continuous. {got}. Round them, or use a model of numbers: VariationalFM.")
     return bool(distinct.size <= _MOST_STEPS)
 
 
@@ -164,10 +159,8 @@ def encode_levels(
         label, more = _plain(values[wrong[0]]), f", and {wrong.size - 1} more" if wrong.size > 1 else ""
         where = f" ({place(int(wrong[0]))}{more})," if are_rows else ","
         hint = " They are of another type: convert one of them." if str(label) in map(str, classes.tolist()) else ""
-        raise DataError(
-            f"y holds {label!r:.80}{where} which is not among the levels {format_levels(classes, shorten)}.{hint} "
-            f"Name all levels in {order}, low to high."
-        )
+        got = f"y holds {label!r:.80}{where} which is not among the levels {format_levels(classes, shorten)}"
+        raise DataError(f"{got}.{hint} Name all levels in {order}, low to high.")
     return np.asarray(level, dtype=np.int64)
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import check_structure, refuse_dates
-from skpref.data.ids import as_ids, objects, read_only, shorten
+from skpref.data.ids import as_ids, mixed, objects, read_only, shorten
 from skpref.data.levels import check_labels, check_order, encode_levels, stated_order
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
-_MIX_1, _MIX_2, _STEP = (np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # between mixings, so that zeros count
 _ROWS = 2**20  # that are hashed together
 _ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
 
@@ -35,17 +35,11 @@ def fingerprint(*columns: AnyArray) -> NDArray[np.uint64]:
         code = np.zeros(1, dtype=np.uint64)
         for column in columns:
             part = column[start : start + _ROWS]
-            code = _mixed(code ^ (part.view(np.uint64) if part.dtype == np.float64 else part.astype(np.uint64)))
-        total += np.array([code.sum(), _mixed(code).sum()])
+            code = mixed(
+                (code + _STEP) ^ (part.view(np.uint64) if part.dtype == np.float64 else part.astype(np.uint64))
+            )
+        total += np.array([code.sum(), mixed(code + _STEP).sum()])
     return total
-
-
-def _mixed(code: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the function splitmix64 of numbers of 64 bits (Steele, Lea and Flood 2014)."""
-    code = code + _STEP
-    code = (code ^ (code >> np.uint64(30))) * _MIX_1
-    code = (code ^ (code >> np.uint64(27))) * _MIX_2
-    return code ^ (code >> np.uint64(31))
 
 
 class ByRow(NamedTuple):
@@ -192,10 +186,8 @@ class Ratings:
         values = ", ".join(shorten(levels[level]) for level in self.level[rows][:5].tolist())
         more = int(np.count_nonzero(differ)) - 1
         also = f" (and {more} more such pairs)" if more else ""
-        raise DataError(
-            f"duplicate ratings that differ: user {user} rated item {item} {rows.size} times: {values}{also}; keep one "
-            "of them, or set duplicates='mean' or duplicates='last'"
-        )
+        got = f"duplicate ratings that differ: user {user} rated item {item} {rows.size} times: {values}{also}"
+        raise DataError(f"{got}; keep one of them, or set duplicates='mean' or duplicates='last'")
 
     def by_user(self) -> ByRow:
         """Return the ratings in CSR form by user; call `merged` first.
@@ -260,8 +252,6 @@ def encoded_ratings(
         raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
     check_consistent_length(users, y)
     values = column_or_1d(check_labels(y, place=place, mixed=True), warn=True)
-    if values.dtype.kind == "c":
-        raise DataError("Complex data not supported: y holds complex numbers")
     if values.dtype.kind == "O" and all(issubclass(kind, int | float) for kind in set(map(type, values.tolist()))):
         values = np.array(values.tolist())
     numeric = values.dtype.kind in "biuf"

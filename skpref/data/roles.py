@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from skpref._text import lacks_number, plain
-from skpref.data.columns import Columns, complete
+from skpref.data.columns import Columns, complete, listed
 from skpref.data.ids import as_ids, shorten
+from skpref.data.task_tables import answered_tasks, covariates_of, padded
 from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.data.winners import TIED, mirrored_rows, read_grades_of, read_labels_of, read_margins, refuse_ties
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from skpref._typing import AnyArray, Array, BoolArray, IntArray
     from skpref.data.ids import IdColumn
+    from skpref.data.task_tables import Answered
 
 Column = str | int
 Missing = Literal["raise", "drop"]  # what to do with rows that lack a cell
 Mirrored = Literal["raise", "drop", "keep"]  # what to do with comparisons that are all listed for both sides
 Rest = Literal["unknown", "lost"]  # what is known about items that a ranking does not name
 
-_SHOWN = 20  # names of columns
 _SETTINGS = "margins", "graded", "rest", "unranked", "mirrored", "drop_self"  # roles of no column
 
 
@@ -68,6 +69,11 @@ class Roles:
     def several(self) -> bool:
         """Whether a row is a choice or a ranking of several items, or a part of one."""
         return bool(self.ranking or self.item_ranks or self.item_ratings or self.offered or self.task)
+
+    @property
+    def sides(self) -> tuple[Any, Any]:
+        """Columns of the left and the right item."""
+        return (self.left, self.right) if self.loser is None else (self.winner, self.loser)
 
     def named(self) -> dict[str, Any]:
         """Return the columns of each role, for people."""
@@ -187,35 +193,30 @@ class ComparisonRows(NamedTuple):
 
 
 class ReadRows(NamedTuple):
-    """Comparisons of a table."""
+    """Comparisons or tasks of a table."""
 
-    left: IdColumn  # (n,)
-    right: IdColumn  # (n,)
-    y: Array | None  # (n,): labels; None: left always won, and the sides mean nothing
+    items: tuple[IdColumn, ...]  # (n,) each: left and right; of tasks, those at each position, None where none is shown
+    y: AnyArray | None  # (n,): labels; None: left always won, and the sides mean nothing; of tasks, answers
     weight: Array  # (n,)
     user: IdColumn | None  # (n,)
-    covariates: Array | None  # (n, q)
     groups: tuple[IdColumn, ...]  # (n,) each
+    time: Array | None  # (n,)
+    covariates: Array | None  # (n, q)
     origin: IntArray  # (n,): row of the table
     unit: IntArray  # (n,): comparisons with the same number share their noise: of one game
+    is_dated: bool  # whether times are years since 1970
     read_: Reading
-    time: Array | None = None  # (n,)
-    is_dated: bool = False  # whether times are years since 1970
 
     def take(self, kept: BoolArray) -> ReadRows:
-        """Return some of the comparisons."""
-        names = ("left", "right", "y", "weight", "user", "covariates", "origin", "unit", "time")
-        values = {name: getattr(self, name) for name in names}
-        cut: dict[str, Any] = {name: None if value is None else value[kept] for name, value in values.items()}
-        return self._replace(**cut, groups=tuple(level[kept] for level in self.groups))
+        """Return some of the rows."""
+        return ReadRows._make([*(_cut(column, kept) for column in self[:-2]), *self[-2:]])
 
 
 class _Answers(NamedTuple):
-    """Comparisons before what else their rows say."""
+    """Comparisons or tasks before what else their rows say."""
 
-    left: Any
-    right: Any
-    y: Array | None
+    items: tuple[Any, ...]
+    y: AnyArray | None
     origin: IntArray
     unit: IntArray
     share: Array | None = None  # (n,): weight within the row, if it is not 1
@@ -223,45 +224,62 @@ class _Answers(NamedTuple):
 
     def take(self, kept: BoolArray, left_out: dict[str, int]) -> _Answers:
         """Return some of the comparisons, and why the others were left out."""
-        cut: Any = (None if column is None else column[kept] for column in self[:-1])
-        return _Answers(*cut)._replace(left_out={**self.left_out, **left_out})
+        return _Answers._make([*(_cut(column, kept) for column in self[:-1]), {**self.left_out, **left_out}])
+
+
+def _cut(column: Any, kept: Any) -> Any:
+    """Return some rows of a column, of several, or of none."""
+    if isinstance(column, tuple):
+        return tuple(own[kept] for own in column)
+    return None if column is None else column[kept]
 
 
 def read(table: Any, roles: Roles, missing: Missing | None = "raise") -> ReadRows:
-    """Return the comparisons of a table."""
-    return read_complete(Columns.of(table), lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
-
-
-def read_complete(columns: Columns, read_part: Callable[[Columns], Any], missing: Missing | None) -> Any:
-    """Return what is read of rows with all needed cells; `origin` and `reading` are of the table."""
-    rows, kept = complete(columns, read_part, missing)
+    """Return the comparisons or tasks of a table."""
+    columns = Columns.of(table)
+    rows, kept = complete(columns, lambda part: _read(part, roles), missing)
     origin = rows.origin if kept is columns else np.searchsorted(columns.lines, kept.lines)[rows.origin]
     return rows._replace(origin=origin, read_=reading_of_all(rows.read_, columns, kept))
 
 
 def _read(columns: Columns, roles: Roles) -> ReadRows:
-    answers = _pairs(columns, roles)
-    weight = weights_of(columns, roles.weight)
-    user = None if roles.user is None else columns.ids(roles.user, "user")
-    groups = tuple(columns.ids(name, "group") for name in roles.groups)
-    with np.errstate(over="ignore"):  # of differences, which the caller refuses
-        C = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
-    time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
+    if not columns.size:
+        raise columns.fault("at least 1 row is required; the table has no rows")
+    found = answered_tasks(columns, roles) if roles.several else None
+    answers = _pairs(columns, roles) if found is None else _of_tasks(found)
+    items, y, origin, unit, share, left_out = answers
+    weight = weights_of(columns, roles.weight)[origin]
+    user, groups, time, is_dated = context_of(columns, roles)
+    if found is not None:
+        C = covariates_of(columns, roles, found.tasks) if roles.covariates else None
+    else:
+        with np.errstate(over="ignore"):  # of differences, which the caller refuses
+            terms = [columns.numbers(term, meaning="a covariate")[origin] for term in roles.covariates]
+        C = np.column_stack(terms) if terms else None
     named = roles.named()
     if time is not None:
         named["time"] = f"{roles.time} ({'dates' if is_dated else 'numbers'})"
-    reading = reading_of(columns, named, roles.columns(), answers.left_out)
-    left, right, y, origin, unit, share, _ = answers
-    weight = weight[origin] if share is None else weight[origin] * share
-    if not len(left):
-        out = ", ".join(f"{count} {why}" for why, count in answers.left_out.items() if count)
-        raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}" if out else "no rows")
-    return ReadRows(
-        *(left, right, y, weight, None if user is None else user[origin]),
-        np.column_stack(C)[origin] if C else None,
-        tuple(level[origin] for level in groups),
-        *(origin, unit, reading, None if time is None else time[origin], is_dated),
-    )
+    if not origin.size:
+        out = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
+        raise columns.fault(f"at least 1 comparison is required; all rows are left out: {out}")
+    reading = reading_of(columns, named, roles.columns(), left_out)
+    weight = weight if share is None else weight * share
+    user, groups, time = (_cut(column, origin) for column in (user, groups, time))
+    return ReadRows(items, y, weight, user, groups, time, C, origin, unit, is_dated, reading)
+
+
+def _of_tasks(found: Answered) -> _Answers:
+    """Return tasks as rows of items, each an answer of its own."""
+    rows = np.array([task.row for task in found.tasks], dtype=np.int64)
+    items = tuple(padded(None, [task.items for task in found.tasks]).T)
+    return _Answers(items, found.y, rows, np.arange(rows.size), left_out=found.left_out)
+
+
+def context_of(columns: Columns, roles: Roles) -> tuple[IdColumn | None, tuple[IdColumn, ...], Array | None, bool]:
+    """Return the users, the groups and the times of rows, and whether these are dates."""
+    user = None if roles.user is None else columns.ids(roles.user, "user")
+    groups = tuple(columns.ids(name, "group") for name in roles.groups)
+    return user, groups, *((None, False) if roles.time is None else read_times(columns, roles.time))
 
 
 def reading_of(
@@ -295,8 +313,7 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
     """Return comparisons of which a row has one, or counts of them."""
     if roles.pairs:
         return _pair_columns(columns, roles)
-    sides = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
-    left, right = (columns.ids(name) for name in sides)
+    left, right = map(columns.ids, roles.sides)
     if roles.loser is not None:
         refuse_ties(columns, roles.columns())
     y, margin, every = None, None, np.arange(columns.size)
@@ -307,38 +324,34 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
         both = (roles.left, left), (roles.right, right)
         y = read_grades_of(columns, roles.winner) if roles.graded else read_labels_of(columns, roles.winner, *both)
         margin = y if roles.graded else y - 0.5
-    answers = _Answers(left, right, y, every, every)
+    answers = _Answers((left, right), y, every, every)
     if roles.counts:
         answers = _counted(columns, roles.counts, left, right)
     elif margin is not None:
         answers = _one_game(columns, roles, answers, margin)
-    same = answers.left == answers.right
+    same = answers.items[0] == answers.items[1]
     if roles.drop_self and same.any():
         return answers.take(~same, {"with one item twice": int(np.sum(same))})
     if same.any() and columns.is_text:
-        row, names = int(np.argmax(same)), " and ".join(map(repr, sides))
-        raise columns.fault(
-            f"item {shorten(answers.left[row])} is compared with itself (columns {names}); --on-self drop leaves such "
-            "rows out",
-            int(answers.origin[row]),
-        )
+        row, names = int(np.argmax(same)), " and ".join(map(repr, roles.sides))
+        what = f"item {shorten(answers.items[0][row])} is compared with itself (columns {names})"
+        raise columns.fault(f"{what}; --on-self drop leaves such rows out", int(answers.origin[row]))
     return answers
 
 
 def _one_game(columns: Columns, roles: Roles, answers: _Answers, margin: Array) -> _Answers:
     """Return comparisons with the twins of games that are listed for both sides in one unit, or without them."""
     user = None if roles.user is None else columns.ids(roles.user, "user")
-    game = mirrored_rows(answers.left, answers.right, margin, user)
+    left, right = answers.items
+    game = mirrored_rows(left, right, margin, user)
     if game is None:
         return answers
     _, first, game = np.unique(game, return_index=True, return_inverse=True)
     twice = game.size - first.size
     if roles.mirrored not in {"drop", "keep"}:
-        raise columns.fault(
-            f"comparisons are listed twice, once for each side: {2 * twice} of {game.size} rows are pairs with equal "
-            "items and answers with the sides exchanged. If such a pair is one game, mirrored='drop' reads it once; if "
-            "it is two answers, as of a judge who saw both orders, mirrored='keep' reads both"
-        )
+        what = f"{2 * twice} of {game.size} rows are pairs with equal items and answers with the sides exchanged"
+        advice = "If a pair is one game, mirrored='drop' reads it once; if two answers, mirrored='keep' reads both"
+        raise columns.fault(f"comparisons are listed twice, once for each side: {what}. {advice}")
     unit = answers.unit[first[game]]
     if roles.mirrored == "keep":
         return answers._replace(unit=unit)
@@ -354,7 +367,8 @@ def _counted(columns: Columns, names: tuple[Any, ...], left: IdColumn, right: Id
     counts = np.stack([columns.numbers(name, low=0.0, meaning="a count") for name in names], axis=1)
     row, kind = np.nonzero(counts)
     out = {"without a win or a tie": columns.size - np.unique(row).size}
-    return _Answers(left[row], right[row], np.array([1.0, 0.0, 0.5])[kind], row, row, counts[row, kind], out)
+    y = np.array([1.0, 0.0, 0.5])[kind]
+    return _Answers((left[row], right[row]), y, row, row, counts[row, kind], out)
 
 
 def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
@@ -375,11 +389,4 @@ def _pair_columns(columns: Columns, roles: Roles) -> _Answers:
     y = read_labels_of(answers, None, ("left", left), ("right", right))
     origin = np.array(rows, dtype=np.int64)
     silent = columns.size - np.unique(origin).size
-    return _Answers(left, right, y, origin, np.arange(y.size), left_out={"without an answer": silent})
-
-
-def listed(names: Any) -> str:
-    """Return names of columns as text."""
-    if not isinstance(names, tuple | list):
-        return str(names)
-    return ", ".join(map(str, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
+    return _Answers((left, right), y, origin, np.arange(y.size), left_out={"without an answer": silent})

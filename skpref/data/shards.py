@@ -15,15 +15,15 @@ import numpy as np
 from skpref._checks import check_arrays, check_positive, is_count, require
 from skpref._validation import assert_all_finite, check_numbers
 from skpref._warn import warn
-from skpref.data.columns import Columns
+from skpref.data.columns import NO_ROWS, Columns
 from skpref.data.comparisons import Comparisons, from_labels
 from skpref.data.design import ColumnDesign, checked_numbers
 from skpref.data.ids import Vocabulary, as_ids, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.levels import check_labels, stated_order
 from skpref.data.ratings import encoded_ratings, enough_levels
+from skpref.data.roles import context_of
 from skpref.data.stored import check_names, column_values
-from skpref.data.times import read_times
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -123,10 +123,10 @@ def read_shard(
     y = None if y is None else column_values(y)
     columns = Columns.of(table, "X", leave_out="")
     left, right = columns.ids(roles.left), columns.ids(roles.right)
-    users, user = (None, None) if roles.user is None else numbered(columns.ids(roles.user, "user"))
+    answering, of_groups, time, is_dated = context_of(columns, roles)
+    users, user = (None, None) if answering is None else numbered(answering)
     covariates = [columns.numbers(term, meaning="a covariate") for term in roles.covariates]
-    groups = [numbered(columns.ids(name, "group")) for name in roles.groups]
-    time, is_dated = (None, None) if roles.time is None else read_times(columns, roles.time)
+    groups = list(map(numbered, of_groups))
     vocabulary = Vocabulary.from_columns(left, right)
     rows = from_labels(
         vocabulary.encode(left),
@@ -155,20 +155,18 @@ def read_shard(
         users,
         None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
         [ids for ids, _ in groups],
-        is_dated if left.size else None,
+        is_dated if left.size and time is not None else None,
     )
     return summary, merged
 
 
-def check_classes(classes: list[AnyArray]) -> AnyArray:
-    """Return the two sides as the labels of all shards write them."""
+def check_classes(classes: list[AnyArray], advice: str = "write the labels of all of them in the same way") -> AnyArray:
+    """Return the two sides, or the levels, as the labels of all shards write them."""
     first = classes[0]
     other = next((c for c in classes if c.tolist() != first.tolist() or c.dtype.kind != first.dtype.kind), None)
     if other is not None:
-        raise DataError(
-            f"y holds {first.tolist()} in one shard and {other.tolist()} in another: write the labels of all of them "
-            "in the same way"
-        )
+        both = f"{shorten(first.tolist())} in one shard and {shorten(other.tolist())} in another"
+        raise DataError(f"y holds {both}: {advice}")
     return first
 
 
@@ -239,7 +237,8 @@ def read_rating_shard(
     if weight is not None:
         weight = read_weights(weight, len(users))
         rows = np.flatnonzero(weight)
-        users, items, y, weight, number = users[rows], items[rows], _rows_of(y, rows), weight[rows], number[rows]
+        y = y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+        users, items, weight, number = users[rows], items[rows], weight[rows], number[rows]
     ordered, level, declared = np.zeros(0), np.zeros(0, dtype=np.int64), False
     if len(users):
         ordered, level, declared = encoded_ratings(y, levels, users, items, number)
@@ -250,10 +249,6 @@ def read_rating_shard(
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
 
-def _rows_of(y: Any, rows: IntArray) -> Any:  # array-like
-    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
-
-
 def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
     return np.bincount(rows, minlength=ids.size).astype(np.int32)
 
@@ -262,17 +257,11 @@ def levels_of_all(summaries: Sequence[RatingSummary]) -> AnyArray:
     """Return the levels of the ratings of all shards, low to high."""
     with_rows = [summary for summary in summaries if summary.n_rows]
     if not with_rows:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no ratings")
-    first = with_rows[0]
-    if not first.is_declared:
-        return enough_levels(np.unique(np.concatenate([summary.levels for summary in with_rows])))
-    other = next((s for s in with_rows if s.levels.tolist() != first.levels.tolist()), None)
-    if other is not None:
-        raise DataError(
-            f"y has the categories {shorten(first.levels.tolist())} in one shard and {shorten(other.levels.tolist())} "
-            "in another; list all levels in levels, low to high"
-        )
-    return enough_levels(first.levels)
+        raise DataError(NO_ROWS.format("X", "ratings"))
+    levels = [summary.levels for summary in with_rows]
+    if not with_rows[0].is_declared:
+        return enough_levels(np.unique(np.concatenate(levels)))
+    return enough_levels(check_classes(levels, "list all levels in levels, low to high"))
 
 
 def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
@@ -330,10 +319,8 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
         raise DataError(f"categorical_features names {unknown[0]!r}, which is not one of the features of X: {listed}")
     for name in names:
         if name not in chosen and not any(test(kinds[name]) for test in (*tests, pa.types.is_integer)):
-            raise DataError(
-                f"column {name!r} of X holds {kinds[name]}, and no numbers: name it in categorical_features, or leave "
-                "it out of the files"
-            )
+            what = f"column {name!r} of X holds {kinds[name]}, and no numbers"
+            raise DataError(f"{what}: name it in categorical_features, or leave it out of the files")
     return RowColumns(tuple(names), tuple(name in chosen for name in names), are_named=True)
 
 
@@ -396,10 +383,7 @@ def design_of_shards(
 ) -> tuple[ColumnDesign, list[list[NDArray[np.int32] | None]]]:
     """Return the features of shards with rows, and the place of each shard's distinct ids among those of all."""
     if not summaries:
-        raise DataError(
-            "Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows, or none of positive "
-            "sample_weight"
-        )
+        raise DataError(NO_ROWS.format("X", "rows, or none of positive sample_weight"))
     vocabularies: list[Vocabulary | None] = []
     for k, is_id in enumerate(columns.is_id):
         own: list[Any] = [summary.ids[k] for summary in summaries]
@@ -420,8 +404,5 @@ def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | No
     """Warn of a column of integers or dates that was taken for ids, though most rows have one of their own."""
     for name, ids in zip(columns.names, vocabularies, strict=True):
         if ids is not None and max(_MANY_IDS, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
-            warn(
-                f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
-                "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
-                "columns of ids in categorical_features."
-            )
+            what = f"column {name!r} has {ids.size} different values in {n_rows} rows, and each is an id with a feature"
+            warn(f"{what}. If they are numbers, write floats, or name the columns of ids in categorical_features.")

@@ -58,10 +58,8 @@ def check_names(names: list[str], columns: Mapping[str, Any]) -> None:
             raise DataError(f"{parameter} must be the name of a column of X, which is not in memory; got {kind}")
         if name is not None and name not in names:
             listed = ", ".join(map(str, names[:20]))
-            raise DataError(
-                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
-                f"{nearest(name, names)}"
-            )
+            hint = f"name it by {parameter}={nearest(name, names)}"
+            raise DataError(f"there is no column {name!r} in X, which has the columns {listed}; {hint}")
 
 
 def stored_names(dataset: Any) -> list[str]:  # of pyarrow
@@ -108,11 +106,9 @@ def shared_schema(dataset: Any, names: list[str]) -> Any:  # of pyarrow
             continue
         kind = _type_in_all(field, _unfiltered(dataset) if fragments is None else fragments)
         if fragments is None and kind != field.type:  # pyarrow reads filtered files with the types of the first one
-            raise DataError(
-                f"column {field.name!r} of X, a filtered dataset, holds {kind} in some files and {field.type} in the "
-                f"first one: state the type {kind} of this column before you filter, by schema= of "
-                "pyarrow.dataset.dataset"
-            )
+            types = f"{kind} in some files and {field.type} in the first one"
+            advice = f"state the type {kind} before you filter, by schema= of pyarrow.dataset.dataset"
+            raise DataError(f"column {field.name!r} of X, a filtered dataset, holds {types}: {advice}")
         schema = schema.set(place, field.with_type(kind))
     return schema
 
@@ -146,10 +142,8 @@ def _type_in_all(field: Any, fragments: list[Any]) -> Any:  # of pyarrow
     ):  # pyarrow takes the first file's type unless the caller stated another
         wider = _shared_type(shared, other)
         if wider is None:
-            raise DataError(
-                f"column {field.name!r} of X holds {first} in {files[first]}, and {other} in {files[other]}: write all "
-                "files with one type of this column, such as by astype of pandas or cast of pyarrow"
-            )
+            types = f"{first} in {files[first]}, and {other} in {files[other]}"
+            raise DataError(f"column {field.name!r} of X holds {types}: write it with one type, as by cast of pyarrow")
         shared = wider
     return shared
 

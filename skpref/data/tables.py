@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._validation import as_frame, check_array, column_names, refuse_collection, refuse_repeated_columns
-from skpref.data.ids import Frozen, Vocabulary, shorten
+from skpref.data.ids import Frozen, Vocabulary, mixed, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Table(Frozen):
             raise DataError(f"missing must be 'raise' or 'item effect'; got {missing!r:.80}")
         values = _read_features(features)
         vocabulary = _read_ids(ids, int(values.shape[0]))
-        names = _names_of_columns(features) if feature_names is None else _read_names(feature_names, values.shape[1])
+        names = _read_names(feature_names, features, values.shape[1])
         values, incomplete = _without_gaps(values, vocabulary.ids, names, missing)
         self.__setstate__(
             {"features": values, "vocabulary": vocabulary, "feature_names": names, "incomplete": incomplete}
@@ -210,7 +210,11 @@ def _without_gaps(
 ) -> tuple[Features, IntArray]:
     """Return features, of which rows that lack one lie far from all others, and the numbers of these rows."""
     is_sparse = sparse.issparse(values)
-    row, column = np.nonzero(np.isnan(values)) if not is_sparse else _stored_gaps(values)
+    if is_sparse:
+        entries = values.tocoo()
+        row, column = (index[np.isnan(entries.data)] for index in (entries.row, entries.col))
+    else:
+        row, column = np.nonzero(np.isnan(values))
     incomplete = np.unique(row).astype(np.int64)
     if not incomplete.size:
         return values, incomplete
@@ -218,22 +222,14 @@ def _without_gaps(
         where = f"item {shorten(ids[row[0]])} (row {row[0]}) has no value in column {column[0]}"
         where += "" if names is None else f", {names[column[0]]!r}"
         more = f", and {incomplete.size - 1} more items lack one" if incomplete.size > 1 else ""
-        raise DataError(
-            f"Input X contains NaN: {where}{more}. Fill it in (scikit-learn's SimpleImputer does), leave the item or "
-            "the column out, or pass missing='item effect' to a dense Table, at most a quarter of whose items lack a "
-            "feature: they get an effect of their own"
-        )
+        advice = "Fill it in (scikit-learn's SimpleImputer does), leave the item or the column out, or pass"
+        more += f". {advice} missing='item effect' to a dense Table"
+        raise DataError(f"Input X contains NaN: {where}{more}, at most a quarter of whose items lack a feature")
     values, others = values.copy(), np.delete(values, incomplete, axis=0)
     spread = others.std(axis=0)
     steps = _FAR * np.arange(1.0, incomplete.size + 1.0)[:, None]
     values[incomplete] = others.mean(axis=0) + steps * np.where(spread > 0.0, spread, 1.0)
     return values, incomplete
-
-
-def _stored_gaps(values: Any) -> tuple[IntArray, IntArray]:  # a sparse matrix
-    entries = values.tocoo()
-    gaps = np.isnan(entries.data)
-    return entries.row[gaps], entries.col[gaps]
 
 
 def _freeze(values: Any) -> Any:  # features or row numbers
@@ -258,16 +254,15 @@ def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # any array-like
     return vocabulary
 
 
-def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # any sequence
+def _read_names(names: Any, features: object, n_features: int) -> tuple[str, ...] | None:
+    """Return the names of the columns, which a data frame may have; None if there are none."""
+    if names is None:
+        own = column_names(features) or ()
+        return tuple(own) if own and all(isinstance(name, str) for name in own) else None
     read = tuple(map(str, names))
     if isinstance(names, str) or len(read) != n_features:
         raise DataError(f"feature_names must be {n_features} names, one per column of features; got {len(read)}")
     return read
-
-
-def _names_of_columns(features: object) -> tuple[str, ...] | None:
-    names = column_names(features) or ()
-    return tuple(map(str, names)) if names and all(isinstance(name, str) for name in names) else None
 
 
 # --------------------------------------------------------------------------
@@ -356,14 +351,8 @@ def _row_hashes(X: Features) -> NDArray[np.uint64]:
 
 
 def _mix(values: Array) -> NDArray[np.uint64]:
-    """Spread the bits of a float over all 64 (the finaliser of MurmurHash3); 0 stays 0."""
-    bits = (values + 0.0).view(np.uint64)  # the sum turns -0.0 into 0.0 and copies
-    bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(0xFF51AFD7ED558CCD)
-    bits ^= bits >> np.uint64(33)
-    bits *= np.uint64(0xC4CEB9FE1A85EC53)
-    bits ^= bits >> np.uint64(33)
-    return bits
+    """Return the mixed bits of floats, shape (n,); zeros are 0."""
+    return mixed((values + 0.0).view(np.uint64))  # the sum turns -0.0 into 0.0
 
 
 def _same(X: Features, representative: IntArray) -> bool:

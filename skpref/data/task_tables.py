@@ -9,17 +9,17 @@ import numpy as np
 
 from skpref._text import is_number, number
 from skpref._warn import warn
-from skpref.data.columns import Columns, as_text
+from skpref.data.columns import as_text, listed
 from skpref.data.ids import objects, shorten
 from skpref.data.labels import WORDS
-from skpref.data.roles import ComparisonRows, listed, read_complete, reading_of, weights_of
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import AnyArray, Array
-    from skpref.data.roles import Missing, Roles
+    from skpref.data.columns import Columns
+    from skpref.data.roles import Roles
 
 PROFILE = "profile of features"  # name of a column that `from_tasks` and the like make
 _NOBODY = {"undervote", "overvote", "skipped", "blank"}  # in records of votes
@@ -42,27 +42,13 @@ class Answered(NamedTuple):
     left_out: dict[str, int]
 
 
-def read_tasks(table: Any, roles: Roles, missing: Missing | None) -> ComparisonRows:
+def answered_tasks(columns: Columns, roles: Roles) -> Answered:
     """Return the tasks of a table of choices or rankings."""
-    columns = Columns.of(table)
-    if not columns.size:
-        raise columns.fault("at least 1 row is required")
-    return read_complete(columns, lambda part: _read(part, roles), missing)  # type: ignore[no-any-return]
-
-
-def _read(columns: Columns, roles: Roles) -> ComparisonRows:
     is_ranked = roles.item_ratings or roles.ranking or roles.item_ranks or (roles.task and roles.rank is not None)
-    found = rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
-    rows = [task.row for task in found.tasks]
-    weight = weights_of(columns, roles.weight)
-    user = None if roles.user is None else columns.ids(roles.user, "user")[rows]
-    reading = reading_of(columns, roles.named(), roles.columns(), found.left_out)
-    X = padded(user, [task.items for task in found.tasks])
-    C = _covariates(columns, roles, found.tasks) if roles.covariates else None
-    return ComparisonRows(X, found.y, weight[rows], C, reading, np.array(rows, dtype=np.int64))
+    return rankings_of(columns, roles, _ranked(columns, roles)) if is_ranked else choices_of(columns, roles)
 
 
-def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
+def covariates_of(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     """Return numbers of the alternatives, which have columns of their own, or rows; 0 where none was shown."""
     if roles.rest == "lost":
         raise DataError("covariates are of the items that a ranking names, and rest='lost' adds others: leave one out")
@@ -77,17 +63,13 @@ def _covariates(columns: Columns, roles: Roles, tasks: list[Shown]) -> Array:
     blocks = []
     for term in roles.covariates:
         block = np.zeros((len(tasks), max(len(task.items) for task in tasks)))
-        if roles.task:
-            block[task, position] = columns.numbers_at(term, place.tolist(), "a covariate")
-        elif not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term):
-            raise DataError(
-                f"covariates must have a column for each of {listed(places)}, as in "
-                f'{{"price": ["price_1", "price_2", ...]}}; got {shorten(term)}'
-            )
-        else:
-            for column, name in enumerate(term):
-                own = place == column
-                block[task[own], position[own]] = columns.numbers_at(name, row[own].tolist(), "a covariate")
+        is_wide, rows = not roles.task, place if roles.task else row
+        if is_wide and (not isinstance(term, tuple) or len(term) != len(places) or len(set(term)) < len(term)):
+            wanted = f'a column for each of {listed(places)}, as in {{"price": ["price_1", "price_2", ...]}}'
+            raise DataError(f"covariates must have {wanted}; got {shorten(term)}")
+        for column, name in enumerate(term if is_wide else (term,)):
+            own = np.flatnonzero(place == column) if is_wide else np.arange(place.size)
+            block[task[own], position[own]] = columns.numbers_at(name, rows[own].tolist(), "a covariate")
         blocks.append(block)
     return np.hstack(blocks)
 
@@ -139,10 +121,8 @@ def menus_of(columns: Columns, roles: Roles) -> list[Any]:
     shown = [as_text(cell) for row in lists for cell in row if cell is not None]
     odd = next((text for text in shown if not number(text).is_integer()), None) if all(map(is_number, shown)) else None
     if odd is not None:
-        raise columns.fault(
-            f"the cells of {listed(roles.offered)} are numbers such as {odd}, which are no items: choices among items "
-            'that have attributes, such as prices, are read by from_tasks(features={"price": [...]}), or by --features'
-        )
+        what = f"the cells of {listed(roles.offered)} are numbers such as {odd}, which are no items"
+        raise columns.fault(f'{what}: attributes are read by from_tasks(features={{"price": [...]}}), or by --features')
     names = [name for name in (roles.chosen, roles.worst) if name is not None]
     for name in names:
         if name in roles.offered:
@@ -179,21 +159,15 @@ def _chosen(columns: Columns, name: Any, offered: Sequence[Any], lists: list[tup
     ]
     unknown = [row for row, item in enumerate(found) if item is None]
     for row in sorted(unknown, key=lambda row: places[row] is not None)[:1]:  # of positions, the one that is none
-        raise columns.fault(
-            f"{shorten(cells[row])} is none of the items offered: write an item, the name of its column, such as "
-            f"{offered[0]!r}, its position (1 to {len(offered)}), or its letter",
-            row,
-            name,
-        )
+        wanted = f"write an item, the name of its column, its position (1 to {len(offered)}), or its letter"
+        raise columns.fault(f"{shorten(cells[row])} is none of the items offered: {wanted}", row, name)
     if by_place:
         first, last = ("A", chr(ord("A") + len(offered) - 1)) if str(cells[0]).strip().isalpha() else (1, len(offered))
         meaning = f"{first} for {offered[0]!r} to {last} for {offered[-1]!r}"
         columns.notes.append(str(columns.fault(f"column {name!r} has positions, {meaning}")))
     elif None not in places and any(row[k] != item for k, row, item in zip(places, lists, found, strict=True)):
-        warn(
-            f"column {name!r} is read as items, not as positions; if it has positions, write the names of the columns, "
-            f"such as {offered[0]!r} for 1"
-        )
+        advice = f"if it has positions, write the names of the columns, such as {offered[0]!r} for 1"
+        warn(f"column {name!r} is read as items, not as positions; {advice}")
     return found
 
 
@@ -219,12 +193,9 @@ def _marked(columns: Columns, members: dict[str, list[int]], name: Any) -> list[
     hits = {task: [row for row in rows if values[row]] for task, rows in members.items()}
     for task, hit in hits.items():
         if len(hit) > 1:
-            raise columns.fault(
-                f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]}); people may have "
-                "tasks of the same number: then the columns of person and task name it together",
-                hit[1],
-                name,
-            )
+            what = f"task {task[:80]} has a second 1 (first on {columns.unit} {columns.lines[hit[0]]})"
+            advice = "people may have tasks of the same number: then the columns of person and task name it together"
+            raise columns.fault(f"{what}; {advice}", hit[1], name)
     silent = [task for task, hit in hits.items() if not hit]
     if silent:
         hint = "; if it means that none was chosen, add a row for the option none to each task"
@@ -247,12 +218,9 @@ def members_of(columns: Columns, roles: Roles) -> dict[str, list[int]]:
         for task, rows in members.items():
             other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
             if other is not None:
-                raise columns.fault(
-                    f"{shorten(cells[other])} differs from {shorten(cells[rows[0]])} on {columns.unit} "
-                    f"{columns.lines[rows[0]]}, but task {task[:80]} has one value of this column",
-                    other,
-                    name,
-                )
+                first = f"{shorten(cells[rows[0]])} on {columns.unit} {columns.lines[rows[0]]}"
+                what = f"{shorten(cells[other])} differs from {first}"
+                raise columns.fault(f"{what}, but task {task[:80]} has one value of this column", other, name)
     return members
 
 
@@ -269,12 +237,9 @@ def rankings_of(columns: Columns, roles: Roles, rankings: list[Shown]) -> Answer
     everything = everything or list(dict.fromkeys(item for ranking in rankings for item in ranking.items))
     single = [ranking.row for ranking in rankings if len(ranking.items) == 1]
     if single and roles.rest is None and not roles.task and not roles.item_ratings:
-        raise columns.fault(
-            f"{len(single)} {'ranking names' if len(single) == 1 else 'rankings name'} one item. If the items that a "
-            "ranking does not name lost against those that it names, rest='lost' says so; if nothing is known about "
-            "them, rest='unknown' leaves such rankings out",
-            single[0],
-        )
+        what = f"{len(single)} {'ranking names' if len(single) == 1 else 'rankings name'} one item"
+        advice = "If all others lost, rest='lost' says so; if nothing is known, rest='unknown' leaves such rankings out"
+        raise columns.fault(f"{what}. {advice}", single[0])
     tasks, y = [], []
     for ranking in rankings:
         check_distinct(columns, ranking.items, ranking.row)
@@ -315,12 +280,9 @@ def _ranked(columns: Columns, roles: Roles) -> list[Shown]:
     ranks = np.array([number(columns.with_point(cell)) for cell in cells])
     absent = [row for row in np.flatnonzero(np.isnan(ranks)).tolist() if as_text(cells[row]) not in codes]
     if absent:
-        raise columns.missing(
-            f"expected a rank, which is a number; got {shorten(cells[absent[0]])}. Write a number larger than the "
-            "other ranks, or leave the item out of this ranking",
-            absent,
-            roles.rank,
-        )
+        advice = "Write a number larger than the other ranks, or leave the item out of this ranking"
+        what = f"expected a rank, which is a number; got {shorten(cells[absent[0]])}"
+        raise columns.missing(f"{what}. {advice}", absent, roles.rank)
     items, members = item_of_rows(columns, roles.item), members_of(columns, roles)
     ranks = _without_codes(columns, roles, ranks[:, None], [roles.rank], max(map(len, members.values())))[:, 0]
     kept = [(rows[0], [row for row in rows if not np.isnan(ranks[row])]) for rows in members.values()]
@@ -339,13 +301,9 @@ def _without_codes(columns: Columns, roles: Roles, ranks: Array, names: Sequence
         odd = np.flatnonzero((values <= 0.0) | high)
         if odd.size:
             row, value = int(odd[0]), float(values[odd[0]])
-            raise columns.fault(
-                f"{value:g} is no rank of {most} items, which are from 1 (the best) to {most}. If it means that the "
-                f"item was not ranked, unranked=[{value:g}] says so; if it is a rank, unranked=[]; if higher is "
-                "better, these are ratings",
-                row,
-                name,
-            )
+            what = f"{value:g} is no rank of {most} items, which are from 1 (the best) to {most}"
+            advice = f"If the item was not ranked, unranked=[{value:g}] says so; if it is a rank, unranked=[]"
+            raise columns.fault(f"{what}. {advice}; if higher is better, these are ratings", row, name)
     return ranks
 
 
@@ -360,10 +318,8 @@ def _without_nobody(columns: Columns, roles: Roles, rows: list[tuple[Any, ...]])
     odd = next((text for text in first if text in low or text.lower() in _NOBODY), None)
     if roles.unranked is None and odd is not None:
         cell = shorten(columns.cells(first[odd][1])[first[odd][0]])
-        raise columns.fault(
-            f"{cell} may mean that no item was named: then unranked=[{cell}] says so; if it is an item, unranked=[]",
-            *first[odd],
-        )
+        advice = f"then unranked=[{cell}] says so; if it is an item, unranked=[]"
+        raise columns.fault(f"{cell} may mean that no item was named: {advice}", *first[odd])
     codes = set(map(as_text, roles.unranked or ()))
     return [tuple(None if as_text(cell) in codes else cell for cell in row) for row in rows] if codes else rows
 
@@ -372,10 +328,8 @@ def _warn_of_ranks(rows: list[tuple[Any, ...]], names: Sequence[Any]) -> None:
     """Warn if the cells of columns of items look like ranks."""
     wanted = {str(place) for place in range(1, len(names) + 1)}
     if len(set(rows)) > 1 and all({str(cell).removesuffix(".0") for cell in row} == wanted for row in rows):
-        warn(
-            f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row. If each column is an item "
-            "and its cells are ranks, pass item_ranks=[...] in the place of columns."
-        )
+        what = f"The cells of {shorten(list(names))} are 1 to {len(names)} in every row"
+        warn(f"{what}. If each column is an item and its cells are ranks, pass item_ranks=[...], not columns.")
 
 
 def check_distinct(columns: Columns, items: Sequence[Any], row: int) -> None:

@@ -12,12 +12,11 @@ from sklearn.utils.validation import check_consistent_length
 
 from skpref._text import number
 from skpref._validation import are_missing, as_array, refuse_collection
-from skpref.data.columns import Columns
-from skpref.data.comparisons import Comparisons, read_groups
+from skpref.data.columns import NO_ROWS, Columns
+from skpref.data.comparisons import MOST_SHOWN, Comparisons, pairs_of, read_groups
 from skpref.data.ids import LEAVE_OUT, as_ids, kinds_of, shorten
 from skpref.data.labels import WORDS
-from skpref.data.stages import MOST_SHOWN, pairs_of
-from skpref.data.times import read_times
+from skpref.data.roles import context_of
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 POSITION, ID, RANKS = "position", "id", "ranks"  # forms of answers
 TABLE_OF_TASKS = "be a table whose rows are tasks: a column of users, and columns of the items shown"
+_TWO_READINGS = "y has two readings: {0}, or {1} of the best and the worst one. Pass the {1} of the best, shape (n,)"
 _MOST_PAIRS = 20_000_000  # pairs of all choices: a gigabyte
 
 
@@ -50,7 +50,7 @@ class Tasks:
     def read(cls, columns: Columns, roles: Roles) -> Tasks:
         """Read a table whose rows are tasks; columns without another role are items, in order."""
         if not columns.size:
-            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no tasks")
+            raise DataError(NO_ROWS.format("X", "tasks"))
         columns.require(roles.columns())
         named = set(roles.columns())
         names = [name for name in columns.names if name not in named]
@@ -70,15 +70,10 @@ class Tasks:
         for q, term in enumerate(roles.covariates):
             for k, rows in enumerate(map(np.flatnonzero, present.T)):
                 C[rows, k, q] = columns.numbers_at(term[k], rows.tolist(), "a covariate") if rows.size else 0.0
-        time, is_dated = (None, False) if roles.time is None else read_times(columns, roles.time)
-        return cls(
-            np.zeros(columns.size, dtype=np.int64) if roles.user is None else columns.ids(roles.user, "user"),
-            *(tuple(ids), present),
-            C if roles.covariates else None,
-            tuple(columns.ids(name, "group") for name in roles.groups),
-            None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight"),
-            *(time, is_dated),
-        )
+        user, groups, time, is_dated = context_of(columns, roles)
+        user = np.zeros(columns.size, dtype=np.int64) if user is None else user
+        weight = None if roles.weight is None else columns.numbers(roles.weight, low=0.0, meaning="a weight")
+        return cls(user, tuple(ids), present, C if roles.covariates else None, groups, weight, time, is_dated)
 
     @cached_property
     def ids(self) -> AnyArray:
@@ -109,10 +104,8 @@ class Tasks:
             twice[row] |= len(set(unknown_ids)) < len(unknown_ids)
         if twice.any():
             row = int(np.argmax(twice))
-            raise DataError(
-                f"task {row} shows an item twice ({int(twice.sum())} such tasks); give every alternative an id of its "
-                "own, and leave out columns of X that are no items"
-            )
+            advice = "give every alternative an id of its own, and leave out columns of X that are no items"
+            raise DataError(f"task {row} shows an item twice ({int(twice.sum())} such tasks); {advice}")
         return numbers
 
 
@@ -127,10 +120,9 @@ def _check_covariate(term: Any, K: int) -> None:
     """Refuse a covariate that has not one column for each of K positions."""
     if not isinstance(term, tuple) or len(term) != K:
         got = f"{len(term)} columns" if isinstance(term, tuple) else f"the column {term!r}, the same for all items"
-        raise DataError(
-            f"a covariate of tasks has a column for each of the {K} positions, such as "
-            f'covariates={{"price": ["price_1", "price_2", ...]}}; got {got}. Columns that no parameter names are items'
-        )
+        wanted = f'each of the {K} positions, such as covariates={{"price": ["price_1", "price_2", ...]}}'
+        what = f"a covariate of tasks has a column for {wanted}; got {got}"
+        raise DataError(f"{what}. Columns that no parameter names are items")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +187,8 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
     if values.shape[0] != n:
         raise DataError(f"X and y have inconsistent numbers of samples: {n} tasks and {values.shape[0]} answers")
     if values.dtype == bool:
-        raise DataError(
-            "y has booleans; answers to tasks are ids or positions of items, or ranks. Flags of the items chosen "
-            "become positions by y.argmax(axis=1)"
-        )
+        advice = "Flags of the items chosen become positions by y.argmax(axis=1)"
+        raise DataError(f"y has booleans; answers to tasks are ids or positions of items, or ranks. {advice}")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim == 2 and values.shape[1] == K and (K > 2 or _are_ranks_of_two(values, tasks)):
         return Answers(RANKS, _ranked(values, tasks.present))
@@ -212,10 +202,8 @@ def read_answers(y: Any, tasks: Tasks) -> Answers:
         if same.any():
             raise DataError(f"y: in task {int(np.argmax(same))} the best item is also the worst")
         return Answers(form, rank, places[:, 1])
-    raise DataError(
-        f"y has the shape {values.shape}; of {n} tasks with {K} positions it is ({n},), one choice each, ({n}, 2), the "
-        f"best and the worst, or ({n}, {K}), a rank for each position"
-    )
+    wanted = f"({n},), one choice each, ({n}, 2), the best and the worst, or ({n}, {K}), a rank for each position"
+    raise DataError(f"y has the shape {values.shape}; of {n} tasks with {K} positions it is {wanted}")
 
 
 def _are_ranks_of_two(values: AnyArray, tasks: Tasks) -> bool:
@@ -225,16 +213,10 @@ def _are_ranks_of_two(values: AnyArray, tasks: Tasks) -> bool:
     if (np.isnan(numbers) & ~are_missing(values).ravel()).any():
         return False
     if (numbers == 0.0).any():
-        raise DataError(
-            "y has two readings: flags of the items chosen, or positions of the best and the worst one. Pass the "
-            "positions of the best ones alone, shape (n,)"
-        )
+        raise DataError(_TWO_READINGS.format("flags of the items chosen", "positions"))
     ids = values.astype(object)
     if all((tasks.ids == ids[:, [k]]).any(axis=1).all() for k in (0, 1)):
-        raise DataError(
-            "y has two readings: ranks of the two items in each task, or ids of the best and the worst one. Pass the "
-            "ids of the best ones alone, shape (n,)"
-        )
+        raise DataError(_TWO_READINGS.format("ranks of the two items in each task", "ids"))
     return True
 
 
@@ -259,10 +241,8 @@ def _places(values: AnyArray, tasks: Tasks) -> tuple[str, IntArray]:
             readings[POSITION] = inside
     if len(readings) == 2 and (readings[ID] != readings[POSITION]).any():
         k = int(np.argmax(readings[ID] != readings[POSITION]))
-        raise DataError(
-            f"y has two readings: {shorten(ids[k])} in task {row[k]} is the id of an item shown, or the position of "
-            "another, from 0. Make the ids words in X and, if they are ids, in y: such as X.astype(str)"
-        )
+        what = f"{shorten(ids[k])} in task {row[k]} is the id of an item shown, or the position of another, from 0"
+        raise DataError(f"y has two readings: {what}. Make ids words, in X and, if they are ids, in y: X.astype(str)")
     if not readings:
         raise _not_shown(ids, row, tasks, is_id, is_place)
     form, place = next(iter(readings.items()))
@@ -292,11 +272,9 @@ def _ranked(values: AnyArray, present: BoolArray) -> Array:
     wrong = given & ~((rank >= 1.0) & (rank < np.inf))
     if wrong.any():
         row, k = np.argwhere(wrong)[0].tolist()
-        raise DataError(
-            f"y: {shorten(values[row, k])} in task {row} is no rank: ranks are numbers from 1, the best, and NaN where "
-            "an item has none. Flags of the items chosen become positions by y.argmax(axis=1); lists of items in order "
-            "are read by skpref.data.from_rankings"
-        )
+        what = "ranks are numbers from 1, the best, and NaN where an item has none"
+        advice = "Flags become positions by y.argmax(axis=1); lists of items in order are read by from_rankings"
+        raise DataError(f"y: {shorten(values[row, k])} in task {row} is no rank: {what}. {advice}")
     if (given & ~present).any():
         row = int(np.argmax((given & ~present).any(axis=1)))
         raise DataError(f"y: task {row} has a rank at a position where X shows no item")
@@ -425,10 +403,8 @@ def rankings_of_scores(
     place = group, np.arange(item.size) - starts[group]
     scores[place], numbers[place] = y, item
     if not (weight > 0.0)[np.nanmin(scores, axis=1) < np.nanmax(scores, axis=1)].any():
-        raise DataError(
-            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-            "Pass scores that differ."
-        )
+        what = "y has equal values (or zero weights) within every group. Pass scores that differ."
+        raise DataError(f"at least 1 comparison is required; got none: {what}")
     answers = Answers(RANKS, rankdata(-scores, method="dense", axis=1, nan_policy="omit"))
     choices = as_comparisons(answers, numbers, distinct.size, np.zeros(sizes.size, dtype=np.int64), 1, weight)
     return replace(choices, user=None, n_users=0), first[distinct % first.size]
@@ -438,17 +414,13 @@ def _check_groups(group: IntArray, weight: Array, of_group: Array, sizes: IntArr
     """Refuse groups that have too many rows for a ranking, and rows of a group that differ in weight."""
     largest, uneven = int(np.argmax(sizes)), np.flatnonzero(weight != of_group[group])
     if sizes[largest] > MOST_SHOWN:
-        raise DataError(
-            f"{_named(names, largest)} has {sizes[largest]} rows, and likelihood='plackett-luce' ranks at most "
-            f"{MOST_SHOWN}. Use the default likelihood, which compares pairs, or smaller groups, by qid."
-        )
+        what = f"{sizes[largest]} rows, and likelihood='plackett-luce' ranks at most {MOST_SHOWN}"
+        raise DataError(f"{_named(names, largest)} has {what}. Use the default likelihood, or smaller groups, by qid.")
     if uneven.size:
         row = int(uneven[0])
-        raise DataError(
-            f"sample_weight has {of_group[group[row]]:g} and {weight[row]:g} in {_named(names, group[row])}, whose "
-            "ranking has one weight with likelihood='plackett-luce'. Give its rows the same weight, and leave rows out "
-            "in place of a weight of 0; or use the default likelihood, in which pairs have weights."
-        )
+        got = f"sample_weight has {of_group[group[row]]:g} and {weight[row]:g} in {_named(names, group[row])}"
+        advice = "Give its rows the same weight, leave rows of weight 0 out, or use the default likelihood"
+        raise DataError(f"{got}, whose ranking has one weight with likelihood='plackett-luce'. {advice}.")
 
 
 def _named(names: Any, group: Any) -> str:

@@ -71,10 +71,8 @@ def class_weights(class_weight: Any, labels: NDArray[Any], sample_weight: object
 def refuse_balanced(estimator: Any) -> None:
     """Refuse weights by the classes' sizes where rows come in parts."""
     if isinstance(estimator.class_weight, str):
-        raise DataError(
-            "class_weight='balanced' needs all rows at once, which partial_fit does not have; pass the weights as a "
-            "dict, by compute_class_weight of scikit-learn"
-        )
+        advice = "pass the weights as a dict, by compute_class_weight of scikit-learn"
+        raise DataError(f"class_weight='balanced' needs all rows at once, which partial_fit does not have; {advice}")
 
 
 def _as_floats(sample_weight: Any, n_rows: int) -> Array:

@@ -108,11 +108,8 @@ def _labels(columns: Columns, name: Any, cells: Sequence[Any], left: Any, right:
     for what, y in whole.items():
         if (y != whole[first]).any():
             row = int(np.argmax(y != whole[first]))
-            raise columns.fault(
-                f"{shorten(cells[row])} has two readings: {first}, or {what}. Write left, right or tie in this column",
-                row,
-                name,
-            )
+            both = f"{shorten(cells[row])} has two readings: {first}, or {what}"
+            raise columns.fault(f"{both}. Write left, right or tie in this column", row, name)
     return min(readings.values(), key=lambda y: int(np.isnan(y).sum()))
 
 
@@ -143,17 +140,13 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
         return f"winner {shorten(cell)} is a score; skpref.data.from_results reads scores"
     if isinstance(cell, str) and not np.isnan(verdict(cell)):
         return f"winner {shorten(cell)} is a graded verdict: pass this column as y with likelihood='logit-graded'"
+    neither = f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a"
     if is_number(cell):
-        return (
-            f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a label from 0 "
-            "(right won) to 1 (left won); a margin, positive where left won, or the scores of both sides are "
-            "read by skpref.data.from_results"
-        )
-    return (
-        f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
-        "(left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad) as the other rows have it; "
-        f"replace it by one of them, or empty the cell and {DROP}"
-    )
+        advice = "a margin, positive where left won, or the scores of both sides are read by skpref.data.from_results"
+        return f"{neither} label from 0 (right won) to 1 (left won); {advice}"
+    words = "left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad"
+    advice = f"replace it by one of them, or empty the cell and {DROP}"
+    return f"{neither} word for a side ({words}) as the other rows have it; {advice}"
 
 
 def _refuse_flags(columns: Columns, name: Any) -> None:
@@ -192,11 +185,9 @@ def refuse_ties(columns: Columns, used: Sequence[Any]) -> None:
         words = [text.lower() for text in columns.texts(name)]
         ties = [row for row, word in enumerate(words) if word in _YES]
         if ties and set(words) <= _YES | {"0", "false", "no", ""}:
-            raise columns.fault(
-                f"this row may be a tie ({len(ties)} such rows), but rows of winner and loser have none: name both by "
-                "left and right, and give a column of winners in which ties are called tie; or leave this column out",
-                *(ties[0], name),
-            )
+            what = f"this row may be a tie ({len(ties)} such rows), but rows of winner and loser have none"
+            advice = "name left, right and a column of winners in which ties are called tie; or leave this column out"
+            raise columns.fault(f"{what}: {advice}", ties[0], name)
 
 
 # --------------------------------------------------------------------------------------------------------------- scores
@@ -208,10 +199,10 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
         left, right = (columns.numbers(name, meaning="a score") for name in scores)
         are_counts = any(word in str(scores[0]).lower() for word in _COUNTS) and np.max(left, initial=0.0) > 1.0
         if are_counts:  # and not flags
-            warn(
-                f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, however much "
-                "higher. If they count wins or votes, from_counts reads them."
+            what = (
+                f"{scores[0]}, {scores[1]} are read as the scores of one game: the higher one wins, by whatever margin"
             )
+            warn(f"{what}. If they count wins or votes, from_counts reads them.")
         return left - right
     name = scores[0]
     cells = columns.cells(name)
@@ -226,12 +217,8 @@ def read_margins(columns: Columns, scores: Sequence[Any]) -> Array:
     margins = columns.numbers(name, meaning="a score")
     if margins.size >= _FEWEST and margins.min() >= 0.0 and margins.max() > 0.0:
         other = other_side(columns.names, name) or "OTHER_COLUMN"
-        raise columns.fault(
-            "this column is read as the left score minus the right one, but it is never negative: left never loses; "
-            f"name the scores of both sides: {name}, {other}",
-            None,
-            name,
-        )
+        what = "this column is read as the left score minus the right one, but it is never negative: left never loses"
+        raise columns.fault(f"{what}; name the scores of both sides: {name}, {other}", None, name)
     return margins
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpref._compiled.choices import expected_choices, expected_shares, matching_choices
-from skpref.data.stages import are_decided, sizes_of, starts_of
+from skpref.data.comparisons import are_decided, sizes_of, starts_of
 from skpref.likelihoods import Luce
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sklearn.model_selection import (
 from skpref._estimator import digest
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.options import Tune, flag_of
-from skpref.cli.tasks.figures import SHOWN
+from skpref.data.records import make_frame
 from skpref.data.roles import weights_of
 from skpref.data.times import read_times
 from skpref.exceptions import DataError
@@ -85,11 +85,6 @@ class SearchResult:
     interrupted: bool = False  # by the user
 
     @property
-    def has_complete(self) -> bool:
-        """Whether a trial is complete."""
-        return any(trial.state == "complete" for trial in self.trials)
-
-    @property
     def best(self) -> TrialRecord:
         """The complete trial with the lowest loss."""
         return min((trial for trial in self.trials if trial.state == "complete"), key=lambda trial: trial.score)
@@ -106,10 +101,6 @@ class Outcome:
     figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
     model: Any  # fitted with everything
     findings: Any  # what the task found in the final model
-
-
-def _same(model: Any) -> Any:
-    return model
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,7 +123,7 @@ class Task:
     names: tuple[str, ...] = ()  # of the columns of X
     final_rows: Rows | None = None  # as the saved model takes them, where trials have numbers for ids and labels
     final_params: dict[str, Any] = field(default_factory=dict)  # of the saved model, such as the names of labels
-    finish: Callable[[Any], Any] = _same  # what is done with the saved model after its fit
+    finish: Callable[[Any], Any] | None = None  # what is done with the saved model after its fit
     n_folds: int = 4  # folds of the search unless the user says otherwise
     within_users: bool = False  # whether everyone who is tested has other rows to learn from
     are_levels: bool = False  # whether splits keep the targets in proportion, however many there are
@@ -154,11 +145,6 @@ class Task:
     def metric(self) -> str:
         """Return the name of the loss of the search, as in files."""
         return self.report.metric
-
-    @property
-    def title(self) -> str:
-        """Return the name of the loss of the search, as in tables."""
-        return SHOWN[self.metric][0]
 
     def loss(self, model: Any, test: Rows) -> float:
         """Return the loss of a fitted estimator on held-out rows."""
@@ -183,16 +169,15 @@ class Task:
     def final(self, settings: Settings, params: Settings | None = None) -> Any:
         """Return an estimator fitted with all rows, as it is saved; `params` are those of the last step, or of any."""
         model = self.build(settings).set_params(**self.named(self.final_params | (params or {})))
-        return self.finish(fitted(model, self.final_rows or self.rows))
+        model = fitted(model, self.final_rows or self.rows)
+        return model if self.finish is None else self.finish(model)
 
     def example(self) -> Any:
         """Return some rows as the saved model takes them, for MLflow's signature: a data frame, if pandas is there."""
         rows = (self.final_rows or self.rows).X[:2]
         if importlib.util.find_spec("pandas") is None:
             return rows
-        import pandas as pd
-
-        return pd.DataFrame(rows, columns=list(self.names)).infer_objects()
+        return make_frame(rows, columns=list(self.names)).infer_objects()
 
     def hold_out(self, share: float, seed: int) -> Split:
         """Split once, for the final test: by users, time or groups where there are some, else in proportion."""

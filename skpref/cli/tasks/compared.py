@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skpref.cli import rankings
-from skpref.cli.files import USERS, complete_rows, counted, read_sheet, say_note
-from skpref.cli.ids import read_table, unknown_id
-from skpref.cli.options import Text
+from skpref.cli.files import counted
 from skpref.cli.output import write_columns
 from skpref.cli.report import titled_table
 from skpref.cli.tasks.base import Rows, Task
@@ -25,20 +23,14 @@ from skpref.search import default_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from skpref._typing import AnyArray, Array, BoolArray, IntArray
-    from skpref.cli.options import Data
+    from skpref._typing import AnyArray, Array, BoolArray
     from skpref.cli.tasks.base import Outcome
     from skpref.data import Table
-    from skpref.data.columns import Columns
 
 _LIKELIHOODS = "probit", "logit"
 _TOP = 10
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
-_USERS_FILE = (
-    "A file of users has numeric features and a column of ids: {name}, as in the data, or one such as user or person"
-)
 _PART_WORTHS = {
     "feature": "{feature}",
     "part-worth ± std": "{mean:+.4g} ± {std:.2g}",
@@ -67,12 +59,6 @@ class Compared:
     def first(self) -> int:
         """The first column of items."""
         return 0 if self.roles.user is None else 1
-
-    @property
-    def sides(self) -> tuple[Any, Any]:
-        """Names of the columns of the left and the right item."""
-        roles = self.roles
-        return (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
 
     @property
     def noun(self) -> str:
@@ -121,7 +107,7 @@ class Compared:
     def names(self) -> tuple[str, ...]:
         """Names of the columns of rows."""
         roles, positions = self.roles, range(1, self.n_shown + 1)
-        shown, covariates = self.sides if None not in self.sides else ("left", "right"), self.covariates
+        shown, covariates = roles.sides if None not in roles.sides else ("left", "right"), self.covariates
         if roles.several:
             shown = roles.offered or tuple(f"item {k}" for k in positions)
             covariates = tuple(f"{name} {k}" for name in covariates for k in positions)
@@ -131,20 +117,18 @@ class Compared:
     def params(self) -> dict[str, Any]:
         """Parameters of the estimator that say what the columns of rows are."""
         roles, K, column = self.roles, self.n_shown, self.first + self.n_shown
-        params: dict[str, Any] = {"likelihood": "luce"} if roles.several else {}
-        if not roles.several and (self.covariates or roles.groups or roles.time):
-            params |= {"left": self.first, "right": self.first + 1}
-        if self.covariates:
-            width = K if roles.several else 1
-            places = [column + k * width for k in range(len(self.covariates))]
-            C = [tuple(range(place, place + K)) if roles.several else place for place in places]
-            params["covariates"] = dict(zip(self.covariates, C, strict=True))
-            column += len(C) * width
-        if roles.groups:
-            params["groups"] = {name: column + k for k, name in enumerate(roles.groups)}
-        if roles.time is not None:
-            params["time"] = self.rows.X.shape[1] - 1
-        return params
+        width = K if roles.several else 1
+        C = {name: tuple(range(column + k * width, column + (k + 1) * width)) for k, name in enumerate(self.covariates)}
+        column += len(C) * width
+        named = {
+            "covariates": C if roles.several else {name: place for name, (place,) in C.items()},
+            "groups": {name: column + k for k, name in enumerate(roles.groups)},
+            "time": None if roles.time is None else column + len(roles.groups),
+        }
+        params: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
+        if roles.several:
+            return {"likelihood": "luce", **params}
+        return {"left": self.first, "right": self.first + 1, **params} if params else {}
 
 
 def make_task(data: Compared, seed: int = 0) -> Task:
@@ -160,22 +144,21 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         space.pop("order_effect", None)
     n_features = 0 if data.items is None else data.items.n_features
     sizes = {f"n_{noun}": rows.size, "n_items": data.n_items, "n_features": n_features, "n_groups": rows.n_groups}
-    shape, next_command = counted(rows.size, noun), "Rank the items:   skpref rank {model}"
+    by, among, next_command = "", f"of {counted(data.n_items, 'items')}", "Rank the items:   skpref rank {model}"
     if roles.user is not None:
         sizes |= {"n_users": n_users, "n_user_features": 0 if data.users is None else data.users.n_features}
-        shape += f" by {counted(n_users, 'users')}"
-        shape += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
+        by = f" by {counted(n_users, 'users')}"
+        by += "" if data.users is None else f" ({counted(data.users.n_features, 'features')})"
     if roles.several:
-        shape += f" among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time, "
+        among = f"among {counted(data.n_items, 'items')}, up to {data.n_shown} at a time"
         if data.items is not None and roles.user is not None:
             next_command = "Shares of products:   skpref shares {model} PRODUCTS.csv"
     else:
-        shape += f" of {counted(data.n_items, 'items')}, "
         next_command = next_command if data.items is None else "Rank new items:   skpref rank {model} ITEMS.csv"
         next_command += "" if roles.user is None else " [--user ID]"
-    shape += "no features" if data.items is None else counted(n_features, "features")
-    if rows.n_groups:
-        shape += f", {counted(rows.n_groups, 'games' if data.group is None else 'groups')}"
+    features = counted(n_features, "features") if n_features else "no features"
+    shape = [f"{counted(rows.size, noun)}{by} {among}", features]
+    shape += [counted(rows.n_groups, "games" if data.group is None else "groups")] if rows.n_groups else []
     return Task(
         rows=rows,
         estimator=estimator,
@@ -183,7 +166,7 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         report=ChoiceReport(data) if roles.several else PairReport(data),
         source=data.source,
         reading=data.reading,
-        shape=shape,
+        shape=", ".join(shape),
         sizes=sizes,
         digest=data.digest,
         next_command=next_command,
@@ -194,38 +177,6 @@ def make_task(data: Compared, seed: int = 0) -> Task:
         within_users=roles.user is not None and data.group is None and rows.time is None,
         split_note=data.split_note,
     )
-
-
-# ------------------------------------------------------------------------------------------------------------- reading
-def read_own_table(options: Data, noun: str, column: str) -> tuple[Table, set[Any]]:
-    """Return the features of items or users, and the ids of the rows that were left out."""
-    path = options.items if noun == "item" else options.users
-    sheet = read_sheet(cast("Path", path), Text(encoding=options.encoding, decimal=options.decimal))
-    purpose, names = "", ["id"]
-    if noun == "user":
-        purpose, names = _USERS_FILE.format(name=column), [column, "id", *USERS]
-    if column not in sheet.values and (noun == "user" or options.id is None):
-        column = sheet.usual(*names)
-        if column in sheet.values and column not in names[:2]:
-            say_note(f"{path}: {noun}s from {column!r}")
-    table = complete_rows(sheet, lambda part: read_table(part, column, noun, purpose=purpose), options.missing)
-    named = sheet.take([row for row, text in enumerate(sheet.texts(column)) if text])
-    return table, set(named.ids(column, noun).tolist()) - set(table.ids.tolist())
-
-
-def refuse_unknown(
-    options: Data, noun: str, table: Table, sheet: Columns, ids: AnyArray, rows: IntArray, column: str | None = None
-) -> None:
-    """Refuse ids in some rows of a sheet that the file of items or users does not have."""
-    path = options.items if noun == "item" else options.users
-    problem = unknown_id(sheet, ids, table.ids.tolist(), noun, column, rows, f", not in {path}")
-    if problem is not None:
-        raise problem
-
-
-def source_of(options: Data) -> str:
-    """Return the files that are read, for people."""
-    return " + ".join(str(file) for file in options.sources if file is not None)
 
 
 # -------------------------------------------------------------------------------------------------------------- report

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from skpref.cli.files import complete_rows, say_left_out
+from skpref.cli.files import USERS, complete_rows, read_sheet, say_left_out, say_note
+from skpref.cli.ids import read_table, unknown_id
+from skpref.cli.options import Text
 from skpref.cli.tasks.base import Rows, Task, check_size, read_data, read_splits
-from skpref.cli.tasks.compared import Compared, make_task, read_own_table, refuse_unknown, source_of
-from skpref.cli.tasks.doubts import notes_on_answers, notes_on_columns, notes_on_covariate, notes_on_sides, say_doubts
-from skpref.cli.tasks.layouts import roles_of, saved_columns, with_long_rows, with_plain_items
+from skpref.cli.tasks.compared import Compared, make_task
+from skpref.cli.tasks.layouts import (
+    notes_on_answers,
+    notes_on_columns,
+    notes_on_covariate,
+    notes_on_sides,
+    roles_of,
+    saved_columns,
+    say_doubts,
+    with_long_rows,
+    with_plain_items,
+)
 from skpref.data import Table
 from skpref.data.choices import NONE, OPTION, with_profiles
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
-from skpref.data.task_tables import read_tasks
-from skpref.data.times import read_times, to_cells
+from skpref.data.times import to_cells
 
 if TYPE_CHECKING:
-    from skpref._typing import AnyArray, Array, IntArray
+    from pathlib import Path
+
+    from skpref._typing import AnyArray, Array
     from skpref.cli.options import Data
     from skpref.data.columns import Columns
+
+_USERS_FILE = (
+    "A file of users has numeric features and a column of ids: {name}, as in the data, or one such as user or person"
+)
 
 
 def read(options: Data) -> Task:
@@ -33,144 +50,121 @@ def read(options: Data) -> Task:
     if options.has_wide_features:
         sheet, options = with_long_rows(sheet, options)
     roles = roles_of(sheet, options)
-    data = (_read_choices if roles.several else _read_comparisons)(options, sheet, roles)
-    data = replace(data, covariates=options.covariates or (), columns=saved_columns(sheet, asked, roles))
+    data = replace(_read(options, sheet, roles), columns=saved_columns(sheet, asked, roles))
     return make_task(data, options.seed)
 
 
-def _read_comparisons(options: Data, sheet: Columns, roles: Roles) -> Compared:
-    """Read and check a file of comparisons, and the files of items and users."""
+def _read(options: Data, sheet: Columns, roles: Roles) -> Compared:
+    """Read and check a file of comparisons, choices or rankings, and the files of items and users."""
 
     def read_part(part: Columns) -> tuple[Any, ...]:
-        return part, read_roles(part, roles, None), *read_splits(part, options)
+        plain, own, profiles = part, roles, None
+        if roles.features:
+            option = OPTION if OPTION in part.values else None
+            plain, own, profiles = with_profiles(part, roles, roles.features, options.none, option)
+        elif roles.several and not roles.task:
+            plain = with_plain_items(part, (*roles.offered, *roles.ranking), (roles.chosen, roles.worst))
+        return part, read_roles(plain, own, None), profiles, *read_splits(part, options)
 
-    kept, read_rows, groups, time = complete_rows(sheet, read_part, options.missing)
-    reading = reading_of_all(read_rows.read_, sheet, kept)
-    sides = (roles.left, roles.right) if roles.loser is None else (roles.winner, roles.loser)
-    items: Table | None = None
-    users: Table | None = None
+    kept, rows, items, groups, time = complete_rows(sheet, read_part, options.missing)
+    reading, users, group = reading_of_all(rows.read_, sheet, kept), None, options.group
+    reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
     if options.items is not None:
-        columns = dict(zip(("left", "right"), sides, strict=True))
-        items, read_rows = _read_table(options, "item", options.id or "id", kept, read_rows, columns)
+        items, rows = _read_table(options, "item", options.id or "id", kept, rows, roles)
     if options.users is not None:
-        users, read_rows = _read_table(options, "user", roles.user, kept, read_rows, {"user": roles.user})
-    _check_covariates(kept, read_rows, roles, options.covariates or ())
-    rows = _rows(read_rows, groups, time, options.seed)
-    ids = {"item": np.concatenate([read_rows.left, read_rows.right]), "user": read_rows.user}
-    ids["group"] = np.array([*map(list, read_rows.groups)], dtype=object)
-    doubts = [*notes_on_sides(sides, read_rows.left, read_rows.right), *notes_on_columns(ids)]
-    say_doubts(sheet, [*doubts, *notes_on_answers(kept, roles)])
-    check_size(sheet, rows.size, "comparisons", options)
-    won = read_rows.y is None or (rows.y == rows.y[0]).all()  # winners may stand first
-    return Compared(rows, items, source_of(options), roles, users, options.group, not won, reading=str(reading))
+        users, rows = _read_table(options, "user", roles.user, kept, rows, roles)
+    _refuse_constant(sheet, options, items, rows, roles)
+    shown, noun = np.concatenate(rows.items), "choices or rankings" if roles.several else "comparisons"
+    ids = {"item": shown[shown != None], "user": rows.user}  # noqa: E711 - for each cell
+    ids["group"] = np.array([*map(list, rows.groups)], dtype=object)
+    doubts = [] if roles.several else notes_on_sides(roles.sides, *rows.items)
+    say_doubts(sheet, [*doubts, *notes_on_columns(ids), *notes_on_answers(kept, roles, options.none)])
+    check_size(sheet, rows.weight.size, noun, options)
+    # Users with two games or tasks on average: one can be held out, and one learnt from.
+    have_two = rows.user is None or len(set(rows.unit.tolist())) >= 2 * len(set(rows.user.tolist()))
+    if groups is not None:
+        groups = groups[rows.origin]
+    elif have_two and np.unique(rows.unit).size < rows.unit.size:
+        groups = rows.unit.astype(object)  # answers about one game share their noise
+    elif roles.several and time is None and not have_two:
+        groups, group = rows.user, roles.user
+    found = _rows(rows, groups, None if time is None else time[rows.origin], options.seed)
+    has_sides = not (roles.several or rows.y is None or (found.y == found.y[0]).all())  # winners may stand first
+    more: dict[str, Any] = {"covariates": options.covariates or (), "n_shown": len(rows.items), "reading": str(reading)}
+    source = " + ".join(str(file) for file in options.sources if file is not None)
+    return Compared(found, items, source, roles, users, group, has_sides, **more)
 
 
 def _read_table(
-    options: Data, noun: str, id_column: str, sheet: Columns, rows: ReadRows, columns: dict[str, Any]
+    options: Data, noun: str, column: str, sheet: Columns, rows: ReadRows, roles: Roles
 ) -> tuple[Table, ReadRows]:
-    """Return the table of items or users, and comparisons without incomplete ones; refuse ids that it does not have."""
-    table, incomplete = read_own_table(options, noun, id_column)
-    used = zip(*(getattr(rows, side) for side in columns), strict=True)
-    kept = np.array([incomplete.isdisjoint(ids) for ids in used], dtype=bool)
-    say_left_out(int(np.sum(~kept)), "comparison", "", f"of {noun}s without features")
-    rows = rows.take(kept)
-    for side, name in columns.items():
-        refuse_unknown(options, noun, table, sheet, getattr(rows, side), rows.origin, name)
+    """Return the table of items or users, and rows without incomplete ones; refuse ids that it does not have."""
+    table, incomplete = _read_own_table(options, noun, column)
+    kept = np.array([incomplete.isdisjoint(own) for own in zip(*_ids(rows, noun), strict=True)], dtype=bool)
+    say_left_out(int(np.sum(~kept)), "task" if roles.several else "comparison", "", f"of {noun}s without features")
+    rows, path = rows.take(kept), options.items if noun == "item" else options.users
+    for cells, name in zip_longest(_ids(rows, noun), roles.sides if noun == "item" else (roles.user,)):
+        here = np.flatnonzero(cells != None)  # noqa: E711 - for each cell
+        problem = unknown_id(sheet, cells[here], table.ids.tolist(), noun, name, rows.origin[here], f", not in {path}")
+        if problem is not None:
+            raise problem
     return table, rows
 
 
-def _check_covariates(sheet: Columns, rows: ReadRows, roles: Roles, names: tuple[str, ...]) -> None:
-    """Refuse constant covariates, and note those that are never negative."""
-    if rows.covariates is None:
-        return
-    for name, term, values in zip(names, roles.covariates, rows.covariates.T, strict=True):
-        if values.size and (values == values[0]).all():
-            raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
-        say_doubts(sheet, [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, values))
+def _ids(rows: ReadRows, noun: str) -> tuple[Any, ...]:
+    return rows.items if noun == "item" else (rows.user,)
 
 
-def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int) -> Rows:
-    """Return comparisons as the estimator takes them; without sides, those of random rows are exchanged."""
-    left, right, y, origin, C = rows.left, rows.right, rows.y, rows.origin, rows.covariates
-    if groups is not None:
-        groups = groups[origin]
-    elif np.unique(rows.unit).size < rows.unit.size and (rows.user is None or _have_several(rows.user, rows.unit)):
-        groups = rows.unit.astype(object)  # answers about one game share their noise
-    if y is None:  # with the winner always on the left, calibration would see ones only
-        swap = np.random.default_rng(seed).random(left.size) < 0.5
-        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
-        C = None if C is None else np.where(swap[:, None], -C, C)
-    ids = [left, right] if rows.user is None else [rows.user, left, right]
-    moved = [] if rows.time is None else [to_cells(rows.time, is_dated=rows.is_dated)]
-    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups, *moved])
-    return Rows(X, y, rows.weight, groups, None if time is None else time[origin])
+def _read_own_table(options: Data, noun: str, column: str) -> tuple[Table, set[Any]]:
+    """Return the features of items or users, and the ids of the rows that were left out."""
+    path = options.items if noun == "item" else options.users
+    sheet = read_sheet(cast("Path", path), Text(encoding=options.encoding, decimal=options.decimal))
+    purpose, names = "", ["id"]
+    if noun == "user":
+        purpose, names = _USERS_FILE.format(name=column), [column, "id", *USERS]
+    if column not in sheet.values and (noun == "user" or options.id is None):
+        column = sheet.usual(*names)
+        if column in sheet.values and column not in names[:2]:
+            say_note(f"{path}: {noun}s from {column!r}")
+    table = complete_rows(sheet, lambda part: read_table(part, column, noun, purpose=purpose), options.missing)
+    named = sheet.take([row for row, text in enumerate(sheet.texts(column)) if text])
+    return table, set(named.ids(column, noun).tolist()) - set(table.ids.tolist())
 
 
-def _have_several(user: AnyArray, origin: IntArray) -> bool:
-    """Tell whether users have two games or tasks on average, so that one can be held out and one learnt from."""
-    return len(set(origin.tolist())) >= 2 * len(set(user.tolist()))
-
-
-# ------------------------------------------------------------------------------------------------- choices and rankings
-def _read_choices(options: Data, sheet: Columns, roles: Roles) -> Compared:
-    """Return the choices or rankings of a file."""
-
-    def read_part(part: Columns) -> tuple[Any, ...]:
-        items, read_roles = None, replace(roles, once=(*roles.once, *filter(None, [roles.time])))
-        if options.features is not None:
-            option = OPTION if OPTION in part.values else None
-            part, read_roles, items = with_profiles(part, read_roles, options.features, options.none, option)
-        plain = part
-        if not roles.task:
-            plain = with_plain_items(part, (*roles.offered, *roles.ranking), (roles.chosen, roles.worst))
-        rows = read_tasks(plain, read_roles, None)
-        time = None if roles.time is None else read_times(part, roles.time)
-        return part, rows, items, time, *read_splits(part, options)
-
-    kept, read, items, time, groups, splits = complete_rows(sheet, read_part, options.missing)
-    origin, group, user = read.origin, options.group, None if roles.user is None else read.X[:, 0]
-    shown = read.X if user is None else read.X[:, 1:]
-    present = shown != None  # noqa: E711 - for each cell
-    _refuse_constant(sheet, options, items, read.covariates, shown)
-    if options.items is not None:
-        items, _ = read_own_table(options, "item", options.id or "id")
-        refuse_unknown(options, "item", items, kept, shown[present], origin[np.nonzero(present)[0]])
-    users = None
-    if options.users is not None and user is not None:
-        users, _ = read_own_table(options, "user", options.user or "user")
-        refuse_unknown(options, "user", users, kept, user, origin)
-    more = [] if read.covariates is None else [read.covariates.astype(object)]
-    more += [kept.ids(name, "group")[origin] for name in roles.groups]
-    more += [] if time is None else [to_cells(time[0][origin], is_dated=time[1])]
-    groups = None if groups is None else groups[origin]
-    if groups is None and splits is None and user is not None and not _have_several(user, origin):
-        groups, group = user, roles.user
-    answers = read.y, read.sample_weight, groups, None if splits is None else splits[origin]
-    rows = Rows(np.column_stack([read.X, *more]) if more else read.X, *answers)
-    say_doubts(sheet, notes_on_columns({"item": shown[present], "user": user}))
-    say_doubts(sheet, notes_on_answers(kept, roles, options.none))
-    check_size(sheet, rows.size, "choices or rankings", options)
-    reading = reading_of_all(read.read_, sheet, kept)
-    reading = replace(reading, unused=tuple(name for name in reading.unused if name != OPTION))
-    named = {"has_sides": False, "n_shown": shown.shape[1], "reading": str(reading)}
-    return Compared(rows, items, source_of(options), roles, users, group, **named)
-
-
-def _refuse_constant(sheet: Columns, options: Data, items: Table | None, C: Array | None, shown: AnyArray) -> None:
-    """Refuse an attribute that is the same everywhere, and a covariate that is the same for all items of each task."""
-    if items is not None and items.feature_names is not None:
+def _refuse_constant(sheet: Columns, options: Data, items: Table | None, rows: ReadRows, roles: Roles) -> None:
+    """Refuse attributes and covariates without an effect to learn, and note covariates that are never negative."""
+    if roles.features and items is not None and items.feature_names is not None:
         is_none = (names := np.array(items.feature_names)) == NONE
         products = items.features[~items.features[:, is_none].any(axis=1)]
         for name in names[(np.ptp(products, axis=0) == 0.0) & ~is_none].tolist()[:1]:
             what = f"all items shown have the same {name.partition('=')[0]!r}: it has no effect to learn"
             raise sheet.fault(f"{what}; leave it out of --features")
-    if C is None:
+    if rows.covariates is None or not rows.weight.size:
         return
-    values = np.where((shown == None)[:, None], np.nan, C.reshape(len(shown), -1, shown.shape[1]))  # noqa: E711
-    spread = np.nanmax(values, axis=2) - np.nanmin(values, axis=2)
-    for name, varies in zip(options.covariates or (), spread.any(axis=0).tolist(), strict=True):
-        if not varies:
-            raise sheet.fault(f"covariate {name!r} is the same for all items of each row: it has no effect to learn")
+    C, shown = rows.covariates, np.column_stack(rows.items)
+    if roles.several:
+        C = np.where((shown == None)[:, None], np.nan, C.reshape(len(shown), -1, shown.shape[1]))  # noqa: E711
+        spread = (np.nanmax(C, axis=2) - np.nanmin(C, axis=2)).max(axis=0)
+    else:
+        spread = np.ptp(C, axis=0)
+    for k, (name, term) in enumerate(zip(options.covariates or (), roles.covariates, strict=True)):
+        if spread[k] == 0.0:
+            what = "the same for all items of each row" if roles.several else f"{C[0, k]:g} in every row"
+            raise sheet.fault(f"covariate {name!r} is {what}: it has no effect to learn")
+        say_doubts(sheet, [] if isinstance(term, tuple) else notes_on_covariate(sheet, name, C[:, k]))
+
+
+def _rows(rows: ReadRows, groups: AnyArray | None, time: Array | None, seed: int) -> Rows:
+    """Return comparisons as the estimator takes them; without sides, those of random rows are exchanged."""
+    items, y, C = rows.items, rows.y, rows.covariates
+    if y is None:  # with the winner always on the left, calibration would see ones only
+        swap = np.random.default_rng(seed).random(rows.weight.size) < 0.5
+        items, y = tuple(np.where(swap, *pair) for pair in (items[::-1], items)), np.where(swap, 0.0, 1.0)
+        C = None if C is None else np.where(swap[:, None], -C, C)
+    ids = items if rows.user is None else (rows.user, *items)
+    moved = [] if rows.time is None else [to_cells(rows.time, is_dated=rows.is_dated)]
+    X = np.column_stack([*ids, *([] if C is None else [C.astype(object)]), *rows.groups, *moved])
+    return Rows(X, y, rows.weight, groups, time)
 
 
 def read_travellers() -> Compared:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref.cli.report import table, titled_table
+from skpref.cli.report import SHOWN, table, titled_table
 from skpref.metrics import Calibration, answers_log_loss, calibration, cross_entropy, pair_accuracy
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
 
-# Figures by name, as in files and in MLflow: the title and the form in tables. Others are in no table.
-SHOWN = {
-    "rmse": ("RMSE", ".4f"),
-    "mae": ("MAE", ".4f"),
-    "nmae": ("NMAE", ".4f"),
-    "accuracy": ("accuracy", ".3f"),
-    "log_loss": ("log-loss", ".4f"),
-    "ece": ("calibration error", ".3f"),
-}
 _BINS = 10
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._text import is_number, other_side
-from skpref.cli.files import USERS, counted, say_note
+from skpref._text import is_number, other_side, plain
+from skpref.cli.files import RATINGS, USERS, counted, say_note
+from skpref.cli.ids import read_levels
 from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
-from skpref.data.columns import WHOLE_NUMBER
-from skpref.data.roles import Roles, listed
+from skpref.data.columns import WHOLE_NUMBER, listed
+from skpref.data.roles import Roles
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skpref._typing import Array
+    from skpref._typing import AnyArray, Array
     from skpref.cli.options import Data, Predict
     from skpref.data.columns import Columns
 
@@ -43,6 +45,9 @@ _LAYOUTS: dict[str | None, tuple[str, ...]] = {
 _NEEDS = dict.fromkeys(("chosen", "worst"), "--offered A,B,... or --contest COLUMN")
 _NEEDS |= dict.fromkeys(("rank", "item"), "--contest COLUMN, which tells rankings of one item in a row apart")
 
+_SHOWN = 3  # examples in a note
+_FEWEST = 10  # rows from which a pattern is hardly chance
+_C1 = re.compile(r"[\x80-\x9f]")  # control characters, which are letters and quotes in encodings of Windows
 _GRIDS = 'It was asked for by --item-ratings, which takes names of columns, or a pattern such as "Q3_*"'
 _FEWEST_COLUMNS = 3  # among which one can be unlike the others
 _FEWEST_LEVELS, _MOST_LEVELS = 3, 11  # of a scale, such as 0 to 10
@@ -241,11 +246,6 @@ def covariate(sheet: Columns, name: str) -> str | tuple[str, str]:
     return found or name
 
 
-def read_covariates(sheet: Columns, names: tuple[str, ...]) -> Array:
-    """Return columns of numbers, and of differences A-B of two, shape (n, q)."""
-    return np.column_stack([sheet.numbers(covariate(sheet, name), meaning="a covariate") for name in names])
-
-
 # --------------------------------------------------------------------------------------------------------------- grids
 def item_columns(sheet: Columns, options: Data, taken: Iterable[str | None]) -> tuple[str, ...]:
     """Return the columns that names and patterns of --item-ratings stand for; `taken` have another meaning."""
@@ -320,13 +320,9 @@ def _check_alike(sheet: Columns, numbers: dict[str, Array], found: set[str]) -> 
         far = np.mean((values < 2.0 * low - high) | (values > 2.0 * high - low))
         others = np.unique(np.concatenate([column for other, column in levels.items() if other != name]))
         if far > 0.5 or np.unique(values).size > 2 * others.size:
-            raise sheet.fault(
-                f"its numbers are {values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to "
-                f"{high:g}; if it has the ids of the persons, name it by --user; if it is no item, leave it out by "
-                "naming the columns of the items in --item-ratings",
-                None,
-                name,
-            )
+            what = f"its numbers are {values.min():g} to {values.max():g}, unlike those of other columns, {low:g} to"
+            advice = "if it has the ids of the persons, name it by --user; if it is no item, name the items one by one"
+            raise sheet.fault(f"{what} {high:g}; {advice}", None, name)
 
 
 # --------------------------------------------------------------------------------------------------------------- shown
@@ -367,14 +363,6 @@ def columns_of_features(sheet: Columns, options: Data | Predict) -> dict[str, tu
     return features
 
 
-def long_rows(
-    sheet: Columns, once: Sequence[str], features: dict[str, tuple[str, ...]], answers: Sequence[str], none: str | None
-) -> Columns:
-    """Return a wide table with a row for each alternative, whose incomplete rows cannot be left out alone."""
-    long = long_table(sheet, once, features, answers, none)
-    return replace(long, leave_out="fill it in, or leave its line out of the file")
-
-
 def feature_name(pattern: str) -> str:
     """Return the name of an attribute whose columns have names like a pattern."""
     return pattern.replace("*", "").strip("_-. ")
@@ -390,10 +378,7 @@ def with_long_rows(sheet: Columns, options: Data) -> tuple[Columns, Data]:
     names: list[str] = list(dict.fromkeys(filter(None, once)))
     sheet.require((*names, *answers))
     read = {name for own in features.values() for name in own}
-    for name in (*names, *answers):
-        if name in read:
-            raise sheet.fault("this column has another meaning; --features must name others", None, name)
-    long = long_rows(sheet, names, features, answers, options.none)
+    long = long_table(sheet, names, features, answers, options.none)
     others = {
         name: [column[row] for row in long.values[TASK]]
         for name, column in sheet.values.items()
@@ -413,11 +398,61 @@ def with_coded_words(sheet: Columns, names: tuple[str, ...]) -> Columns:
             levels.setdefault(name[: cuts[0]], {})[name[cuts[0] + 1 :]] = name
     coded: dict[str, list[Any]] = {}
     for column, name_of in levels.items():
-        sheet.ids(column, "feature")  # refuses empty cells
-        cells = sheet.texts(column)
-        for row, cell in enumerate(cells):
-            if cell not in name_of:
-                seen = ", ".join(name_of)[:200]
-                raise sheet.fault(f"the model was fitted to {seen}, and not to {cell[:80]!r}", row, column)
+        cells = read_levels(sheet, column, list(name_of))
         coded |= {name: [float(cell == level) for cell in cells] for level, name in name_of.items()}
     return replace(sheet, values={**sheet.values, **coded})
+
+
+# -------------------------------------------------------------------------------------------------------------- doubts
+def say_doubts(sheet: Columns, notes: list[str]) -> None:
+    """Tell the user what looks like a mistake in a file."""
+    for note in notes:
+        say_note(f"{sheet.source}: {note}")
+
+
+def notes_on_columns(ids: dict[str, AnyArray | None]) -> list[str]:
+    """Return notes on ids that differ only in case, and on ids that were read in a wrong encoding, by their noun."""
+    notes = []
+    for noun, column in ids.items():
+        names, by_case = sorted(set([] if column is None else column.ravel().tolist())), defaultdict(list)
+        for name in names:
+            by_case[name.lower()].append(name)
+        if alike := [same for same in by_case.values() if len(same) > 1]:
+            shown = "; ".join(", ".join(repr(name[:80]) for name in same) for same in alike[:_SHOWN])
+            more = f"; and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
+            notes.append(f"{noun}s whose names differ only in case are different {noun}s: {shown}{more}")
+        if odd := next(filter(_C1.search, names), None):
+            why = "as in a file that is read in a wrong encoding; try --encoding cp1252 or cp1250"
+            notes.append(f"{noun} {odd[:80]!r} has a control character, {why}")
+    return notes
+
+
+def notes_on_sides(names: Sequence[str], left: AnyArray, right: AnyArray) -> list[str]:
+    """Return a note if no item is in both columns of items."""
+    if left.size < _FEWEST or set(left.tolist()) & set(right.tolist()):
+        return []
+    return [f"no item is in both columns, {names[0]!r} and {names[1]!r}; are these the columns of the items?"]
+
+
+def notes_on_answers(sheet: Columns, roles: Roles, none: str | None = None) -> list[str]:
+    """Return a note on winners of 0 and 1, on ratings that are read as ranks, or on a level called none."""
+    name, rank = str(roles.winner), str(roles.rank)
+    if plain(name).startswith("winner") and roles.loser is None and set(sheet.texts(name)) == {"0", "1"}:
+        return [f"1 in {name!r} is the left item and 0 the right one; if 0 is the first, write left and right"]
+    if plain(rank) in RATINGS:
+        return [f"{rank!r} is read as ranks, of which 1 is the best; of ratings, --item-ratings reads a grid"]
+    words = {text for attribute in roles.features for text in sheet.texts(attribute)}
+    if none is None and (word := next((word for word in words if word.lower() == "none"), None)):
+        return [f"{word!r} is a level of an attribute; if it stands for none of the others, --none {word} says so"]
+    return []
+
+
+def notes_on_covariate(sheet: Columns, column: str, values: Array) -> list[str]:
+    """Return a note on a covariate that is no difference of the two sides, and not of 0 and 1."""
+    if values.size < _FEWEST or values.min() < 0.0 or np.isin(values, (0.0, 1.0)).all():
+        return []
+    other = other_side(sheet.names, column)
+    advice = "--covariates A-B takes the difference of two columns"
+    if other is not None:
+        advice = f"did you mean the difference, --covariates {column}-{other}?"
+    return [f"covariate {column!r} is never negative, and a positive value favours the left side; {advice}"]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from skpref.data.stages import sizes_of, starts_of
+from skpref.data.comparisons import sizes_of, starts_of
 from skpref.gp.crowd.hierarchy import fit_hierarchy, start_state
 from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.pairwise.fit import root_mean_square

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from skpref._checks import require
 from skpref._validation import column_names
 from skpref._warn import warn
-from skpref.data.columns import Columns, read_ids, refuse_other_roles
+from skpref.data.columns import NO_ROWS, Columns, read_ids, refuse_other_roles
 from skpref.data.ids import LEAVE_OUT, shorten
 from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles, read
@@ -93,7 +93,7 @@ class PairColumns:
             raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
         columns = Columns.of(X, "X", "X", LEAVE_OUT)
         if not columns.size:
-            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
+            raise DataError(NO_ROWS.format("X", "rows"))
         ids = {
             side: _name_at(columns, self.sides.index(side)) if column is None else _named(columns, column)
             for side, column in self._ids.items()
@@ -111,8 +111,8 @@ class PairColumns:
         if rows.covariates is not None:
             self.check_sizes(rows.covariates)
         weights = None if weight is None else rows.weight
-        sides = rows.left, rows.right
-        return PairRows(*sides, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
+        left, right = rows.items
+        return PairRows(left, right, rows.covariates, weights, rows.user, rows.groups, rows.time, rows.is_dated)
 
     def read_tasks(self, columns: Columns, *, weighted: bool) -> Tasks:
         """Return the tasks of a table; columns that no parameter names are items, after the column of users."""

@@ -12,8 +12,8 @@ from skpref import inducing
 from skpref._checks import check_positive, check_types, require
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
+from skpref.data.comparisons import sizes_of, starts_of
 from skpref.data.records import make_frame
-from skpref.data.stages import sizes_of, starts_of
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import (
     PairFit,

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components as components_of
 
 from skpref._sources import refuse_parameters, set_features
 from skpref.data import Comparisons
+from skpref.data.columns import NO_ROWS
 from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles
 from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, read_shard, without_repeats
@@ -98,7 +99,7 @@ def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entitie
         refuse_one_side(np.array(labels).ravel(), np.ones(2 * len(labels)))
     ids = [summary.ids for summary in summaries if summary.ids.size]
     if not ids:
-        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
+        raise DataError(NO_ROWS.format("X", "rows"))
     items = Entities.read(estimator.items, *without_repeats(ids), estimator=estimator, kind="item")
     # The vocabulary's row of each item that a shard uses.
     rows = [items.vocabulary.encode(summary.ids, "X", noun="distinct id")[summary.used] for summary in summaries]

@@ -370,7 +370,7 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "features of items": (
         LONG,
         (*LONG_FIT[1:], "--item", "item", "--features", "price"),
-        "and neither --item nor --items",
+        "and no --item or --items",
     ),
     "an unknown item": (
         changed(WIDE, a="gin", best="gin"),
@@ -380,19 +380,19 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "an unknown user": (
         WIDE | {"person": [*WIDE["person"][:-1], "eve"]},
         (*WIDE_FIT[1:], *CROWD, "--users", "people.csv"),
-        "bad.csv, line 41: unknown user 'eve', not in people.csv",
+        "bad.csv, line 41, column 'person': unknown user 'eve', not in people.csv",
     ),
     "all columns": (OFFERS, ("--features", "*"), "--features *: a pattern has the name of an attribute"),
     "an answer": (
         OFFERS,
         ("--features", "*o*,brand_*"),
-        "column 'chosen': this column has another meaning; --features",
+        "column 'chosen': this is a column of tasks, users or answers",
     ),
-    "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this column has another meaning; --features"),
+    "a person": (OFFERS, ("--features", "p*", *CROWD), "'person': this is a column of tasks, users or answers"),
     "uneven": (
         OFFERS | {"price_3": OFFERS["price_1"]},
         (*PATTERNS[1:], *CROWD),
-        "--features names the columns of each attribute, one for each position, at least two and as many of each; got",
+        "--features has two columns or more of each attribute, and as many of each; got",
     ),
     "no none": (OFFERS, ("--features", "brand_*,price_*"), "none was chosen, --none WORD says so"),
     "drop": (OFFERS, (*PATTERNS[1:], "--missing", "drop"), "--missing drop leaves rows of tasks out, and a wide"),
@@ -452,7 +452,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "no price": (
         (*WIDE_FIT, "--covariates", "price_*"),
         changed(WIDE, price_2=""),
-        "line 2: a covariate is missing (price_*); -",
+        "line 2, column 'price_2': a number is missing (a covariate); -",
     ),
     "no price of a row": (
         (*LONG_FIT, "--covariates", "price"),

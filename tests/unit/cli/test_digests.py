@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from skpref.cli.options import Fit, Tune
-from skpref.cli.tasks import comparisons, features, labels, ratings
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks import rows as row_tasks
 
 VOTES = [["left", "right", "label", "weight", "user", "match", "group", "note"]]
 VOTES += [
@@ -25,13 +26,13 @@ KINDS = {
         {"model": "gppl", "weight": "weight", "covariates": ("match",), "group": "group"},
     ),
     "crowd": (comparisons.read, VOTES, {"model": "crowd", "weight": "weight"}),
-    "m3f": (ratings.read, STARS, {"model": "m3f", "weight": "weight"}),
-    "fm": (labels.read, STARS, {"model": "fm", "weight": "weight"}),
-    "fm-ordinal": (labels.read, STARS, {"model": "fm-ordinal", "weight": "weight"}),
-    "fm-classifier": (labels.read, STARS, {"model": "fm-classifier", "weight": "weight"}),
-    "ordinal": (features.read, ROWS, {"model": "ordinal", **FEATURES}),
-    "svgp": (features.read, ROWS, {"model": "svgp", **FEATURES}),
-    "svgp-classifier": (features.read, ROWS, {"model": "svgp-classifier", **FEATURES}),
+    "m3f": (row_tasks.read, STARS, {"model": "m3f", "weight": "weight"}),
+    "fm": (row_tasks.read, STARS, {"model": "fm", "weight": "weight"}),
+    "fm-ordinal": (row_tasks.read, STARS, {"model": "fm-ordinal", "weight": "weight"}),
+    "fm-classifier": (row_tasks.read, STARS, {"model": "fm-classifier", "weight": "weight"}),
+    "ordinal": (row_tasks.read, ROWS, {"model": "ordinal", **FEATURES}),
+    "svgp": (row_tasks.read, ROWS, {"model": "svgp", **FEATURES}),
+    "svgp-classifier": (row_tasks.read, ROWS, {"model": "svgp-classifier", **FEATURES}),
 }
 UNREAD = {"gppl": {"user", "note"}, "crowd": {"match", "group", "note"}}
 OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "user": "u9", "item": "i9", "group": 7}
@@ -62,5 +63,5 @@ def test_every_cell_that_is_read_changes_the_hash(
 def test_a_search_takes_what_a_fit_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
-    fit, tune = (ratings.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
+    fit, tune = (row_tasks.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
     assert fit.facts == tune.facts

@@ -10,7 +10,8 @@ import pytest
 from skpref._text import other_side
 from skpref.cli import main
 from skpref.cli.options import parse
-from skpref.cli.tasks import comparisons, features, labels, ratings
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks import rows as row_tasks
 
 FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 
@@ -37,11 +38,11 @@ def pairs(*more: str, n: int = 12) -> list[str]:
     ("read", "model", "names", "row"),
     [
         (comparisons.read, "gppl", "left,right,label,{}", "i{k},i{m},{h},{w}"),
-        (ratings.read, "m3f", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
-        (ratings.read, "m3f", "user,Q1,Q2,{}", "u{k},{h},{m},{w}"),
-        (labels.read, "fm", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
-        (features.read, "svgp", "label,size,{}", "{h},{k},{w}"),
-        (features.read, "ordinal", "label,size,{}", "{h},{k},{w}"),
+        (row_tasks.read, "m3f", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
+        (row_tasks.read, "m3f", "user,Q1,Q2,{}", "u{k},{h},{m},{w}"),
+        (row_tasks.read, "fm", "user,item,rating,{}", "u{k},i{m},{h},{w}"),
+        (row_tasks.read, "svgp", "label,size,{}", "{h},{k},{w}"),
+        (row_tasks.read, "ordinal", "label,size,{}", "{h},{k},{w}"),
     ],
 )
 def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: str) -> None:
@@ -60,7 +61,7 @@ def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: 
 def test_a_feature_is_no_weight() -> None:
     rows = [f"{k % 2},{k},{1 + k}" for k in range(12)]
     file = write("label,size,Weight", *rows)
-    task = features.read(parse(["fit", file, "--model", "svgp", "--features", "size,Weight"]))
+    task = row_tasks.read(parse(["fit", file, "--model", "svgp", "--features", "size,Weight"]))
     assert task.rows.weight.tolist() == [1.0] * 12
     assert task.names == ("size", "Weight")
 
@@ -166,7 +167,7 @@ def test_ids_that_differ_in_case_are_named(capsys: pytest.CaptureFixture[str]) -
     assert "groups whose names differ only in case are different groups: 'Code', 'code'\n" in err
 
 
-@pytest.mark.parametrize(("read", "model"), [(ratings.read, "m3f"), (labels.read, "fm")])
+@pytest.mark.parametrize(("read", "model"), [(row_tasks.read, "m3f"), (row_tasks.read, "fm")])
 def test_ids_of_ratings_are_looked_at(read, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"u{k},{('Tea', 'tea', 'milk')[k % 3]},{k % 2}" for k in range(12)]
     read(parse(["fit", write("user,item,rating", *rows), "--model", model]))

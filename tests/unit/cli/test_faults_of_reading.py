@@ -10,7 +10,8 @@ import pytest
 
 from skpref.cli import main
 from skpref.cli.options import parse
-from skpref.cli.tasks import comparisons, features
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks import rows as row_tasks
 from skpref.exceptions import DataError
 from tests.unit.cli.answers import answers
 
@@ -145,7 +146,7 @@ def test_a_feature_called_weight_is_a_feature() -> None:
     Path("cars.csv").write_text(
         "mpg,power,weight\n" + "".join(f"{k},{90 - k},{1500 + k}\n" for k in range(12)), "utf-8"
     )
-    task = features.read(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
+    task = row_tasks.read(parse(["fit", "cars.csv", "--model", "svgp", "--label", "mpg"]))
     assert task.names == ("power", "weight")
     assert task.rows.weight.tolist() == [1.0] * 12
     assert task.facts["data.read"] == "label = mpg, features = power, weight, weights = none"

@@ -113,7 +113,7 @@ def test_fit_then_predict(
     out, _ = capsys.readouterr()
     assert column in out.splitlines()[0]
     assert main(["predict", "m.skpref", "asked.csv", "--out", "answered.csv"]) == 0
-    assert capsys.readouterr().out == "2 rows written to answered.csv\n"
+    assert capsys.readouterr().out == "2 rows predicted\n\nWritten to answered.csv\n"
     first, last = rows_of(tmp_path / "answered.csv")
     assert list(first)[: asked.splitlines()[0].count(",") + 1] == asked.splitlines()[0].split(",")
     assert float(first[column]) < float(last[column])
@@ -289,8 +289,8 @@ def test_predict_levels_of_a_machine(
     ("asked", "message"),
     [
         ("film,price\n1,2\n", "asked.csv: there is no column 'who'. The model was fitted with it. Found: film, price"),
-        ("who,price\n1,maybe\n", "line 2, column 'price': expected a number (the model was fitted to numbers), got"),
-        ("who,price\n1,\n", "line 2, column 'price': a number is missing (the model was fitted to numbers)"),
+        ("who,price\n1,maybe\n", "line 2, column 'price': expected a number (a number in the fit), got"),
+        ("who,price\n1,\n", "line 2, column 'price': a number is missing (a number in the fit)"),
         ("who,price\n,1\n", "line 2, column 'who': a who id is missing"),
     ],
 )

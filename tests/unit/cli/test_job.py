@@ -13,9 +13,8 @@ import pytest
 
 from skpref import GPPLClassifier
 from skpref.cli import main
-from skpref.cli.job import Job
+from skpref.cli.job import Job, narrowed
 from skpref.cli.options import Tune
-from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Rows, SearchResult
 from skpref.cli.tasks.compared import Compared, make_task
 from skpref.exceptions import DataError

@@ -173,7 +173,7 @@ def test_measurements_are_no_levels(folder: Path, capsys: pytest.CaptureFixture[
     write(folder / "pairs.csv", "user,item,rating\n" + "".join(f"u{k % 9},i{k % 13},{k + 0.1}\n" for k in range(101)))
     assert main([command[0], "pairs.csv", "--model", "fm-ordinal", *command[1:]]) == 2
     error = capsys.readouterr().err
-    assert re.search(r"pairs\.csv, column 'rating': .* 101 different numbers with fractions, and at most 100", error)
+    assert re.search(r"pairs\.csv, column 'rating': .* 101 numbers with fractions, and at most 100", error)
 
 
 def test_levels_of_machines_may_be_words(

@@ -9,7 +9,8 @@ import pytest
 from skpref.cli import main
 from skpref.cli.files import USERS
 from skpref.cli.options import parse
-from skpref.cli.tasks import comparisons, features, ratings
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks import rows as row_tasks
 from skpref.data.columns import Columns
 from skpref.exceptions import DataError
 
@@ -73,10 +74,10 @@ def test_two_columns_that_may_hold_the_answer_are_asked_about() -> None:
 
 def test_other_files_have_such_names_too() -> None:
     file = write("User ID,Product-ID,Rating", *(f"u{k % 4},i{k % 3},{k % 5}" for k in range(12)))
-    columns = ratings.read(parse(["fit", file, "--model", "m3f"])).columns
+    columns = row_tasks.read(parse(["fit", file, "--model", "m3f"])).columns
     assert columns == {"user": "User ID", "item": "Product-ID"}
     file = write("ID,size,Label", *(f"r{k},{k},{k % 3}" for k in range(12)))
-    assert features.read(parse(["fit", file, "--model", "ordinal"])).names == ("size",)
+    assert row_tasks.read(parse(["fit", file, "--model", "ordinal"])).names == ("size",)
     Path("items.csv").write_text("ID,size\na,1\nb,2\nc,4\n", "utf-8")
     assert main(["fit", write("user,left,right,label,x", *PAIRS), "--items", "items.csv"]) == 0
     assert main(["rank", "model.skpref", "items.csv"]) == 0

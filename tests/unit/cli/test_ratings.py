@@ -15,7 +15,7 @@ from skpref.cli import main
 from skpref.cli.options import parse
 from skpref.cli.tasks.base import Rows
 from skpref.cli.tasks.figures import score_levels
-from skpref.cli.tasks.ratings import _medians
+from skpref.cli.tasks.rows import _medians
 from skpref.cli.tune import read_task
 
 pytest.importorskip("optuna")

@@ -12,7 +12,8 @@ import pytest
 from skpref import load
 from skpref.cli import main
 from skpref.cli.options import parse
-from skpref.cli.tasks import comparisons, labels, ratings
+from skpref.cli.tasks import comparisons
+from skpref.cli.tasks import rows as row_tasks
 from tests.unit.cli.answers import answers
 
 GRID = [("ann", 31, "f", 5, 1, "", 2), ("bob", 44, "m", 4, "NA", 3, 1), ("cleo", 58, "f", 1, 5, 4, ""),
@@ -35,7 +36,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def triples(*options: str) -> list[tuple[Any, ...]]:
     """Return user, item and rating of every row that the command reads."""
-    task = labels.read(parse(["fit", "survey.csv", "--model", "fm", *options]))
+    task = row_tasks.read(parse(["fit", "survey.csv", "--model", "fm", *options]))
     return [(*pair, y) for pair, y in zip(task.rows.X.tolist(), task.rows.y.tolist(), strict=True)]
 
 
@@ -45,14 +46,14 @@ def test_a_grid_gives_the_rows_of_the_long_table(capsys: pytest.CaptureFixture[s
             if y not in {"", "NA"}]  # fmt: skip
     assert triples("--user", "person", *ITEMS) == long
     assert "survey.csv: 3 of 60 cells have no rating" in capsys.readouterr().err
-    grid = labels.read(parse(["fit", "survey.csv", "--model", "fm", *ITEMS]))
+    grid = row_tasks.read(parse(["fit", "survey.csv", "--model", "fm", *ITEMS]))
     assert grid.reading == (
         "user = person, items = Q3_tea, Q3_milk, Q3_cola, Q3_water, weights = none, not used: age, sex"
     )
     assert triples(*ITEMS) == long  # `person` is a usual name
     assert triples("--item-ratings", "Q3_tea,Q3_m*") == [row for row in long if row[1] in {"Q3_tea", "Q3_milk"}]
     write("person,item,rating", long, "long.csv")
-    tasks = [ratings.read(parse(["fit", *words, "--model", "m3f"]))
+    tasks = [row_tasks.read(parse(["fit", *words, "--model", "m3f"]))
              for words in (["survey.csv", *ITEMS], ["long.csv", "--user", "person"])]  # fmt: skip
     assert tasks[0].facts["data.sha256"] == tasks[1].facts["data.sha256"]
     assert tasks[0].columns == {"user": "person"}
@@ -64,14 +65,14 @@ def test_people_without_ids_are_numbered_by_rows() -> None:
     write("tea,milk,cola,water", grid)
     rows = triples("--item-ratings", "*")
     assert [user for user, item, _ in rows if item == "cola"][:2] == ["3", "4"]
-    task = labels.read(parse(["fit", "survey.csv", "--model", "fm", "--item-ratings", "*"]))
+    task = row_tasks.read(parse(["fit", "survey.csv", "--model", "fm", "--item-ratings", "*"]))
     assert task.reading.startswith("user = number of the row, items = tea, ")
     assert task.reading.endswith("; 1 row left out: 1 without a rating")
 
 
 def test_weights_and_words_and_columns_with_the_names_of_roles() -> None:
     write("item,rating,Q1,Q2,weight", [(f"p{k}", "x", "ok", ("bad", "")[k % 2], 1 + k) for k in range(3)])
-    task = labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "item", "--item-ratings", "Q*", "--levels",
+    task = row_tasks.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "item", "--item-ratings", "Q*", "--levels",
                               "bad,ok", "--weight", "weight"]))  # fmt: skip
     assert task.rows.X.tolist() == [["p0", "Q1"], ["p0", "Q2"], ["p1", "Q1"], ["p2", "Q1"], ["p2", "Q2"]]
     assert task.rows.weight.tolist() == [1, 1, 2, 3, 3]
@@ -177,7 +178,7 @@ def test_numbers_of_any_size_are_ratings_with_a_note(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(("code", "noted"), [(9, True), (-1, True), (6, False)])
 def test_a_number_beyond_a_gap_has_a_note(code: int, noted: bool, capsys: pytest.CaptureFixture[str]) -> None:
     write(NAMES, changed(2, 4, code))
-    labels.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "person", *ITEMS]))
+    row_tasks.read(parse(["fit", "survey.csv", *ORDINAL, "--user", "person", *ITEMS]))
     note = (
         f"line 4, column 'Q3_milk': {code} is apart from the other ratings, 1 to 5 (1 such cells); if it stands for no"
     )
@@ -267,8 +268,8 @@ def test_features_of_shown_items(capsys: pytest.CaptureFixture[str]) -> None:
     write("id,size,kind", [("iced", 3, "cold"), ("soup", 4, "hot")], "new.csv")  # coded as in the fit
     assert main(rank) == 0
     assert capsys.readouterr().out == ranking
-    for kind, message in (("warm", "line 2, column 'kind': the model was fitted to cold, hot, and not to 'warm'"),
-                          ("", "line 2, column 'kind': a feature is missing; --missing drop")):  # fmt: skip
+    for kind, message in (("warm", "line 2, column 'kind': 'warm' is no level of the model, which has cold, hot"),
+                          ("", "line 2, column 'kind': an attribute is missing; --missing drop")):  # fmt: skip
         write("id,size,kind", [("iced", 3, kind), ("soup", 4, "hot")], "new.csv")
         assert main(rank) == 2
         assert message in capsys.readouterr().err

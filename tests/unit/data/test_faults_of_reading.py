@@ -18,7 +18,6 @@ from skpref.data import (
     from_winners,
 )
 from skpref.data.roles import Roles, read
-from skpref.data.task_tables import read_tasks
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.data.stages import choice_of, choices_of
 
@@ -338,7 +337,7 @@ def test_a_matrix_of_wins() -> None:
     pd = pytest.importorskip("pandas")
     assert pairs(from_win_matrix(pd.DataFrame(wins, columns=["a", "b", "c"]))) == found
     table = pd.DataFrame(wins, columns=["a", "b", "c"], index=["a", "c", "b"])
-    with pytest.raises(DataError, match="rows and columns of matrix name different items"):
+    with pytest.raises(DataError, match="rows and columns of matrix have other names"):
         from_win_matrix(table)
 
 
@@ -412,8 +411,8 @@ def test_truth_is_one_and_zero(truth: Any) -> None:
     assert rows.covariates.ravel().tolist() == [1.0, 0.0, 1.0]
     table = {"task": [1, 1, 2, 2], "item": list("xyzx"), "chosen": [*truth, truth[1]]}
     roles = Roles(task=("task",), item=("item",), chosen="chosen")
-    tasks = read_tasks(table, roles, None)
-    assert (tasks.X.tolist(), tasks.y.tolist()) == ([["x", "y"], ["z", "x"]], ["x", "z"])
+    tasks = read(table, roles, None)
+    assert ([*map(list, zip(*tasks.items, strict=True))], tasks.y.tolist()) == ([["x", "y"], ["z", "x"]], ["x", "z"])
 
 
 # ----------------------------------------------------------------------------------------------- columns and parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skpref.data import from_rankings
-from skpref.data.preflib import read_preflib
+from skpref.data.frames import read_preflib
 from skpref.exceptions import DataError
 from tests.unit.data.stages import choice_of, choices_of
 

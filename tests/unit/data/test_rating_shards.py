@@ -73,7 +73,7 @@ def test_levels_are_those_of_all_shards() -> None:
     for wrong, message in (
         (summaries([3], [3, 3]), "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
         (summaries([], []), r"Found array with 0 sample\(s\)"),
-        (summaries(*words), r"categories \['low', 'high'\] in one shard and \['a'\] in another; list all levels"),
+        (summaries(*words), r"y holds \['low', 'high'\] in one shard and \['a'\] in another: list all levels"),
     ):
         with pytest.raises(DataError, match=message):
             levels_of_all(wrong)

@@ -116,7 +116,5 @@ def test_a_column_of_times_that_is_taken_for_ids_is_warned_of() -> None:
     columns, named = (row_columns(schema, ["user", "time"], names) for names in (None, ["user", "time"]))
     summary, _ = read_rows(table, np.zeros(1200), None, 0, columns, False)
     design_of_shards(named, [summary])
-    with pytest.warns(
-        DataWarning, match="column 'time' has 1200 different values in 1200 rows, each of which is an id"
-    ):
+    with pytest.warns(DataWarning, match="column 'time' has 1200 different values in 1200 rows, and each is an id"):
         design_of_shards(columns, [summary])

@@ -16,8 +16,7 @@ from numpy.testing import assert_array_equal
 from skpref import GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_tasks
 from skpref.data.columns import Columns
-from skpref.data.roles import Roles
-from skpref.data.task_tables import read_tasks
+from skpref.data.roles import Roles, read
 from skpref.exceptions import DataError
 from tests.unit.data.stages import stages
 
@@ -248,9 +247,13 @@ def test_a_choice_with_a_row_for_each_item_needs_one_that_is_marked() -> None:
     table = {"task": [1, 1, 2, 2, 3], "item": [*"xyyxx"], "chosen": [0, 1, 0, 0, 1]}
     roles = Roles(task=("task",), item=("item",), chosen="chosen")
     with pytest.raises(DataError, match="row 2: no row of task 2 has a 1 in 'chosen'; if it means that none was"):
-        read_tasks(table, roles, None)
-    tasks = read_tasks(table, roles, "drop")
-    assert (tasks.X.tolist(), tasks.y.tolist(), tasks.origin.tolist()) == ([["x", "y"]], ["y"], [0])
+        read(table, roles, None)
+    tasks = read(table, roles, "drop")
+    assert ([column.tolist() for column in tasks.items], tasks.y.tolist(), tasks.origin.tolist()) == (
+        [["x"], ["y"]],
+        ["y"],
+        [0],
+    )
     assert tasks.read_.left_out == {"incomplete": 2, "with one item to choose from": 1}
 
 
@@ -259,7 +262,7 @@ def test_what_belongs_to_a_task_is_the_same_in_its_rows(role: str) -> None:
     table = {"task": [1, 1, 2, 2], "item": [*"xyyx"], "chosen": [0, 1, 0, 1], "w": [1, 1, 2, 3]}
     roles: Any = {role: "w" if role in {"weight", "time"} else ("w",)}
     with pytest.raises(DataError, match="column 'w', row 3: 3 differs from 2 on row 2, but task 2 has one value"):
-        read_tasks(table, Roles(task=("task",), item=("item",), chosen="chosen", **roles), None)
+        read(table, Roles(task=("task",), item=("item",), chosen="chosen", **roles), None)
 
 
 def test_tasks_of_one_alternative_are_left_out_of_choices_and_ranks() -> None:
@@ -371,9 +374,17 @@ def test_columns_may_come_from_generators_and_indexes() -> None:
     ("columns", "options", "message"),
     [
         ({}, {"features": {"price": ["price_1", "price_2"], "brand": WIDE["brand"]}}, "got {'price': 2, 'brand': 3}"),
-        ({}, {"features": {"price": ["price_1"]}}, "at least two and as many of each; got {'price': 1}"),
-        ({}, {"features": {"price": "price_1"}}, "at least two and as many of each; got {'price': 1}"),
-        ({}, {"features": {}}, "at least two and as many of each; got {}"),
+        (
+            {},
+            {"features": {"price": ["price_1"]}},
+            "two columns or more of each attribute, and as many of each; got {'price': 1}",
+        ),
+        (
+            {},
+            {"features": {"price": "price_1"}},
+            "two columns or more of each attribute, and as many of each; got {'price': 1}",
+        ),
+        ({}, {"features": {}}, "two columns or more of each attribute, and as many of each; got {}"),
         ({}, {"features": {"price": None}}, "features must be a column or a list of columns; got None"),
         ({}, {"features": {"price": ["price_1", "price_9"]}}, "no column 'price_9'; did you mean 'price_3'"),
         ({}, {"features": {"price": ["price_1", "price_1"]}}, "column 'price_1': this is named twice, and cannot be"),
@@ -386,7 +397,11 @@ def test_columns_may_come_from_generators_and_indexes() -> None:
         ({}, {"user": "who"}, "there is no column 'who'. Found: person, price_1"),
         ({}, {"chosen": None}, "from_tasks needs chosen"),
         ({}, {"chosen": None, "worst": "worst"}, "a choice needs the column of the item that was chosen, the best one"),
-        ({"person": ["ann", None, "bob"]}, {}, "column 'person', row 1: a person id is missing; leave such tasks out"),
+        (
+            {"person": ["ann", None, "bob"]},
+            {},
+            "column 'person', row 1: a person id is missing; fill it in, or leave its row out",
+        ),
         ({"chosen": [1, None, 3]}, {}, "column 'chosen', row 1: the choice is missing; leave such tasks out"),
         (
             {"chosen": [1, 0, 2]},
@@ -412,11 +427,11 @@ def test_wide_tables_that_are_refused(columns: dict[str, list[Any]], options: di
 
 def test_categories_of_wide_tables_are_refused() -> None:
     frame = pd.DataFrame(OFFERS).astype({"brand_2": "category"})
-    with pytest.raises(DataError, match="column 'brand_2': levels of a wide table are words, and this is a column of"):
+    with pytest.raises(DataError, match="column 'brand_2': a wide table has words for levels"):
         from_tasks(frame, features=WIDE)
     assert from_tasks(frame.astype({"brand_2": object}), features=WIDE).X[0].tolist() == FIRST
     words = pl.DataFrame(OFFERS).with_columns(pl.col("brand_2").cast(pl.Categorical))
-    with pytest.raises(DataError, match="column 'brand_2': levels of a wide table are words"):
+    with pytest.raises(DataError, match="column 'brand_2': a wide table has words for levels"):
         from_tasks(words, features=WIDE)
 
 
@@ -444,5 +459,5 @@ def test_a_task_of_many_rows_is_read_in_time_that_grows_with_them() -> None:
 )
 def test_positions_are_told_in_a_note(chosen: list[Any], span: str) -> None:
     columns = Columns.of({"a": ["x", "x"], "b": ["y", "z"], "chosen": chosen})
-    assert read_tasks(columns, Roles(offered=("a", "b"), chosen="chosen"), None).y.tolist() == ["y", "x"]
+    assert read(columns, Roles(offered=("a", "b"), chosen="chosen"), None).y.tolist() == ["y", "x"]
     assert columns.notes == [f"column 'chosen' has positions, {span}"]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from skpref._compiled import chains
 from skpref._compiled.chains import decays, score, solve
-from skpref.data.stages import pairs_of
+from skpref.data.comparisons import pairs_of
 from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import (
     LOGS,

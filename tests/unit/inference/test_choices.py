@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref._compiled import choices as compiled
-from skpref.data.stages import are_decided, pairs_of, sizes_of, starts_of
+from skpref.data.comparisons import are_decided, pairs_of, sizes_of, starts_of
 from skpref.inference.choices import ChoiceLikelihood, choice_sites, nodes_of, shares_of, start_sites
 from skpref.likelihoods import Luce, PairwiseLogit
 

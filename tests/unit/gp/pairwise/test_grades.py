@@ -201,7 +201,7 @@ def test_results_are_read_as_margins() -> None:
         ([1.0, np.inf, 0.0], "inf in comparison 1 is no grade"),
         (None, "y is None: pass grades"),
         (np.arange(-20, 21), "grades of 21 sizes"),
-        ([1j, -1j, 0j], "y has complex numbers"),
+        ([1j, -1j, 0j], "Unknown label type: complex"),
     ],
 )
 def test_other_answers_are_refused(y: Any, message: str) -> None:
