@@ -131,10 +131,3 @@ def test_rows_that_cannot_be_read_are_refused(battles: Any, model: CrowdGPPL) ->
         quick(**NAMES).fit(X.assign(judge=X["judge"].where(X.index != 2)), y)
     with pytest.raises(DataError, match="there is no column 'judge'"):
         model.predict_proba(X.drop(columns="judge"))
-
-
-def test_a_damaged_model_has_fewer_columns(battles: Any) -> None:
-    damaged = quick(**NAMES).fit(*battles)
-    damaged.n_features_in_ = 2
-    with pytest.raises(DataError, match="n_features_in_ must be 3, or more where columns are named"):
-        damaged._check_fitted()

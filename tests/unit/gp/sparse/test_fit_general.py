@@ -444,13 +444,7 @@ def test_streams_of_classes():
     assert short._rows[1].size == 60
 
 
-def test_weights_count_copies_and_one_class_is_refused():
-    weight = RNG.integers(0, 3, 200)
-    copies = np.repeat(np.arange(200), weight)
-    first = classifier(optimizer=None).fit(X, SIDE, sample_weight=weight)
-    assert np.array_equal(
-        first.predict_proba(X), classifier(optimizer=None).fit(X[copies], SIDE[copies]).predict_proba(X)
-    )
+def test_one_class_is_refused():
     with pytest.raises(ValueError, match="classes"):
         classifier().fit(X, np.zeros(200))
     with pytest.raises(ValueError, match="classes"):
