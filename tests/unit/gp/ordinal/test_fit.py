@@ -122,12 +122,3 @@ def test_what_all_other_rows_predict_is_an_evidence_of_thresholds_and_noise():
     for k, direction in enumerate(np.eye(4)):
         ends = [evidence(None, likelihood.with_theta(likelihood.theta + h * direction))[0] for h in (1e-5, -1e-5)]
         assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
-
-
-def test_attributes_are_those_of_the_fit():
-    likelihood, model = OrdinalProbit((-0.5, 0.3), 0.8), GPOrdinalRegressor()
-    model._store(fit.OrdinalFit("q", "k", likelihood, "s", -3.0, -4.0, [-9.0, -4.0], 7, 2, True, ("a", "b")), "ep")
-    assert (model.posterior_, model.kernel_, model.likelihood_, model._state) == ("q", "k", likelihood, "s")
-    assert (model.log_marginal_likelihood_value_, model.lower_bound_, model.lower_bounds_) == (-3.0, -4.0, [-9.0, -4.0])
-    assert (model.n_iter_, model.n_skipped_, model.converged_, model.inference_) == (7, 2, True, "ep")
-    assert (model.ensemble_, model.thresholds_.tolist(), model.noise_) == (["a", "b"], [-0.5, 0.3], 0.8)
