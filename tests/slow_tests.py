@@ -18,7 +18,7 @@ LIMIT = 0.1  # seconds of processor time; the default run is to take five minute
 UPDATE = 'python -m pytest --update-slow -m "not statistical and not nightly"'
 HEADER = f"""\
 # Tests that take more than {LIMIT} seconds of processor time without compilation (the mean of their cases), and single
-# cases that take twice as long. They run in the second part of .ci/run. Written by
+# cases that take twice as long. They run in .ci/run, but not by default. Written by
 # {UPDATE}
 """
 

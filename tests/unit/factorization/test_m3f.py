@@ -18,6 +18,7 @@ from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base, calibration
 from skpref.inference import gibbs
+from tests.unit.callbacks import StopAfter
 
 
 def simulated(n_users=40, n_items=30, seed=0, share=0.6):
@@ -287,27 +288,6 @@ def test_fold_in_needs_sweeps_after_burn_in():
     with pytest.raises(ValueError, match="burn_in=12 must be less than n_sweeps=12"):
         model.fold_in(X[new], Y[new])
     assert model.user_ids_.size == 30
-
-
-class StopAfter:
-    """Callback that stops a fit after some iterations."""
-
-    def __init__(self, n):
-        self.n = n
-
-    def setup(self, estimator, context):
-        pass
-
-    teardown = setup
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        return False
-
-    def on_iteration(self, estimator, context, iteration):
-        return iteration.step >= self.n
 
 
 def test_a_fit_that_a_callback_stops_keeps_the_complete_chains():
