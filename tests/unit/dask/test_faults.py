@@ -139,15 +139,11 @@ def pause(_: Any, client: Any, number: int, at: int) -> None:
 
 
 # A worker that leaves takes nothing with it that one that dies does not.
-CASES: list[Any] = [(kill, name) for name in ("pairs", "crowd", "ratings")] + [(pause, "pairs"), (leave, "ratings")]
-# The rounds of the other families go through the same two methods of `OnDask`, and a kill takes ten seconds: the new
-# process imports and loads everything. Levels do what numbers do.
-CASES += [
-    pytest.param(kill, name, marks=pytest.mark.nightly) for name in ("levels", "sparse", "sparse classes", "grades")
-]
+CASES = [(kill, name) for name in FAMILIES if name != "machine"]  # levels do what numbers do
+CASES += [(pause, "pairs"), (leave, "ratings")]
 
 
-@pytest.mark.parametrize(("fault", "family"), CASES)
+@pytest.mark.parametrize(("fault", "family"), CASES, ids=[f"{fault.__name__} {family}" for fault, family in CASES])
 def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, processes, remote, monkeypatch) -> None:
     case, rounds = FAMILIES[family], []
     wanted = case.fit()
