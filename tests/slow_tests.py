@@ -42,17 +42,20 @@ def listed() -> dict[str, str]:
 
 
 def nightly() -> list[str]:
-    """Read names of tests, with or without a case, that can wait for the night."""
+    """Read names of tests, with or without a case or with the beginning of one, that can wait for the night."""
     return [line for line in NIGHTLY.read_text("utf-8").splitlines() if line and not line.startswith("#")]
 
 
 def mark(items: list[pytest.Item]) -> None:
     """Mark the tests of the lists."""
     lists = {"slow": set(listed()), "nightly": set(nightly())}
+    begins = tuple(name[:-1] for name in lists["nightly"] if name.endswith("*"))
     for item in items:
         for marker, names in lists.items():
             if item.nodeid in names or function_of(item.nodeid) in names:
                 item.add_marker(marker)
+        if item.nodeid.startswith(begins):
+            item.add_marker("nightly")
 
 
 class Clock(event.Listener):
