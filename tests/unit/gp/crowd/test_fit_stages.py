@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from skpref._events import Iteration
-from skpref.data import Comparisons
 from skpref.gp.crowd import fit
 from skpref.gp.crowd.model import negligible_factors
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import Schedule
-from skpref.likelihoods import PairwiseProbit
 
 
 def test_factors_are_checked_after_few_passes_and_then_after_every_eight() -> None:
@@ -169,72 +167,3 @@ def test_a_fit_ends_at_its_most_passes_or_where_it_is_stopped(monkeypatch: pytes
     # Without factors there is nothing to check.
     end, log = in_stages(monkeypatch, [[]], [True], alive=())
     assert [passes for passes, _, _ in log] == [30]
-
-
-@dataclass(frozen=True)
-class Part:
-    schedule: Schedule
-    data: Any = None
-    last: Any = None
-
-
-@dataclass(frozen=True)
-class Config:
-    pair: Part
-    breadth: tuple[float, float] = (1.0, 1.0)
-
-    def broadened(self, *breadth: float) -> Config:
-        return replace(self, breadth=breadth)
-
-
-@dataclass(frozen=True)
-class ModelOfPriors:
-    config: Config
-    data: Any
-    pair: Part
-
-
-@dataclass(frozen=True)
-class Data:
-    comparisons: Comparisons
-    items: Any = None
-    users: Any = None
-
-
-@pytest.mark.parametrize(
-    ("shift", "noise", "broader"),
-    [(0.0, 0.0, False), (0.3, 0.0, True), (-0.3, 0.0, False), (0.02, 0.3, False), (0.15, 0.3, True)],
-)
-def test_priors_are_broader_where_held_out_comparisons_are_likelier_by_more_than_chance(
-    monkeypatch: pytest.MonkeyPatch, shift: float, noise: float, *, broader: bool
-) -> None:
-    rng, n = np.random.default_rng(0), 400
-    user, left = rng.integers(0, 20, n), rng.integers(0, 6, n)
-    c = Comparisons(left, (left + 1) % 6, np.ones(n), np.ones(n), 6, user=user, n_users=20)
-    parts: list[Any] = []
-    breadths: list[Any] = []
-
-    def fitted(model: Any, _bases: Any, _rng: Any) -> Any:
-        own, wide = model.data.comparisons, model.config.breadth == (10.0, 100.0)
-        breadths.append(model.config.breadth)
-        parts.append((own.n_pairs, model.pair.data.comparisons is own, model.config.pair.schedule.max_iter))
-
-        def pairs(_users: Any, _items: Any, left: Any, _right: Any, **_: Any) -> Any:
-            parts.append((left.size,))
-            chance = noise * np.resize([1.0, -1.0], left.size)
-            return 0.5 + wide * (shift + chance), np.zeros(left.size)
-
-        return SimpleNamespace(posterior=SimpleNamespace(pairs=pairs), likelihood=PairwiseProbit())
-
-    monkeypatch.setattr(fit, "_fit_from_scratch", fitted)
-    part = Part(Schedule(max_iter=200))
-    model: Any = ModelOfPriors(Config(part), Data(c), part)
-    bases: Any = None
-    chosen = fit._choose_priors(model, bases, np.random.default_rng(2))
-    assert chosen.config.breadth == ((10.0, 100.0) if broader else (1.0, 1.0))
-    assert chosen.data is model.data
-    kept, held = parts[0][0], parts[1][0]
-    assert parts == [(kept, True, 30), (held,)] * 2
-    assert breadths == [(1.0, 1.0), (10.0, 100.0)]
-    assert kept + held == n
-    assert 20 < held < 60

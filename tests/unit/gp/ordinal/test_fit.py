@@ -75,41 +75,6 @@ def test_rows_are_merged_with_the_sum_of_their_weights():
     assert model._data().n == 5
 
 
-@pytest.mark.parametrize(
-    ("n", "inference", "likelihood", "sizes", "others", "refined"),
-    [
-        (250, "ep", "auto", (250, None), 2, False),
-        (600, "laplace", "auto", (250, 600), 2, False),
-        (601, "ep", "logit", (250, 600), 0, True),
-        (601, "vb", "auto", (250, 601), 0, False),
-        (1001, "svi", "auto", (250, 1000), 0, False),
-    ],
-)
-def test_families_are_searched_at_samples_and_refined_at_all_rows(
-    monkeypatch, n, inference, likelihood, sizes, others, refined
-):
-    calls = []
-
-    def weigh(few, more, start, kinds):
-        calls.append((few, more, start, tuple(kinds)))
-        return ["family", "another"]
-
-    monkeypatch.setattr(fit, "weigh_families", weigh)
-    monkeypatch.setattr(fit, "_refined", lambda _data, family, _config: f"refined {family}")
-    rng = np.random.default_rng(0)
-    data = OrdinalData(rng.standard_normal((n, 2)), np.zeros(n), np.ones(n))
-    config = fit.OrdinalConfig(inference, likelihood, "ep", 0, 10, "random", fit.svi.Schedule())
-    families = fit._sampled_families(data, "start", config, rng)
-    ((few, more, start, kinds),) = calls
-    assert start == "start"
-    assert len(kinds) == others
-    assert families == (["refined family", "refined another"] if refined else ["family", "another"])
-    assert few.evidence.method == ("laplace" if inference == "laplace" else "ep")
-    assert (len(few.X), None if more is None else len(more.X)) == sizes
-    assert len(few.y) == 250
-    assert few.evidence.tol == 1e-2
-
-
 def test_what_all_other_rows_predict_is_an_evidence_of_thresholds_and_noise():
     rng, likelihood = np.random.default_rng(0), OrdinalProbit((-0.5, 0.3, 1.0), 0.8)
     data = OrdinalData(np.zeros((20, 1)), rng.integers(0, 4, 20).astype(float), rng.uniform(0.5, 2.0, 20))
