@@ -422,7 +422,13 @@ def test_numbers_out_of_range(small):
         assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_one_rating():
+def test_bad_rows():
+    with pytest.raises(DataError, match="every sample_weight is zero"):
+        clone(SMALL).fit(X, Y, sample_weight=np.zeros(len(Y)))
+    with pytest.raises(DataError, match=r"y holds 7 \(user 3, item 9, row \d+\), .*levels 1\.\.5"):
+        clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])
+    with pytest.raises(DataError, match="user 3 rated item 9 2 times: 1, 2"):
+        clone(SMALL).fit([(3, 9), (3, 9)], [1, 2])
     single = clone(SMALL).set_params(levels=[1, 2], C=1.0).fit([("a", "b")], [2])
     assert single.predict([("a", "b")]).tolist() == [2]
 
