@@ -24,7 +24,7 @@ import threadpoolctl
 from skpref.factorization.max_margin import calibration
 from skpref.gp.crowd import fit_hierarchy, shape
 from tests import compile_once, global_state, slow_tests
-from tests.examples import CI
+from tests.examples import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # the profile (tests/examples.py).
 _default = hypothesis.settings(derandomize=True, deadline=None, max_examples=10, print_blob=True)
 hypothesis.settings.register_profile("default", _default)
-hypothesis.settings.register_profile("ci", _default, max_examples=CI)
-hypothesis.settings.register_profile("dev", _default, max_examples=CI, derandomize=False)
+hypothesis.settings.register_profile("ci", _default, max_examples=FULL // 2)
+hypothesis.settings.register_profile("dev", _default, max_examples=FULL, derandomize=False)
 hypothesis.settings.register_profile("nightly", _default, max_examples=1000, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-CI = 40  # examples of a test under the profile `ci`, unless it says otherwise
+FULL = 40  # examples of a test under the profile `dev`, unless it says otherwise
 
 
 def examples(n: int) -> settings:
-    """Draw this many examples under the profile `ci`, and in proportion under the others (tests/conftest.py)."""
-    return settings(max_examples=max(2, n * settings.default.max_examples // CI))
+    """Draw this many examples under the profile `dev`, and in proportion under the others (tests/conftest.py)."""
+    return settings(max_examples=max(2, n * settings.default.max_examples // FULL))

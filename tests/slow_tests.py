@@ -1,4 +1,4 @@
-"""The list of slow tests, slow.txt: which are on it, and how it is measured and written anew."""
+"""The lists of slow tests: slow.txt, how it is measured and written anew, and nightly.txt."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE = Path(__file__).with_name("slow.txt")
+NIGHTLY = Path(__file__).with_name("nightly.txt")
 LIMIT = 0.1  # seconds of processor time; the default run is to take five minutes on two cores, compilation included
 UPDATE = 'python -m pytest --update-slow -m "not statistical and not nightly"'
 HEADER = f"""\
 # Tests that take more than {LIMIT} seconds of processor time without compilation (the mean of their cases), and single
-# cases that take twice as long. They run in the second part of .ci/run. Written by
+# cases that take twice as long. They run in .ci/run, but not by default. Written by
 # {UPDATE}
 """
 
@@ -40,12 +41,21 @@ def listed() -> dict[str, str]:
     return {name: seconds for seconds, name in (line.split(maxsplit=1) for line in lines)}
 
 
+def nightly() -> list[str]:
+    """Read names of tests, with or without a case or with the beginning of one, that can wait for the night."""
+    return [line for line in NIGHTLY.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+
+
 def mark(items: list[pytest.Item]) -> None:
-    """Mark the tests of the list as slow."""
-    slow = listed()
+    """Mark the tests of the lists."""
+    lists = {"slow": set(listed()), "nightly": set(nightly())}
+    begins = tuple(name[:-1] for name in lists["nightly"] if name.endswith("*"))
     for item in items:
-        if item.nodeid in slow or function_of(item.nodeid) in slow:
-            item.add_marker("slow")
+        for marker, names in lists.items():
+            if item.nodeid in names or function_of(item.nodeid) in names:
+                item.add_marker(marker)
+        if item.nodeid.startswith(begins):
+            item.add_marker("nightly")
 
 
 class Clock(event.Listener):

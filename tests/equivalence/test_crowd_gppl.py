@@ -241,27 +241,6 @@ def assert_same(a, b, rows_a, rows_b):
     assert_allclose(np.sort(a.factor_scales_), np.sort(b.factor_scales_), rtol=0.02, atol=1e-4)
 
 
-@extremes
-def test_renaming_users_and_items(layout):
-    # Where tastes are smooth in users' features, it takes more answers to tell them apart.
-    n = 3000 if layout == "both" else 300
-    data, rng = simulated(0, layout, n=n), np.random.default_rng(0)
-    users, items = rng.permutation(8), rng.permutation(7)
-    X = np.column_stack([np.argsort(users)[data.comparisons[:, 0]], np.argsort(items)[data.comparisons[:, 1:]]])
-    tables = (
-        None if table is None else Table(table.features[order])
-        for table, order in ((data.table, items), (data.user_table, users))
-    )
-    a = learnt(data.comparisons, data.y, data.table, data.user_table)
-    b = learnt(X, data.y, *tables)
-    assert a.factor_scales_.max() > 0.01  # there is something to agree upon
-    assert_same(a, b, data.comparisons, X)
-    assert_allclose(a.utility(range(7)), b.utility(np.argsort(items)), atol=2e-3)
-    people = np.arange(8)
-    personal = b.utility(np.argsort(items), users=np.argsort(users))
-    assert_allclose(a.utility(range(7), users=people), personal, atol=5e-3)
-
-
 @pytest.mark.parametrize(("layout", "order_effect"), [("ids", True), ("both", True), ("ids", False)])
 def test_swapping_left_and_right_and_the_order_of_comparisons(layout, order_effect):
     data, rng = simulated(1, layout, order_effect=(0.5, 0.5)), np.random.default_rng(0)
@@ -274,28 +253,6 @@ def test_swapping_left_and_right_and_the_order_of_comparisons(layout, order_effe
     assert_allclose(a.order_effect_[0], -b.order_effect_[0], atol=1e-3)
     c = learnt(data.comparisons[order], data.y[order], **options)
     assert_same(a, c, data.comparisons, data.comparisons)
-
-
-@extremes
-def test_a_weight_of_two_is_a_comparison_given_twice(layout):
-    data, rng = simulated(2, layout), np.random.default_rng(0)
-    weight = rng.integers(0, 4, data.y.size)
-    tables = data.table, data.user_table
-    again = np.repeat(np.arange(data.y.size), weight)
-    a = learnt(data.comparisons, data.y, *tables, weight.astype(float))
-    assert_same(a, learnt(data.comparisons[again], data.y[again], *tables), data.comparisons, data.comparisons)
-    # And the model scales with neither: half the weights are not the same posterior.
-    half = learnt(data.comparisons, data.y, *tables, 0.5 * weight)
-    assert abs(half.lower_bound_ - a.lower_bound_) > 1.0
-
-
-def test_probabilities_of_a_pair_and_of_its_reverse():
-    data = simulated(0, "items")
-    model = learnt(data.comparisons, data.y, data.table)
-    forth, back = (model.predict_proba(data.comparisons[:, [0, *sides_]]) for sides_ in ((1, 2), (2, 1)))
-    assert_allclose(forth[:, 0] + back[:, 0], 1.0, rtol=1e-14)
-    itself = data.comparisons[:, [0, 1, 1]]
-    assert_allclose(model.predict_proba(itself), 0.5, atol=1e-15)
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")

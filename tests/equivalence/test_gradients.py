@@ -97,8 +97,9 @@ def check_gradient(model, kernel, central, directions):
         assert_allclose(gradient @ direction, slope, rtol=2e-6, atol=2e-6 * (1.0 + np.abs(gradient).max()))
 
 
-@pytest.mark.parametrize("n_inducing", [7, 4], ids=["M=N", "M<N"])
-@pytest.mark.parametrize("likelihood", [PairwiseProbit(), PairwiseLogit()], ids=["probit", "logit"])
+@pytest.mark.parametrize(
+    ("n_inducing", "likelihood"), [(7, PairwiseProbit()), (4, PairwiseLogit())], ids=["M=N, probit", "M<N, logit"]
+)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_and_likelihood(name, likelihood, n_inducing, central):
     kernel = KERNELS[name]

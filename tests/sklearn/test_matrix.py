@@ -6,10 +6,16 @@ import pytest
 
 from tests.sklearn.tools import TABLE, TITLES, TOOLS, kinds, run, table
 
+# A third of the cells, in which every tool and every kind is: what one tool does to X it does to X of all kinds.
+CELLS = [
+    pytest.param(name, kind, marks=[pytest.mark.nightly] if (row + column) % 3 else [])
+    for row, name in enumerate(TOOLS)
+    for column, kind in enumerate(TITLES)
+]
+
 
 @pytest.mark.slow  # hundreds of fits
-@pytest.mark.parametrize("kind", TITLES)
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize(("name", "kind"), CELLS)
 @pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
 def test_cell(name: str, kind: str) -> None:
     for package in ("pandas", "matplotlib"):

@@ -499,7 +499,7 @@ def test_names_and_first_lines_are_read_once() -> None:
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
 
 
-@pytest.mark.slow  # runs with the examples of docstrings in the second part of CI
+@pytest.mark.slow  # fits and plots
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

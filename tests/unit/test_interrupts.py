@@ -40,14 +40,14 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt, as Ctrl-C does, once some time has passed."""
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    """Raise KeyboardInterrupt, as Ctrl-C does, once some time of the processor has passed, however busy it is."""
+    before = signal.signal(signal.SIGPROF, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
@@ -55,9 +55,9 @@ def interrupted_after(seconds: float) -> Iterator[None]:
 def test_an_interrupt_at_any_moment_is_one(name: str) -> None:
     model, rows, y = FITS[name]
     model.fit(rows, y)
-    began = time.perf_counter()
+    began = time.process_time()
     model.fit(rows, y)
-    whole = time.perf_counter() - began
+    whole = time.process_time() - began
     n_interrupted = 0
     for share in np.linspace(0.02, 0.9, 8):
         try:

@@ -119,10 +119,13 @@ def pairs(items: Any = None, names: Any = None, **params: Any) -> Case:
     return Case(model, PAIRS if names is None else names[PAIRS], WON)
 
 
-def crowd(items: Any = None, users: Any = None, *, named: bool = False, y: Any = LIKED, **params: Any) -> Case:
-    columns = [PEOPLE[TRIPLES[:, 0]], NAMES[TRIPLES[:, 1]], NAMES[TRIPLES[:, 2]]]
+def crowd(
+    items: Any = None, users: Any = None, *, named: bool = False, y: Any = LIKED, more: Any = (), **params: Any
+) -> Case:
+    ids = TRIPLES.T if not named else [PEOPLE[TRIPLES[:, 0]], NAMES[TRIPLES[:, 1]], NAMES[TRIPLES[:, 2]]]
     params = {"n_factors": 2, "random_state": 0, "max_iter": 8, "optimizer": None} | params
-    return Case(CrowdGPPL(items, users, **params), np.column_stack(columns) if named else TRIPLES, y)
+    params |= {"user": 0, "left": 1, "right": 2} if more else {}
+    return Case(CrowdGPPL(items, users, **params), np.column_stack([*ids, *more]), y)
 
 
 def ordinal(rows: Any = X, labels: Any = LEVELS, **params: Any) -> Case:
@@ -188,6 +191,10 @@ CASES: dict[str, Case] = {
     "crowd, no factors": crowd(X[:9], USERS, n_factors=0),
     "crowd, no consensus": crowd(consensus=False, order_effect=True),
     "crowd, svi": crowd(inference=SVI(40)),
+    "crowd, groups and covariates": crowd(
+        more=[TRIPLES[:, 1] % 2, SIGNS[TRIPLES[:, 0], 0]], groups=[3], covariates=[4]
+    ),
+    "crowd, time": crowd(more=[np.arange(len(TRIPLES))], time=3),
     "ordinal": ordinal(),
     "ordinal, learnt": ordinal(optimizer=LBFGS(0)),
     "ordinal, words": ordinal(labels=WORDS[LEVELS], inference="laplace", class_order=WORDS),

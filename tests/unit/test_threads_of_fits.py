@@ -22,6 +22,7 @@ from skpref import (
     VariationalFMClassifier,
     VariationalFMOrdinal,
 )
+from tests.unit.callbacks import Callback
 
 if TYPE_CHECKING:
     from skpref._events import Iteration
@@ -33,19 +34,11 @@ _RATED = np.column_stack([np.repeat(np.arange(8), 5), np.tile(np.arange(5), 8)])
 _LEVELS, _SIDES = np.tile([1, 2, 3, 2], 10), np.tile([0, 1, 1, 0], 10)
 
 
-class _Threads:
+class _Threads(Callback):
     """A callback that notes the number of BLAS threads after each iteration."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
-
-    def setup(self, estimator: Any, context: Any) -> None: ...
-
-    def teardown(self, estimator: Any, context: Any) -> None: ...
-
-    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None, y: Any = None) -> None: ...
-
-    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None: ...
 
     def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
         self.seen |= {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}

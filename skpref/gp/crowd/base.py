@@ -478,7 +478,7 @@ class CrowdBase(TaskClassifier):
         self._thresholds = fit.thresholds if isinstance(fit, HierarchicalFit) else None
         self.tie_thresholds_ = self._medians_of_thresholds()
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        self.group_ids_ = [kind.vocabulary.ids for kind in self._groups]
+        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
         self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
         self._set_dynamics()
         if isinstance(fit, HierarchicalFit):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import skpref
 from skpref import GPPLClassifier, Table
 from skpref.dask.shards import Parcel
 from skpref.exceptions import DataError, DataWarning
@@ -158,17 +157,6 @@ def test_predictions_for_arrays_of_known_length_have_it():
     model = GPPLClassifier(tol=TOL).fit(blocks, array.from_array(rows().y.to_numpy(), chunks=60))
     assert model.predict_proba(blocks).shape == (200, 2)
     assert_array_equal(model.predict(blocks)[50:70].compute(), model.predict(pairs)[50:70])
-
-
-def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
-    model = fitted(rows(), order_effect=True)
-    assert model.order_effect
-    skpref.save(model, tmp_path / "model.skpref")
-    pairs = rows()[["left", "right"]]
-    for other in (skpref.load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict_proba(pairs), model.predict_proba(pairs))
-    with pytest.raises(DataError, match="partial_fit needs the comparisons"):
-        model.partial_fit(pairs, rows().y)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import skpref
 from skpref import CrowdGPPL, Table
 from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy, sharded
@@ -91,14 +90,6 @@ def test_weights_and_labels_as_columns_or_arrays(client):
     assert not hasattr(arrays, "feature_names_in_")
     lazy_score = named.score(collection, collection["y"], collection["times"])
     assert lazy_score == pytest.approx(wanted.score(frame[COLUMNS], frame.y, frame.times))
-
-
-def test_the_model_is_an_ordinary_one_and_is_saved(client, tmp_path):
-    model = fitted(rows())
-    skpref.save(model, tmp_path / "model.skpref")
-    for other in [skpref.load(tmp_path / "model.skpref")]:
-        assert_array_equal(other.predict_proba(rows()[COLUMNS]), model.predict_proba(rows()[COLUMNS]))
-    assert model.partial_fit(rows(1, 20)[COLUMNS], rows(1, 20).y).user_ids_.size == 12
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
+import skpref
 from skpref import (
     Checkpoint,
     CrowdGPPL,
@@ -165,6 +167,17 @@ def test_a_fit_on_processes_ends_with_the_same_bits(fault: Any, family: str, pro
     assert len(rounds) > case.at  # something had happened
     for a, b in zip(found, wanted, strict=True):
         assert_array_equal(a, b)
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_are_ordinary_ones_and_are_saved(family: str, tmp_path) -> None:
+    case = FAMILIES[family]
+    wanted = case.fit(model := clone(case.model))
+    skpref.save(model, tmp_path / "model.skpref")
+    for other in (skpref.load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
+        for a, b in zip(case.numbers(other), wanted, strict=True):
+            assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("family", ["pairs", "crowd", "ratings", "machine"])

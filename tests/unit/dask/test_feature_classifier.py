@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import skpref
 from skpref import SVGPClassifier
 from skpref.exceptions import DataError
 from skpref.gp.sparse import class_sums
@@ -54,15 +51,6 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     blocks = array.from_array(X.to_numpy(), chunks=(120, 1)), array.from_array(numbers, chunks=120)
     model = SVGPClassifier(**LEARNT).fit(*blocks)
     assert_array_equal(model.predict_proba(X.to_numpy()), wanted.predict_proba(X.to_numpy()))
-
-
-@pytest.mark.usefixtures("client", "_sampled")
-def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = SVGPClassifier(**LEARNT).fit(lazy(TABLE)[["a", "b", "side"]], "side")
-    assert model.score(X, TABLE.side) > 0.8
-    skpref.save(model, tmp_path / "m.skpref")
-    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.usefixtures("client")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
-import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-import skpref
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 from skpref.exceptions import DataError
 from tests.unit.dask.lazily import lazy
@@ -22,10 +19,6 @@ array = pytest.importorskip("dask.array")
 FAST: dict[str, Any] = test_files.FAST | {"max_iter": 4}
 NAMES = ["user", "age", "item", "price", "mood"]
 X = FRAME[["user", "item", "price"]]
-
-
-def fitted() -> VariationalFM:
-    return VariationalFM(**FAST).fit(lazy(FRAME)[[*X.columns, "y"]])
 
 
 def assert_same_bits(model: Any, wanted: Any) -> None:
@@ -86,20 +79,8 @@ def test_levels(tmp_path, y) -> None:
     assert_allclose(
         model.score(rows[names], rows[y], rows["times"]), wanted.score(LEVELS[names], LEVELS[y], LEVELS.times)
     )
-    skpref.save(model, tmp_path / "m.skpref")
     with pytest.raises(DataError, match="inference='gibbs' needs all rows in memory"):
         clone(model).set_params(inference="gibbs").fit(rows[names], rows[y])
-
-
-@pytest.mark.usefixtures("client")
-def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = fitted()
-    skpref.save(model, tmp_path / "m.skpref")
-    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict(X), model.predict(X))
-    before = model.predict(X)
-    assert not np.array_equal(model.partial_fit(X[:5], FRAME.y[:5]).predict(X), before)
-    assert clone(model).get_params() == model.get_params()
 
 
 @pytest.mark.usefixtures("client")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 
-import skpref
 from skpref import GibbsM3F
 from skpref.exceptions import DataError
 from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
@@ -60,19 +57,6 @@ def test_ratings_that_differ_are_refused_and_leave_nothing(client) -> None:
     with pytest.raises(DataError, match="duplicate ratings that differ: user 'user"):
         fitted(joined(FRAME, twice))
     assert left_on_cluster(client, before) == set()
-
-
-@pytest.mark.usefixtures("client")
-def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = fitted()
-    skpref.save(model, tmp_path / "m.skpref")
-    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-    newcomer = X.iloc[:2].assign(user="new", item=[1, 2])
-    assert model.fold_in(newcomer, [5, 1]).predict(newcomer).shape == (2,)
-    with pytest.raises(DataError, match="partial_fit needs the ratings of the fit"):
-        model.partial_fit(X, FRAME.y)
-    assert clone(model).get_params() == model.get_params() == model.get_params()
 
 
 def joined(*tables: Any) -> Any:

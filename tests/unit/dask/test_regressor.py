@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import skpref
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
 from tests.unit.dask.lazily import lazy
-from tests.unit.gp.sparse.test_sums import FIXED, TABLE, N, X
+from tests.unit.gp.sparse.test_sums import FIXED, TABLE, X
 
 distributed = pytest.importorskip("distributed")
 frames = pytest.importorskip("dask.dataframe")
@@ -57,17 +55,6 @@ def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     blocks = array.from_array(X.to_numpy(), chunks=(150, 1)), array.from_array(TABLE.price.to_numpy(), chunks=150)
     model = SVGPRegressor(**options).fit(*blocks)
     assert_array_equal(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()))
-
-
-@pytest.mark.usefixtures("client", "_sampled")
-def test_the_model_is_an_ordinary_one_and_is_saved(tmp_path) -> None:
-    model = SVGPRegressor(inducing=20, random_state=0).fit(lazy(TABLE), "price", "times")
-    skpref.save(model, tmp_path / "m.skpref")
-    for other in (skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(other.predict(X), model.predict(X))
-    model.partial_fit(X[:9], TABLE.price[:9])
-    assert model.n_samples_seen_ == TABLE.times.sum() + 9
-    assert len(TABLE) == N
 
 
 @pytest.mark.usefixtures("client")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import ndtr
@@ -85,8 +86,11 @@ def truth(name):
 
 
 # ------------------------------------------------------------------------------------------------------------- sessions
-@pytest.mark.parametrize("name", FITS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [(name, "determinant") for name in FITS]
+    + [(name, strategy) for name in ("classifier", "ratings") for strategy in STRATEGIES if strategy != "determinant"],
+)
 def test_every_model_can_be_asked_for(name, strategy):
     model, before = MODELS[name], pickle.dumps(MODELS[name])
     session = Session(model, strategy=strategy, random_state=0)
@@ -428,19 +432,13 @@ def test_a_refused_answer_leaves_the_session_as_it_was():
         ("pairs", -1),
         ("pairs", np.nan),
         ("crowd", "left"),
+        ("ratings", pd.NA),
     ],
 )
 def test_bad_answers(name, wrong):
     session = Session(MODELS[name])
     with pytest.raises(DataError, match="an answer"):
         session.tell({int(session.ask()[0]): wrong})
-
-
-def test_an_answer_that_is_missing():
-    pd = pytest.importorskip("pandas")
-    session = Session(MODELS["ratings"])
-    with pytest.raises(DataError, match="an answer must be one of"):
-        session.tell({int(session.ask()[0]): pd.NA})
 
 
 def test_bad_arguments():
@@ -482,13 +480,6 @@ def test_bad_arguments():
         Session(model[1], rows, freeze="other")
     with pytest.raises(DataError, match=r"covariance of 5001 candidates needs 0.2 GB; give at most 5000"):
         select(model[1], sparse.vstack([rows[:1]] * 5001), 2, "determinant")
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_units_that_leave_floating_point(scale):
-    model = make_pipeline(OneHotDesign(), VariationalFM(1, max_iter=5, random_state=0))
-    with pytest.raises(DataError, match="whose square does not fit into float64; scale y"):
-        model.fit(PAIRS[:60], scale * Z[:60, 0])
 
 
 def test_answers_are_a_mapping():
@@ -643,7 +634,6 @@ def test_items_of_the_table_that_nobody_compared_are_asked_about():
 
 
 def test_models_of_data_frames_are_asked_without_warnings():
-    pd = pytest.importorskip("pandas")
     votes = pd.DataFrame(CROWD.comparisons, columns=["user", "left", "right"])
     ratings = pd.DataFrame(PAIRS, columns=["user", "item"])
     for model, row in (

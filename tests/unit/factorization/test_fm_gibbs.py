@@ -30,6 +30,7 @@ from skpref.factorization.machine.moves import (
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 from skpref.likelihoods import OrdinalProbit
+from tests.unit.callbacks import StopAfter
 from tests.unit.factorization.test_fm_ordinal import X, Y, fitted_machine
 
 SHORT = VariationalFMOrdinal(2, inference="gibbs", n_sweeps=20, burn_in=5, random_state=0)
@@ -97,26 +98,10 @@ def test_levels_without_rows_keep_their_place() -> None:
 
 
 def test_a_callback_stops_the_chain() -> None:
-    class Stop:
-        def __init__(self, at: int) -> None:
-            self.at, self.steps = at, []
-
-        def setup(self, estimator, context) -> None:
-            pass
-
-        def teardown(self, estimator, context) -> None:
-            pass
-
-        def on_fit_task_begin(self, estimator, context) -> None:
-            pass
-
-        def on_fit_task_end(self, estimator, context) -> bool:
-            return False
-
+    class Stop(StopAfter):
         def on_iteration(self, estimator, context, iteration) -> bool:
-            self.steps.append(iteration.step)
             assert iteration.fitted().predict(X[:2]).shape == (2,)
-            return iteration.step == self.at
+            return super().on_iteration(estimator, context, iteration)
 
     stop = Stop(28)  # after the passes and 13 sweeps, of which 5 are not used
     model = clone(SHORT).set_callbacks(stop).fit(X, Y)

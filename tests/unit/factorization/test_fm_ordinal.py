@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import logsumexp, ndtr
 
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 
 RNG = np.random.default_rng(0)
 
@@ -87,14 +87,6 @@ def test_draws_have_the_predicted_frequencies() -> None:
     assert_allclose(shares, fitted_machine().predict_proba(X[:3]), atol=0.05)
 
 
-def test_a_weight_is_a_number_of_copies() -> None:
-    weight = RNG.integers(0, 3, Y.size)
-    model = VariationalFMOrdinal(1, inference="variational", random_state=0)
-    p = model.fit(X, Y, weight).predict_proba(X)
-    rows = np.repeat(np.arange(Y.size), weight)
-    assert_allclose(p, model.fit(X[rows], Y[rows]).predict_proba(X), atol=1e-6)
-
-
 def test_names_need_an_order_and_levels_may_be_absent() -> None:
     names = np.array(["", "poor", "fair", "good", "", "great"])[Y]
     with pytest.raises(DataError, match="state the order of the levels"):
@@ -107,17 +99,6 @@ def test_names_need_an_order_and_levels_may_be_absent() -> None:
     column = pd.Series(pd.Categorical(names, order, ordered=True))
     same = VariationalFMOrdinal(2, random_state=0).fit(X, column)
     assert np.array_equal(same.predict_proba(X), model.predict_proba(X))
-
-
-def test_new_users_are_learnt_with_all_others_frozen() -> None:
-    groups = np.repeat(["user", "item"], [30, 20])
-    old = X[:, [0]].toarray().ravel() == 0.0
-    model = VariationalFMOrdinal(2, groups=groups, inference="variational", random_state=0).fit(X[old], Y[old])
-    items = model.weights_[30:].copy()
-    before = model.latent_mean_and_variance(X[~old])[1]
-    model.partial_fit(X[~old], Y[~old], freeze="item")
-    assert np.array_equal(model.weights_[30:], items)
-    assert np.all(model.latent_mean_and_variance(X[~old])[1] < before)
 
 
 def test_a_first_batch_may_have_one_level() -> None:
@@ -144,15 +125,6 @@ def test_early_stopping_and_a_warm_start() -> None:
     again = VariationalFMOrdinal(2, warm_start=True, random_state=0).fit(X, Y).fit(X, Y)
     assert again.n_iter_ < fitted_machine().n_iter_
     assert_allclose(again.lower_bound_, fitted_machine().lower_bound_, rtol=1e-3)
-
-
-def test_a_row_of_zeros_is_warned_of() -> None:
-    groups = np.repeat(["user", "item"], [30, 20])
-    model = VariationalFMOrdinal(0, groups=groups).fit(X, Y)
-    row = X[[0]].toarray()
-    row[:, :30] = 0.0
-    with pytest.warns(DataWarning, match="a column of zeros where a known group should be"):
-        model.predict(row)
 
 
 # ------------------------------------------------------------------------------------- by integration over a grid

@@ -230,19 +230,6 @@ def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     assert bounds[-1] > bounds[0]
 
 
-def test_average_is_of_means_and_log_standard_deviations():
-    machine, X, y, weight = problem(0, Gaussian(1.0), n=20)
-    data, settings = (X, y, weight), (5, 0.1, 0)
-    # The same stream: the first epochs of the longer run are those of the shorter one.
-    runs = [
-        adam_ascent(machine, data, plan_of(machine, max_iter=n), settings, np.random.default_rng(0)) for n in (3, 4)
-    ]
-    ends, (last, average, *_) = [run[0] for run in runs], runs[1]
-    np.testing.assert_array_equal(last.mean, ends[1].mean)
-    np.testing.assert_allclose(average.mean, 0.5 * (ends[0].mean + ends[1].mean), rtol=1e-12)
-    np.testing.assert_allclose(average.variance, np.sqrt(ends[0].variance * ends[1].variance), rtol=1e-12)
-
-
 def test_features_without_entries_get_their_prior():
     machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
     X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
@@ -287,23 +274,6 @@ def test_precisions_without_an_inverse_are_no_overflow(posterior):
     scaled = rows / [1e12, 1.0, 1.0, 1.0]
     model = VariationalFM(posterior=posterior, random_state=1).fit(scaled, rows[:, 1] + rows[:, 2] * rows[:, 3])
     assert np.isfinite(model.predict(scaled)).all()
-
-
-@pytest.mark.parametrize("unit", [0.02, 0.1, 1.0, 30.0])
-def test_interactions_at_the_start_do_not_depend_on_the_units_of_x(unit):
-    def start(scale):
-        return start_machine(compress(X * scale), weight, machine.prior.group, 2, Gaussian(2.0), rng(1))
-
-    rng = np.random.default_rng
-    machine, X, _, weight = problem(0, Gaussian(2.0))
-    np.testing.assert_allclose(start(unit).mean[:, 1:] * unit, start(1.0).mean[:, 1:], rtol=1e-12)
-    np.testing.assert_allclose(start(unit).variance * unit**2, start(1.0).variance, rtol=1e-12)
-    assert not start(unit).mean[:, 0].any()
-    # Two ones in every row: interactions have a standard deviation of 0.1 sqrt(d).
-    ones = sparse.csr_array(np.ones((3, 2)))
-    factors = start_machine(compress(ones), np.ones(3), np.zeros(2, int), 10_000, Gaussian(2.0), rng(2)).mean[:, 1:]
-    np.testing.assert_allclose(factors.std(), 0.1, rtol=0.05)
-    assert start_machine(compress(0.0 * ones), np.ones(3), np.zeros(2, int), 1, Gaussian(2.0), rng(2)).mean.any()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

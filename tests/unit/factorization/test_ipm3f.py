@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.data.ratings import Ratings
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.max_margin import ipm3f_chain
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
@@ -34,15 +34,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not st
 X, Y = simulated()
 SMALL = GibbsIPM3F(C=0.2, sigma=5.0, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
 WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=30)
-
-
-def same(a, b):
-    for tables, others in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
-        for table, other in zip(tables, others, strict=True):
-            np.testing.assert_array_equal(table, other)
-    np.testing.assert_array_equal(a.risks_, b.risks_)
-    assert a.temperature_ == b.temperature_
-    np.testing.assert_array_equal(a.n_factors_, b.n_factors_)
 
 
 @pytest.fixture(scope="module")
@@ -84,32 +75,6 @@ def test_less_loss_means_fewer_features(fitted):
     assert generous.n_factors_[0, -1] > 80
 
 
-def test_scores_are_those_of_the_samples(fitted):
-    samples = fitted.posterior_.samples
-    each = np.array([(z[X[:, 0]] * v[X[:, 1]].astype(float)).sum(axis=1) for z, v in zip(*samples[:2], strict=True)])
-    mean, std = fitted.predict_score(X, return_std=True)
-    np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
-    np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
-
-
-def test_unseen_users_are_the_next_rows_of_the_process(fitted):
-    rows = [(0, 999), (999, 0), (999, 999)]
-    mean, std = fitted.predict_score(rows, return_std=True)
-    Z, V = (part.astype(float) for part in fitted.posterior_.samples[:2])
-    share, new, sigma = Z.sum(axis=1) / 61, fitted.alpha / 61, fitted.sigma
-    each = (share * V[:, 0]).sum(axis=1)
-    np.testing.assert_allclose(mean, [0.0, each.mean(), 0.0], atol=1e-5)
-    spread = [
-        sigma**2 * Z[:, 0].sum(axis=1).mean(),
-        (share * (1 - share) * V[:, 0] ** 2).sum(axis=1).mean() + sigma**2 * new + each.var(ddof=1),
-        sigma**2 * (share.sum(axis=1) + new).mean(),
-    ]
-    np.testing.assert_allclose(std**2, spread, rtol=1e-5)
-    p = fitted.predict_proba(rows)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    assert (p > 0.0).all()
-
-
 def test_averages_are_aligned():
     def state(feature, holders, value):
         Z = np.zeros((3, len(feature)), np.uint8)
@@ -132,27 +97,6 @@ def test_averages_are_aligned():
     assert mean["feature"].tolist() == [1, 7]
     np.testing.assert_allclose(mean["users"].sum(axis=0), [5.0 / 3, 1.0])
     np.testing.assert_allclose(mean["thresholds"], 4.0 / 3)
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_folded_users_leave_the_others_alone_and_are_predicted(own):
-    new = X[:, 0] >= 50
-    model = clone(WELL).set_params(user_thresholds=own, n_chains=2).fit(X[~new], Y[~new])
-    before = pickle.loads(pickle.dumps(model))
-    test = new & (np.random.default_rng(0).random(len(Y)) < 0.3)
-    model.fold_in(X[new & ~test], Y[new & ~test])
-    for name in ("items", "users", "thresholds"):
-        for part in ("average", "samples", "last"):
-            old, now = (getattr(getattr(m.posterior_, part), name) for m in (before, model))
-            np.testing.assert_array_equal(old, now[:, : old.shape[1]])
-    np.testing.assert_array_equal(before.predict(X[~new]), model.predict(X[~new]))
-    always = np.abs(np.median(Y[~new]) - Y[test]).mean()
-    assert -model.score(X[test], Y[test]) < 0.8 * always
-    assert model.user_ids_.tolist() == list(range(60))
-    same(before.fold_in(X[new & ~test], Y[new & ~test]), model)
-    with pytest.raises(UnknownIdError, match="unknown item 77: fold_in"):
-        model.fold_in([(99, 77)], [3])
-    assert model.partial_fit([(99, 77)], [3]).user_factors_.shape[0] == 61
 
 
 def test_folded_users_keep_features_that_live_from_sample_to_sample(fitted):

@@ -30,52 +30,11 @@ def test_conforms_for_given_observations(likelihood) -> None:
 
 
 @dataclass(frozen=True)
-class WrongSlope(PairwiseProbit):
-    def _derivatives(self, y, z):
-        value, first, second = super()._derivatives(y, z)
-        return value, 1.01 * first, second
-
-
-@dataclass(frozen=True)
-class WrongExpectation(PairwiseLogit):
-    def _expectation(self, y, mu, v):
-        value, first, second = super()._expectation(y, mu, v)
-        return value - 1e-6, first, second
-
-
-@dataclass(frozen=True)
-class WholeCurvature(PairwiseLogit):
-    # The factor 1/2 of dE/dv = E[l'']/2 forgotten.
-    def _expectation(self, y, mu, v):
-        value, first, second = super()._expectation(y, mu, v)
-        return value, first, 2.0 * second
-
-
-@dataclass(frozen=True)
-class WrongTilted(Gaussian):
-    def _tilted(self, y, mu, v):
-        log_z, first, second = super()._tilted(y, mu, v)
-        return log_z, first, 1.001 * second
-
-
-@dataclass(frozen=True)
 class FlooredTail(PairwiseProbit):
     # A floor under a probability, as others have it.
     def _derivatives(self, y, z):
         value, first, second = super()._derivatives(y, z)
         return np.maximum(value, np.log(1e-6)), first, second
-
-
-@dataclass(frozen=True)
-class PlugInPrediction(PairwiseProbit):
-    def _predict(self, mu, v):
-        return super()._predict(mu, 0.0 * v)
-
-
-@dataclass(frozen=True)
-class LeftBias(PairwiseLogit):
-    def _predict(self, mu, v):
-        return np.clip(super()._predict(mu, v) + 1e-9, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -86,13 +45,6 @@ class Careless(PairwiseProbit):
         return result
 
 
-@dataclass(frozen=True)
-class Coupled(PairwiseProbit):
-    def _tilted(self, y, mu, v):
-        log_z, first, second = super()._tilted(y, mu, v)
-        return log_z, first + 1e-9 * y.size, second
-
-
 class Forgetful(PairwiseProbit):
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -101,19 +53,7 @@ class Forgetful(PairwiseProbit):
 
 
 @pytest.mark.parametrize(
-    ("mutant", "complaint"),
-    [
-        (WrongSlope(), "derivatives: first"),
-        (WrongExpectation(), "expectation: value"),
-        (WholeCurvature(), "derivative in v"),
-        (WrongTilted(), "tilted: second"),
-        (FlooredTail(), "derivatives: first"),
-        (PlugInPrediction(), "predict: not the mean"),
-        (LeftBias(), "is not exactly 1"),
-        (Coupled(), "batch != row by row"),
-        (Forgetful(), "differs from its own copy"),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+    ("mutant", "complaint"), [(FlooredTail(), "derivatives: first"), (Forgetful(), "differs from its own copy")]
 )
 def test_notices_a_broken_likelihood(mutant, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
@@ -150,17 +90,22 @@ def to_the_left(part):
     ("method", "change", "check", "complaint"),
     [
         ("log_prob", lambda p, *_: p * (1.0 + 1e-12), "_check_derivatives", "value is not log_prob"),
+        ("derivatives", scaled(1), "_check_derivatives", "derivatives: first"),
         ("derivatives", scaled(2), "_check_derivatives", "derivatives: second"),
         ("expectation", scaled(0), "_check_expectation", "expectation: value"),
         ("expectation", scaled(1), "_check_expectation", "expectation: derivative in mu"),
+        ("expectation", scaled(2), "_check_expectation", "derivative in v"),
         ("expectation", without_variance(0), "_check_no_variance", "expectation at v = 0"),
         ("expectation", without_variance(1), "_check_no_variance", "expectation at v = 0"),
         ("expectation", without_variance(2), "_check_no_variance", "expectation at v = 0"),
         ("tilted", without_variance(0), "_check_no_variance", "tilted at v = 0"),
         ("tilted", scaled(0), "_check_tilted", "tilted: log Z"),
         ("tilted", scaled(1), "_check_tilted", "tilted: first derivative"),
+        ("tilted", scaled(2), "_check_tilted", "tilted: second"),
+        ("tilted", lambda t, y, *_: (t[0], t[1] + 1e-9 * np.size(y), t[2]), "_check_shapes", "batch != row by row"),
         ("expectation", lambda e, *_: (e[0] + 0.2, *e[1:]), "_check_concavity", "against Jensen"),
         ("expectation", lambda e, *_: (e[0], e[1], 0.0 - e[2]), "_check_concavity", "for a concave"),
+        ("predict", lambda _, m, v: PairwiseLogit().predict(m, 0.0 * v), "_check_prediction", "predict: not the mean"),
         ("derivatives", far_out, "_check_far_out", "derivatives are not finite at z = -1e"),
         ("expectation", far_out, "_check_far_out", "expectation is not finite at mu = -1e"),
         ("tilted", far_out, "_check_far_out", "tilted is not finite at mu = -1e"),

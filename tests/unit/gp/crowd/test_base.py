@@ -13,7 +13,6 @@ from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd.base import comparisons_of_seen, mark_seen, refuse_unknown_users
-from skpref.gp.entities import Items
 
 ROWS = [
     ["ann", "a", "b"],
@@ -24,30 +23,6 @@ ROWS = [
     ["cid", "a", "b"],
 ]
 DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
-
-
-@pytest.mark.parametrize("inference", ["auto", "vb"])
-def test_the_nearest_differ_least_in_personal_utilities(inference: str) -> None:
-    model = CrowdGPPL(n_factors=2, inference=inference, random_state=0).fit(DATA.comparisons, DATA.y)
-    users, items = (Items(None, np.arange(n)) for n in (12, 6))
-    deviations = model.posterior_.deviations(users, items)
-    for ids, similar, rows in (
-        (model.user_ids_, model.similar_users, deviations),
-        (model.item_ids_, model.similar_items, deviations.T),
-    ):
-        apart = np.sqrt(np.mean((rows - rows[3]) ** 2, axis=1))
-        order = [k for k in np.argsort(apart) if k != 3]
-        near, distance = similar(ids[3], n=4)
-        assert near.tolist() == ids[order[:4]].tolist()
-        np.testing.assert_allclose(distance, apart[order[:4]], rtol=1e-6)
-        assert similar(ids[3], n=99)[0].tolist() == ids[order].tolist()
-        assert similar(ids[3], n=1)[0].tolist() == ids[order[:1]].tolist()
-        assert len(similar(ids[3])[0]) == min(10, len(order))
-        for wrong in (0, -1, 1.5):
-            with pytest.raises(DataError, match="n must be an integer of at least 1"):
-                similar(ids[3], n=wrong)
-    with pytest.raises(UnknownIdError, match=r"^unknown user 99 is in no comparison that fit has seen"):
-        model.similar_users(99)
 
 
 @pytest.mark.parametrize(

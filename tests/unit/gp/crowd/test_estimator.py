@@ -15,7 +15,6 @@ from skpref import SVI, CrowdGPPL, FactorPrior, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd import leaderboards
 
 _rng = np.random.default_rng(5)
 N, U, P = 10, 9, 400
@@ -357,22 +356,6 @@ def test_rankings(model: CrowdGPPL) -> None:
     for items in ([], [SEEN[0], SEEN[0]]):
         with pytest.raises(DataError, match="items must be distinct, and at least one"):
             model.rank(items, user=WHO[0])
-
-
-def test_rankings_of_many_items_are_drawn_in_parts(both: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = both.rank(user="zoe", n_samples=4000)
-    monkeypatch.setattr(leaderboards, "_MAX_DRAWN", 1000)
-    parts = both.rank(user="zoe", n_samples=4000)
-    np.testing.assert_array_equal(parts.utility, whole.utility)
-    # Six standard errors of a probability from 4000 draws, twice.
-    np.testing.assert_allclose(parts.probability_best, whole.probability_best, atol=0.07)
-
-
-def test_tables_of_personal_utilities_that_would_not_fit(ids: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaderboards, "_MAX_PERSONAL", 20)
-    assert ids.utility(users=WHO[:2]).shape == (2, N - 2)
-    with pytest.raises(DataError, match=r"3 users by 8 items take .* GB; pass fewer"):
-        ids.utility(users=WHO[:3])
 
 
 # ----------------------------------------------------------------------------------------------------------- neighbours

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
 
 from skpref._events import Iteration
-from skpref.data import Comparisons
 from skpref.gp.crowd import fit
 from skpref.gp.crowd.model import negligible_factors
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import Schedule
-from skpref.kernels import Linear
-from skpref.likelihoods import PairwiseProbit
 
 
 def test_factors_are_checked_after_few_passes_and_then_after_every_eight() -> None:
@@ -171,178 +167,3 @@ def test_a_fit_ends_at_its_most_passes_or_where_it_is_stopped(monkeypatch: pytes
     # Without factors there is nothing to check.
     end, log = in_stages(monkeypatch, [[]], [True], alive=())
     assert [passes for passes, _, _ in log] == [30]
-
-
-@dataclass(frozen=True)
-class Part:
-    schedule: Schedule
-    data: Any = None
-    last: Any = None
-
-
-@dataclass(frozen=True)
-class Config:
-    pair: Part
-    breadth: tuple[float, float] = (1.0, 1.0)
-
-    def broadened(self, *breadth: float) -> Config:
-        return replace(self, breadth=breadth)
-
-
-@dataclass(frozen=True)
-class ModelOfPriors:
-    config: Config
-    data: Any
-    pair: Part
-
-
-@dataclass(frozen=True)
-class Data:
-    comparisons: Comparisons
-    items: Any = None
-    users: Any = None
-
-
-@pytest.mark.parametrize(
-    ("shift", "noise", "broader"),
-    [(0.0, 0.0, False), (0.3, 0.0, True), (-0.3, 0.0, False), (0.02, 0.3, False), (0.15, 0.3, True)],
-)
-def test_priors_are_broader_where_held_out_comparisons_are_likelier_by_more_than_chance(
-    monkeypatch: pytest.MonkeyPatch, shift: float, noise: float, *, broader: bool
-) -> None:
-    rng, n = np.random.default_rng(0), 400
-    user, left = rng.integers(0, 20, n), rng.integers(0, 6, n)
-    c = Comparisons(left, (left + 1) % 6, np.ones(n), np.ones(n), 6, user=user, n_users=20)
-    parts: list[Any] = []
-    breadths: list[Any] = []
-
-    def fitted(model: Any, _bases: Any, _rng: Any) -> Any:
-        own, wide = model.data.comparisons, model.config.breadth == (10.0, 100.0)
-        breadths.append(model.config.breadth)
-        parts.append((own.n_pairs, model.pair.data.comparisons is own, model.config.pair.schedule.max_iter))
-
-        def pairs(_users: Any, _items: Any, left: Any, _right: Any, **_: Any) -> Any:
-            parts.append((left.size,))
-            chance = noise * np.resize([1.0, -1.0], left.size)
-            return 0.5 + wide * (shift + chance), np.zeros(left.size)
-
-        return SimpleNamespace(posterior=SimpleNamespace(pairs=pairs), likelihood=PairwiseProbit())
-
-    monkeypatch.setattr(fit, "_fit_from_scratch", fitted)
-    part = Part(Schedule(max_iter=200))
-    model: Any = ModelOfPriors(Config(part), Data(c), part)
-    bases: Any = None
-    chosen = fit._choose_priors(model, bases, np.random.default_rng(2))
-    assert chosen.config.breadth == ((10.0, 100.0) if broader else (1.0, 1.0))
-    assert chosen.data is model.data
-    kept, held = parts[0][0], parts[1][0]
-    assert parts == [(kept, True, 30), (held,)] * 2
-    assert breadths == [(1.0, 1.0), (10.0, 100.0)]
-    assert kept + held == n
-    assert 20 < held < 60
-
-
-@pytest.mark.parametrize(
-    ("given", "learns", "alive", "shortened"),
-    [
-        ((None, None), True, (0, 1), True),
-        ((None, None), False, (0, 1), False),
-        ((None, None), True, (), False),
-        (("items", None), True, (0, 1), False),
-        ((None, "factors"), True, (0, 1), False),
-    ],
-)
-@pytest.mark.parametrize("n_restarts", [None, 0])
-def test_kernels_of_factors_are_shortened_where_nothing_is_given(
-    monkeypatch: pytest.MonkeyPatch, given: Any, learns: bool, alive: Any, n_restarts: Any, *, shortened: bool
-) -> None:
-    def chosen(pair: Any, kernel: Any, _rng: Any) -> str:
-        assert pair.config.n_restarts is None  # all hyper-parameters are learnt at the end, and together
-        return f"chosen {kernel}"
-
-    monkeypatch.setattr(fit, "choose_kernel", chosen)
-    monkeypatch.setattr(
-        fit,
-        "_shorten_factor_scales",
-        lambda _model, kernels, _rng: kernels._replace(factors=f"short {kernels.factors}"),
-    )
-    monkeypatch.setattr(fit, "_optimize", lambda _model, kernels, _restarts, _rng: kernels._replace(users="learnt"))
-
-    @dataclass(frozen=True)
-    class PairParts:
-        config: Any
-
-    @dataclass(frozen=True)
-    class Settings:
-        learn_length_scales: bool
-        n_restarts: int | None
-
-    settings = Settings(learns, n_restarts)
-    model: Any = SimpleNamespace(config=SimpleNamespace(pair=settings), pair=PairParts(settings), alive=alive)
-    start, user_kernels = fit.Kernels("start", "start of factors", "users"), fit.Kernels(*given, None)
-    rng = np.random.default_rng(0)
-    kernels = fit._learn_kernels(model, start, user_kernels, rng)
-    default = given == (None, None)
-    factors = "short chosen start" if shortened else "chosen start" if default else "start of factors"
-    assert kernels == ("chosen start", factors, "users" if n_restarts is None else "learnt")
-    # Without features of items there is nothing to choose.
-    kernels = fit._learn_kernels(model, fit.Kernels(None, None, "users"), fit.Kernels(None, None, None), rng)
-    assert kernels == (None, None, "users" if n_restarts is None else "learnt")
-
-
-@pytest.mark.parametrize("linear", [-1.0, 0.0, 0.5])  # what the bound of linear factors exceeds the best one by
-@pytest.mark.parametrize(("bounds", "n_shorter"), [([0.0, 1.0, 2.0, 1.5], 2), ([0.0, 0.0], 0), ([0.0, -1.0], 0)])
-def test_length_scales_of_factors_are_divided_by_four_while_the_bound_rises(
-    monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_shorter: int, linear: float
-) -> None:
-    values, seen = iter([*bounds, max(bounds) + linear]), []
-    X = np.arange(8.0).reshape(4, 2)
-
-    @dataclass(frozen=True)
-    class Small:
-        config: Any
-        pair: Any
-        data: Any
-        alive: tuple[int, ...]
-
-        def bases(self, kernels: Any) -> Any:
-            seen.append((self.alive, kernels.factors))
-            return kernels
-
-        def problem(self, _bases: Any) -> tuple[Any, Any]:
-            return None, None
-
-    part = Part(Schedule(max_iter=200, batch_size=7), Data(None))
-    monkeypatch.setattr(fit, "subsample", lambda pair, _rng: pair)
-    monkeypatch.setattr(fit, "start_state", lambda *_: None)
-
-    def fitted(_problem: Any, _state: Any, schedule: Any, _rng: Any) -> Any:
-        assert (schedule.max_iter, schedule.batch_size) == (10, None)
-        return SimpleNamespace(bounds=[9.0, 5.0, next(values)])
-
-    monkeypatch.setattr(fit.svi, "fit", fitted)
-    small: Any = Small(
-        SimpleNamespace(pair=part), PartOfPairs(SimpleNamespace(X=X, comparisons=None)), Data(None, X), (4, 2, 7, 1)
-    )
-    kernels = fit.Kernels(RBF(8.0, (0.3, 100.0)), RBF(8.0, (0.3, 100.0)), None)
-    chosen = fit._shorten_factor_scales(small, kernels, np.random.default_rng(0))
-    straight = [kernel for _, kernel in seen if isinstance(kernel, Linear)]
-    np.testing.assert_allclose(straight[0].variance, 1.0 / (2.0 * X.var(axis=0)))
-    if linear > 0.0:
-        assert chosen.factors is straight[0]
-    else:
-        assert chosen.factors.length_scale == pytest.approx(8.0 / 4.0**n_shorter)
-    assert chosen.items == kernels.items
-    assert {alive for alive, _ in seen} == {(4, 2, 7)}
-    scales = [kernel.length_scale for _, kernel in seen if isinstance(kernel, RBF)]
-    np.testing.assert_allclose(scales, 8.0 / 4.0 ** np.arange(len(seen) - 1))
-    # Not below the bounds, however much the bound rises.
-    values = iter([0.0, 1.0, 2.0, 3.0, 2.0])
-    chosen = fit._shorten_factor_scales(small, kernels, np.random.default_rng(0))
-    assert chosen.factors.length_scale == pytest.approx(0.5)
-
-
-@dataclass(frozen=True)
-class PartOfPairs:
-    data: Any
-    joint_size: int = 5

@@ -14,14 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from sklearn.base import clone
 
-from skpref import CrowdGPPL, GPPLClassifier, Table, load, save
+from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, spread, update_hierarchy
 from skpref.gp.crowd.places import Places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from skpref._typing import Array
 
@@ -258,15 +257,6 @@ def test_what_groups_do_not_differ_in_is_not_told_apart() -> None:
     model = crowd().fit(X, y)
     assert model.group_scales_[0] < 0.1
     assert crowd().fit(*draw(3, 600)[:2]).group_scales_[0] > 0.3
-
-
-def test_saved_copied_and_pickled(model: CrowdGPPL, data: Any, tmp_path: Path) -> None:
-    X = data[0]
-    save(model, tmp_path / "model.skops")
-    for copy in (load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(model))):
-        assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
-        assert_array_equal(copy.rank(groups={"category": "chat"})["id"], model.rank(groups={"category": "chat"})["id"])
-    assert clone(model).get_params()["groups"] == ["category"]
 
 
 def test_later_answers_may_be_of_new_groups_items_and_users(data: Any) -> None:

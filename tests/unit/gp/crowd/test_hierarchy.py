@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -527,46 +526,3 @@ def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool)
     assert_allclose(ends[0].mean, ends[1].mean, atol=1e-9)
     assert_allclose(ends[0].state.S, ends[1].state.S, rtol=1e-7)
     assert_allclose(ends[0].state.tau, 2.0 * ends[1].state.tau[::2], rtol=1e-7)
-
-
-class Scripted:
-    """A hierarchy whose evidence changes by given amounts from one iteration to the next."""
-
-    shape, others, n_users, damping = np.eye(1), "known", 1, 0.9
-
-    def __init__(self, changes: list[float]) -> None:
-        self.evidence = iter(np.cumsum([-500.0, *changes]))
-
-    def integrate_out(self, state: Any) -> None:
-        return None
-
-    def see(self, *parts: Any) -> Any:
-        return SimpleNamespace(log_sites=next(self.evidence), moment=np.eye(1), alpha=None, slope=None)
-
-    def sum_moment(self, moment: Any) -> Any:
-        return moment
-
-    def mixed(self, state: Any, seen: Any, damping: float) -> Any:
-        return state
-
-
-@pytest.mark.parametrize(
-    ("changes", "n_iter"),
-    [
-        ([9.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8),  # the first ones do not count
-        ([9.0] * 7 + [2.0, 0.5, 0.5, 0.0, 0.0], 11),
-        ([9.0] * 7 + [0.5, 2.0, -0.5, 0.5, 0.0, 0.0], 12),  # once is not enough: the evidence may turn
-        ([9.0] * 7 + [0.5, -2.0] * 3, 14),
-    ],
-)
-def test_the_search_ends_after_two_small_changes_in_a_row(
-    changes: list[float], n_iter: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nothing = SimpleNamespace(m=None, V=None, log_integral=0.0, mean=None, half=None, information=None)
-    for name, value in (("_consensus", nothing), ("_penalty", 0.0)):
-        monkeypatch.setattr(hierarchy, name, lambda *_, value=value: value)
-    model: Any = Scripted(changes)
-    start: Any = SimpleNamespace(S=np.eye(1), scales={}, thresholds=None)
-    fit = fit_hierarchy(model, start, max_iter=14, tol=100.0 / 450.0)  # changes of about one nat
-    assert len(fit.bounds) == n_iter
-    assert fit.converged is (n_iter < 14)

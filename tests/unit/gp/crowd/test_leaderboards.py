@@ -98,19 +98,6 @@ def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.M
         model.utility(users=users)
 
 
-@pytest.mark.filterwarnings("ignore:unknown user")
-def test_many_users_at_once_are_each_as_alone(model: CrowdGPPL) -> None:
-    known = model.user_ids_[:2].tolist()
-    users = [known[0], "zoe", known[1], "yan", known[0]]
-    together = model.utility(users=users, return_std=True)
-    for k, user in enumerate(users):
-        mean, std = model.utility(users=[user], return_std=True)
-        np.testing.assert_allclose(together[0][k], mean[0])
-        np.testing.assert_allclose(together[1][k], std[0])
-    assert together[0].shape == (5, model.item_ids_.size)
-    np.testing.assert_allclose(together[0][1], model.utility())
-
-
 def test_ranks_are_from_as_many_draws_as_asked_for(model: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     sample = type(model.posterior_).sample

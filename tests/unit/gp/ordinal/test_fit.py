@@ -75,41 +75,6 @@ def test_rows_are_merged_with_the_sum_of_their_weights():
     assert model._data().n == 5
 
 
-@pytest.mark.parametrize(
-    ("n", "inference", "likelihood", "sizes", "others", "refined"),
-    [
-        (250, "ep", "auto", (250, None), 2, False),
-        (600, "laplace", "auto", (250, 600), 2, False),
-        (601, "ep", "logit", (250, 600), 0, True),
-        (601, "vb", "auto", (250, 601), 0, False),
-        (1001, "svi", "auto", (250, 1000), 0, False),
-    ],
-)
-def test_families_are_searched_at_samples_and_refined_at_all_rows(
-    monkeypatch, n, inference, likelihood, sizes, others, refined
-):
-    calls = []
-
-    def weigh(few, more, start, kinds):
-        calls.append((few, more, start, tuple(kinds)))
-        return ["family", "another"]
-
-    monkeypatch.setattr(fit, "weigh_families", weigh)
-    monkeypatch.setattr(fit, "_refined", lambda _data, family, _config: f"refined {family}")
-    rng = np.random.default_rng(0)
-    data = OrdinalData(rng.standard_normal((n, 2)), np.zeros(n), np.ones(n))
-    config = fit.OrdinalConfig(inference, likelihood, "ep", 0, 10, "random", fit.svi.Schedule())
-    families = fit._sampled_families(data, "start", config, rng)
-    ((few, more, start, kinds),) = calls
-    assert start == "start"
-    assert len(kinds) == others
-    assert families == (["refined family", "refined another"] if refined else ["family", "another"])
-    assert few.evidence.method == ("laplace" if inference == "laplace" else "ep")
-    assert (len(few.X), None if more is None else len(more.X)) == sizes
-    assert len(few.y) == 250
-    assert few.evidence.tol == 1e-2
-
-
 def test_what_all_other_rows_predict_is_an_evidence_of_thresholds_and_noise():
     rng, likelihood = np.random.default_rng(0), OrdinalProbit((-0.5, 0.3, 1.0), 0.8)
     data = OrdinalData(np.zeros((20, 1)), rng.integers(0, 4, 20).astype(float), rng.uniform(0.5, 2.0, 20))
@@ -122,12 +87,3 @@ def test_what_all_other_rows_predict_is_an_evidence_of_thresholds_and_noise():
     for k, direction in enumerate(np.eye(4)):
         ends = [evidence(None, likelihood.with_theta(likelihood.theta + h * direction))[0] for h in (1e-5, -1e-5)]
         assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
-
-
-def test_attributes_are_those_of_the_fit():
-    likelihood, model = OrdinalProbit((-0.5, 0.3), 0.8), GPOrdinalRegressor()
-    model._store(fit.OrdinalFit("q", "k", likelihood, "s", -3.0, -4.0, [-9.0, -4.0], 7, 2, True, ("a", "b")), "ep")
-    assert (model.posterior_, model.kernel_, model.likelihood_, model._state) == ("q", "k", likelihood, "s")
-    assert (model.log_marginal_likelihood_value_, model.lower_bound_, model.lower_bounds_) == (-3.0, -4.0, [-9.0, -4.0])
-    assert (model.n_iter_, model.n_skipped_, model.converged_, model.inference_) == (7, 2, True, "ep")
-    assert (model.ensemble_, model.thresholds_.tolist(), model.noise_) == (["a", "b"], [-0.5, 0.3], 0.8)

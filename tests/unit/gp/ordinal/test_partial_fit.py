@@ -10,27 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
-from skpref import LBFGS, GPOrdinalRegressor
+from skpref import GPOrdinalRegressor
 from skpref.exceptions import DataError
 from skpref.gp.posterior import SparseLatent
-
-_rng = np.random.default_rng(7)
-N = 40
-X = _rng.standard_normal((N, 2))
-F = X[:, 0] + 0.4 * np.sin(2.0 * X[:, 1])
-Y = np.digitize(F + 0.3 * _rng.standard_normal(N), [-0.8, 0.0, 0.8])
-_first = np.unique(Y, return_index=True)[1]  # so that small parts hold all levels
-_order = np.append(_first, np.setdiff1d(np.arange(N), _first))
-X, Y = X[_order], Y[_order]
-NEW = _rng.standard_normal((9, 2))
-
-
-def fixed(**options: Any) -> GPOrdinalRegressor:
-    return GPOrdinalRegressor(**{"kernel": RBF([1.2, 1.2]), "optimizer": None, "random_state": 0, **options})
-
-
-def learning(**options: Any) -> GPOrdinalRegressor:
-    return GPOrdinalRegressor(**{"optimizer": LBFGS(0), "random_state": 0, **options})
+from tests.unit.gp.ordinal.test_estimator import NEW, N, X, Y, fixed, learning
 
 
 def test_parts_are_the_whole() -> None:

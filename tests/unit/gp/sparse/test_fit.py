@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,26 +18,6 @@ from skpref.gp.sparse.evidence import GaussianRows
 from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference.basis import InducingBasis
 from skpref.likelihoods import Gaussian
-
-
-@pytest.mark.parametrize(
-    ("n", "n_sample", "searched"),
-    [(500, 500, False), (10_001, 10_000, True), (10**6, 10_000, True), (10**6 + 1, 10_000, False)],
-)
-def test_all_rows_are_searched_where_they_are_more_than_the_sample_and_at_most_a_million(
-    monkeypatch: pytest.MonkeyPatch, n: int, n_sample: int, *, searched: bool
-) -> None:
-    calls: list[tuple[Any, int]] = []
-
-    def ascend(objective: Any, max_iter: int) -> None:
-        calls.append((objective, max_iter))
-
-    def rows_of(n: int) -> Any:
-        return SimpleNamespace(n=n)
-
-    monkeypatch.setattr(fit, "bound_objective", lambda rows: rows.n)
-    fit._search_all_rows(SimpleNamespace(ascend=ascend), rows_of(n), rows_of(n_sample))
-    assert calls == [(n, 10)] * searched
 
 
 @pytest.mark.parametrize("kind", [SVGPRegressor, SVGPClassifier])
@@ -184,29 +163,6 @@ def test_the_search_on_a_sample_begins_with_some_noise_and_tries_other_starts(
         assert search.start.points is start.points
         assert (search.scale is before.scale, search.priors is before.priors) == (True, True)
         assert (search.ascents, search.others) == ([{}], [other])
-
-
-@pytest.mark.parametrize(("n", "n_others"), [(60, 0), (400, 0), (401, 1), (2000, 1), (2001, 0)])
-@pytest.mark.parametrize("resumes", [False, True])
-def test_the_cold_start_is_compared_where_that_is_cheap(
-    monkeypatch: pytest.MonkeyPatch, n: int, n_others: int, *, resumes: bool
-) -> None:
-    tried: list[list[SparseParameters]] = []
-
-    def search_sample(search: Any, _sample: GaussianRows, others: list[SparseParameters]) -> Any:
-        tried.append(others)
-        return search
-
-    monkeypatch.setattr(fit, "SparseSearch", Recorder)
-    monkeypatch.setattr(fit, "_search_sample", search_sample)
-    monkeypatch.setattr(fit, "_posterior", lambda search, rows: search)
-    many = np.resize(X, (n, 2)) + np.arange(n)[:, None] * 1e-3
-    start = WarmStart(KERNEL, Gaussian(4.0), X[:6], search="compare") if resumes else None
-    options = config(learn_inducing=False)
-    fit.fit_collapsed(GaussianRows(many, many[:, 0], np.ones(n)), KERNEL, options, np.random.default_rng(0), start)
-    (others,) = tried
-    assert len(others) == n_others + resumes
-    assert [o.noise for o in others] == [0.25] * resumes + [0.1] * n_others
 
 
 @pytest.mark.parametrize(("n_inducing", "n_exact"), [(90, 0), (100, 0), (101, 404), (500, 1500), (5000, 0)])

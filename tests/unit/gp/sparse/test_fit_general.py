@@ -444,13 +444,7 @@ def test_streams_of_classes():
     assert short._rows[1].size == 60
 
 
-def test_weights_count_copies_and_one_class_is_refused():
-    weight = RNG.integers(0, 3, 200)
-    copies = np.repeat(np.arange(200), weight)
-    first = classifier(optimizer=None).fit(X, SIDE, sample_weight=weight)
-    assert np.array_equal(
-        first.predict_proba(X), classifier(optimizer=None).fit(X[copies], SIDE[copies]).predict_proba(X)
-    )
+def test_one_class_is_refused():
     with pytest.raises(ValueError, match="classes"):
         classifier().fit(X, np.zeros(200))
     with pytest.raises(ValueError, match="classes"):
@@ -607,28 +601,3 @@ def test_searches_of_more_than_two_classes_are_shorter(n_classes, search_rows, f
     assert config.schedule.on_iteration is not None
     apart = model.set_params(n_jobs=2)._config()
     assert (apart.schedule.on_iteration is None) is (n_classes > 2)
-
-
-def test_attributes_of_several_classes_are_those_of_the_first_or_of_all():
-    fits = [
-        SimpleNamespace(
-            end=SimpleNamespace(state=f"state {k}", kernel=f"kernel {k}"),
-            latent=f"latent {k}",
-            bounds=[-9.0, -3.0 - k],
-            inference="vb",
-            n_iter=(4, 7, 2)[k],
-            converged=k != 1,
-            cut_short=k == 1,
-        )
-        for k in range(3)
-    ]
-    model = SVGPClassifier()
-    model._store(fits)
-    assert model._states == ["state 0", "state 1", "state 2"]
-    assert model.kernels_ == ["kernel 0", "kernel 1", "kernel 2"]
-    assert model.posteriors_ == ["latent 0", "latent 1", "latent 2"]
-    assert (model.kernel_, model.posterior_, model.inference_) == ("kernel 0", "latent 0", "vb")
-    assert (model.lower_bounds_, model.lower_bound_) == ([-9.0, -3.0], -12.0)
-    assert (model.n_iter_, model.converged_, model._cut_short) == (7, False, True)
-    model._store(fits[::2])
-    assert (model.n_iter_, model.converged_, model._cut_short, model.lower_bound_) == (4, True, False, -8.0)

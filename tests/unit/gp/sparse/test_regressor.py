@@ -119,16 +119,6 @@ def test_targets_may_be_shifted_and_stretched(fitted):
     assert other.noise_ == pytest.approx(1e9 * fitted.noise_, rel=1e-2)
 
 
-def test_weights_count_copies():
-    weight = RNG.integers(0, 3, 300)
-    copies = np.repeat(np.arange(300), weight)
-    first = model(tol=0.1).fit(X, Y, sample_weight=weight)
-    second = model(tol=0.1).fit(X[copies], Y[copies])
-    assert first.lower_bound_ == second.lower_bound_
-    assert np.array_equal(first.predict(X), second.predict(X))
-    assert first.n_samples_seen_ == copies.size
-
-
 def test_log_marginal_likelihood_and_its_gradient(fitted):
     assert fitted.log_marginal_likelihood() == fitted.lower_bound_
     theta = np.append(fitted.kernel_.theta, np.log(fitted.noise_)) + 0.1
@@ -159,11 +149,6 @@ def test_warm_start_resumes_and_a_failed_fit_leaves_the_earlier_one():
         warm.fit(np.where(X > 2.9, np.nan, X), Y)
     assert all(vars(warm)[name] is value for name, value in state.items())
     assert_allclose(warm.predict(X), before, atol=0.02)
-
-
-def test_a_search_that_is_cut_short_warns():
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        model(max_iter=1, tol=0.0).fit(X, Y)
 
 
 def test_a_sample_of_the_rows_finds_what_all_confirm(monkeypatch):
@@ -278,12 +263,6 @@ def test_a_long_window_holds_the_kernel(monkeypatch):
     assert_allclose(stream.predict(X), whole.fit(X[50:150], Y[50:150]).predict(X), atol=0.1)
 
 
-def test_the_first_part_of_a_stream_is_a_fit(fitted):
-    assert np.array_equal(model().partial_fit(X, Y).predict(X), fitted.predict(X))
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(X), fitted.predict(X))
-
-
 # -------------------------------------------------------------------------------------------------------- nasty inputs
 CASES = {
     "repeated rows": (np.repeat(X[:30], 5, axis=0), np.repeat(Y[:30], 5)),
@@ -330,21 +309,6 @@ def test_length_scales_of_another_number_of_features_are_refused(kernel):
         ValueError, match=r"length_scale: got shape \(3,\) for 2 features, wanted one number or one per"
     ):
         SVGPRegressor(kernel).fit(X, Y)
-
-
-def test_overflowing_features_are_refused_in_words():
-    with pytest.raises(DataError, match="scale the features"):
-        model().fit(1e200 * X, Y)
-
-
-def test_no_row_of_positive_weight_is_refused():
-    with pytest.raises(ValueError, match="weight"):
-        model().fit(X, Y, sample_weight=np.zeros(300))
-
-
-def test_a_line_an_evaluation_is_printed(capsys):
-    model(verbose=1, tol=1.0, learn_inducing=False).fit(X, Y)
-    assert "SVGPRegressor: evaluation 2  bound per row " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1500, 1500), (1501, 500)])
