@@ -218,8 +218,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : estimator
         Of this package, or a `Pipeline` or `TransformedTargetRegressor` of its estimators and scikit-learn's usual
-        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms and roots by NumPy). A
-        `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
+        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms, roots and sines by NumPy).
+        A `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
         file.
     path : str or path-like
         File to write, with any name; the folder must exist. `skpref tune` uses ``model.skpref``.

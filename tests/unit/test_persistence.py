@@ -432,11 +432,11 @@ def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
     if cls.__name__ in {"DictVectorizer", "FeatureHasher"}:
         rows = [{"a": 1.0, "b": 2.0}, {"b": 1.0}]
     inner = SVGPRegressor(inducing=5, optimizer=None, random_state=0)
-    given |= dict.fromkeys(["SelectFromModel", "SequentialFeatureSelector", "TransformedTargetRegressor"], [inner])
-    given |= dict.fromkeys(["RFE", "RFECV"], [inner])
-    univariate = ["GenericUnivariateSelect", "SelectFdr", "SelectFpr", "SelectFwe", "SelectPercentile"]
-    given |= dict.fromkeys(univariate, [f_regression])
-    given |= dict.fromkeys(["GaussianRandomProjection", "SparseRandomProjection", "NMF", "MiniBatchNMF"], [2])
+    around = ("RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector", "TransformedTargetRegressor")
+    univariate = ("GenericUnivariateSelect", "SelectFdr", "SelectFpr", "SelectFwe", "SelectPercentile")
+    sized = ("GaussianRandomProjection", "MiniBatchNMF", "NMF", "SparseRandomProjection")
+    for names, value in ((around, inner), (univariate, f_regression), (sized, 2)):
+        given |= {of: [value] for of in names}
     labels = rows @ [1.0, 0.1, 0.0] if cls.__module__.endswith("_univariate_selection") else Y[: len(rows)]
     before = quiet(cls(*given.get(cls.__name__, [])).fit, rows, labels)
     save(before, tmp_path / "m")
