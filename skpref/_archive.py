@@ -274,8 +274,9 @@ def _children(node: dict[str, Any], kind: str, parts: list[str] | None, where: s
         return list(enumerate(node["content"]))
     elif kind == "NdArrayNode" and node["type"] == "json":
         plain = all(item["__loader__"] in {"JsonNode", "BytesNode"} for item in node["content"])
-        column = plain and len(node["shape"]["content"]) == 1
-        require(column, where, "holds Python objects; only columns of integers, strings and bytes may")
+        arrays = all(item["__loader__"] == "NdArrayNode" and item["type"] == "numpy" for item in node["content"])
+        column = (plain or arrays) and len(node["shape"]["content"]) == 1
+        require(column, where, "holds Python objects; only columns of integers, strings and bytes, or of arrays, may")
         return [*enumerate(node["content"]), ("", node["shape"])]
     elif kind == "ObjectNode" and content is not None:
         if parts is not None:

@@ -24,7 +24,7 @@ _LARGEST_COUNT = 1 << 40
 # Attributes of scikit-learn's transformers whose last axis is that of the features.
 _PER_FEATURE = {
     *("mean_", "var_", "scale_", "min_", "data_min_", "data_max_", "data_range_", "max_abs_", "center_"),
-    *("statistics_", "variances_", "components_", "lambdas_", "quantiles_", "idf_"),
+    *("statistics_", "variances_", "components_", "lambdas_", "quantiles_", "idf_", "cluster_centers_"),
 }
 
 

@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref._callbacks import iteration_hook
 from skpref._checks import is_count
+from skpref._events import Iteration
 from skpref._exclusive import one_fit_at_a_time
 from skpref._warn import warn
 from skpref.exceptions import DataError, DataWarning
@@ -27,7 +28,7 @@ from skpref.exceptions import DataError, DataWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skpref._events import Iteration, OnIteration
+    from skpref._events import OnIteration
     from skpref._typing import Features
 
 _MAX_DENSE_BYTES = 4 * 2**30  # size of one dense square matrix, whatever the machine has
@@ -154,18 +155,6 @@ def verbose_printer(
     return show
 
 
-def evaluation_printer(name: str, objective: str) -> Callable[[float], None]:
-    """Return a function that prints one line an evaluation of a search, which ends when it has converged."""
-    numbers, began = count(1), time.perf_counter()
-
-    def show(value: float) -> None:
-        number = next(numbers)
-        rate = number / max(time.perf_counter() - began, 1e-9)
-        print(f"{name}: evaluation {number}  {objective} {value:.6f}  {rate:.1f}/s")  # noqa: T201 - asked for by verbose
-
-    return show
-
-
 def iteration_callback(
     estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration | None:
@@ -174,3 +163,17 @@ def iteration_callback(
     if not estimator.verbose:
         return then
     return verbose_printer(type(estimator).__name__, then, step=step, objective=objective, sign=sign)
+
+
+def evaluation_callback(estimator: Any, objective: str) -> Callable[[float], None] | None:
+    """Return the function to call with each value of a search, which takes about one evaluation an iteration."""
+    then = iteration_callback(estimator, step="evaluation", objective=objective)
+    if then is None:
+        return None
+    numbers, began = count(1), time.perf_counter()
+
+    def evaluated(value: float) -> None:
+        number = next(numbers)
+        then(Iteration(number, max(estimator.max_iter, number), value, time.perf_counter() - began))
+
+    return evaluated

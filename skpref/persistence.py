@@ -81,29 +81,37 @@ _OURS = _named(
 # Their fitted state is arrays and plain values, and none of it is an index that compiled code follows unchecked.
 _SCIKIT_LEARN = _named(
     {
+        "sklearn.cluster._kmeans": "KMeans MiniBatchKMeans",
         "sklearn.compose._column_transformer": "ColumnTransformer",
         "sklearn.compose._target": "TransformedTargetRegressor",
         "sklearn.decomposition._factor_analysis": "FactorAnalysis",
         "sklearn.decomposition._fastica": "FastICA",
         "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+        "sklearn.decomposition._nmf": "MiniBatchNMF NMF",
         "sklearn.decomposition._pca": "PCA",
+        "sklearn.decomposition._sparse_pca": "SparsePCA",
         "sklearn.decomposition._truncated_svd": "TruncatedSVD",
-        "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+        "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
+        "sklearn.feature_extraction._hash": "FeatureHasher",
+        "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
         "sklearn.feature_selection._from_model": "SelectFromModel",
-        "sklearn.feature_selection._rfe": "RFE",
-        "sklearn.feature_selection._univariate_selection": "SelectKBest SelectPercentile",
+        "sklearn.feature_selection._rfe": "RFE RFECV",
+        "sklearn.feature_selection._sequential": "SequentialFeatureSelector",
+        "sklearn.feature_selection._univariate_selection": "GenericUnivariateSelect SelectFdr SelectFpr SelectFwe "
+        "SelectKBest SelectPercentile",
         "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
         "sklearn.impute._base": "MissingIndicator SimpleImputer",
         "sklearn.impute._knn": "KNNImputer",
-        "sklearn.kernel_approximation": "Nystroem RBFSampler",
+        "sklearn.kernel_approximation": "AdditiveChi2Sampler Nystroem RBFSampler SkewedChi2Sampler",
         "sklearn.pipeline": "FeatureUnion Pipeline",
         "sklearn.preprocessing._polynomial": "PolynomialFeatures",
         "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
         "QuantileTransformer RobustScaler StandardScaler",
+        "sklearn.preprocessing._discretization": "KBinsDiscretizer",
         "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
         "sklearn.preprocessing._function_transformer": "FunctionTransformer",
         "sklearn.preprocessing._target_encoder": "TargetEncoder",
-        "sklearn.random_projection": "GaussianRandomProjection",
+        "sklearn.random_projection": "GaussianRandomProjection SparseRandomProjection",
     }
 )
 _RECORDS = _named(
@@ -164,7 +172,10 @@ _OTHERS = _named(
 )
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
-_OF_NUMPY = "absolute cbrt exp expm1 log log10 log1p log2 sqrt square"
+_OF_NUMPY = (
+    "absolute arcsinh cbrt cos deg2rad exp exp2 expm1 log log10 log1p log2 negative rad2deg reciprocal sign sin sqrt "
+    "square tanh"
+)
 _FUNCTIONS = {
     "numpy": _OF_NUMPY,
     "numpy._core._multiarray_umath": _OF_NUMPY,  # where they are with numpy 2.0
@@ -207,8 +218,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : estimator
         Of this package, or a `Pipeline` or `TransformedTargetRegressor` of its estimators and scikit-learn's usual
-        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms and roots by NumPy). A
-        `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
+        transformers (scaling, encoding, imputing, text, PCA, columns, selection, logarithms, roots and sines by NumPy).
+        A `GPPLClassifier` and a `CrowdGPPL` keep their comparisons, by ids, for `partial_fit`. So these are part of the
         file.
     path : str or path-like
         File to write, with any name; the folder must exist. `skpref tune` uses ``model.skpref``.
@@ -396,6 +407,8 @@ def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
         _check_estimator(value, memo, where)
     elif isinstance(value, np.ndarray):
         require(value.dtype.kind != "f" or np.isfinite(value).all(), where, "has NaN or infinite values")
+        ragged = value.dtype == object and any(isinstance(item, np.ndarray) for item in value.ravel())
+        require(not ragged, where, "holds arrays")
     elif sparse.issparse(value):
         _check_csr(value, where)
     elif isinstance(value, dict):

@@ -152,6 +152,7 @@ class _Inputs(NamedTuple):
     needed: list[str]  # columns of groups, and of times
     user: str | None  # column of the user, which the parameter `users` replaces
     are_names_known: bool  # whether X had names
+    spare: tuple[str, ...] = ()  # columns of ids that a row may lack: of the third item shown, and further ones
 
     @property
     def read(self) -> list[str]:
@@ -193,7 +194,8 @@ def _task_inputs(first: Any) -> _Inputs:
     names = [*(["user"] * asked), *shown] if known is None else list(map(str, known))
     user = None if not asked else names[first.user or 0] if isinstance(first.user or 0, int) else first.user
     ids = [*([user] if user is not None else []), *(name for name in names if name != user)]
-    return _Inputs(names, ids, [], [], user, known is not None)
+    items = [name for name in ids if name != user]
+    return _Inputs(names, ids, [], [], user, known is not None, tuple(items[2:]))
 
 
 def example_rows(X: Any) -> Any:
@@ -243,7 +245,7 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
     if hasattr(table, "columns"):
         ids, optional = [], []
         if columns is not None:
-            ids, optional = [*columns.ids, *columns.needed], [columns.user, *columns.numbers]
+            ids, optional = [*columns.ids, *columns.needed], [columns.user, *columns.numbers, *columns.spare]
         specs = []
         for spec in inputs.inputs:
             # MLflow cuts decimals of an integer, and refuses integers for a double.
@@ -353,7 +355,8 @@ class _Predictor:
             if names is None or not hasattr(table, "iloc"):
                 return np.asarray(table)
             return table[[name for name in names if name in table.columns]]
-        missing = [name for name in [*inputs.ids, *inputs.needed] if name not in table.columns]
+        needed = [name for name in [*inputs.ids, *inputs.needed] if name not in inputs.spare]
+        missing = [name for name in needed if name not in table.columns]
         if missing:
             raise DataError(
                 f"column {missing[0]!r} is missing" + "; users may replace it" * (missing[0] == inputs.user)
@@ -368,7 +371,8 @@ class _Predictor:
         inputs = _inputs(self._estimator)
         if inputs is None or not hasattr(self._last, "rank"):
             raise DataError(f"{type(self._last).__name__} ranks no items; leave rank out")
-        items = table[[name for name in inputs.ids if name != inputs.user]].to_numpy(dtype=object).ravel()
+        shown = [name for name in inputs.ids if name != inputs.user and name in table.columns]
+        items = table[shown].to_numpy(dtype=object).ravel()
         return self._last.rank(np.unique([item for item in items.tolist() if item is not None])).to_frame()
 
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import (
+    LBFGS,
     BayesianGPLVM,
     GibbsM3F,
+    GPOrdinalRegressor,
     GPPLClassifier,
     OneHotDesign,
+    SVGPClassifier,
     SVGPRegressor,
     VariationalFM,
     _callbacks,
@@ -64,6 +68,22 @@ class Listener:
         self.heard.append(news)
 
 
+class Ticks:
+    """Counts tasks, as a bar of progress does: it has scikit-learn's hooks alone."""
+
+    max_propagation_depth = None
+    n_ended = 0
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        self.n_ended += 1
+
+
 def test_a_fit_is_followed_from_begin_to_end() -> None:
     listener = Listener()
     model = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
@@ -92,6 +112,29 @@ def test_a_true_answer_stops_the_fit() -> None:
     X = np.random.default_rng(0).standard_normal((40, 3))
     model = VariationalFM(max_iter=50, tol=0.0, random_state=0).set_callbacks(Listener(stop_at=3)).fit(X, X[:, 0])
     assert model.n_iter_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("model", "n_levels"),
+    [(SVGPRegressor(inducing=5), 0), (SVGPClassifier(inducing=5), 3), (GPOrdinalRegressor(optimizer=LBFGS()), 3)],
+    ids=["rows", "classes", "levels"],
+)
+def test_searches_say_how_many_evaluations_are_done_of_how_many(
+    model: Any, n_levels: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) if n_levels else np.sin(X[:, 0])
+    plain = clone(model).set_params(random_state=0).fit(X, y)
+    listener = Listener()
+    shown = clone(model).set_params(random_state=0, verbose=1).set_callbacks(listener).fit(X, y)
+    assert np.array_equal(shown.predict(X), plain.predict(X))
+    first, *others = capsys.readouterr().out.splitlines()
+    assert re.search(rf": evaluation 1/{shown.max_iter}  .* ETA \d+ s$", first)
+    assert len(others) + 1 == len(listener.iterations)
+    assert all(event.step <= event.n_max for event in listener.iterations)
+    clone(model).set_params(random_state=0).set_callbacks(ticks := Ticks()).fit(X, y)
+    assert ticks.n_ended == len(listener.iterations) + 1  # and the fit
 
 
 def test_a_printer_and_a_callback_both_hear(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from skpref._callbacks import CallbackMixin, fit_callbacks, fit_context
 from skpref._estimator import (
     check_memory,
     digest,
-    evaluation_printer,
+    evaluation_callback,
     iteration_callback,
     unchanged_on_failure,
     warn_constant,
@@ -475,7 +475,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
             n_inducing=n_inducing,
             inducing=points,
             schedule=schedule if inference == "svi" else replace(schedule, batch_size=None),
-            on_value=evaluation_printer(type(self).__name__, "log evidence") if self.verbose else None,
+            on_value=evaluation_callback(self, "log evidence"),
         )
 
     def _store(self, result: OrdinalFit, inference: str) -> None:

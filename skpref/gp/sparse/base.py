@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
-from skpref._estimator import digest, evaluation_printer
+from skpref._estimator import digest, evaluation_callback
 from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack
 from skpref.gp.relevance import prior_relevance
@@ -114,7 +114,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             noise=noise,
             max_iter=self.max_iter,
             tol=tol,
-            on_value=evaluation_printer(type(self).__name__, "bound per row") if self.verbose else None,
+            on_value=evaluation_callback(self, "bound"),
             most_inducing=most_inducing,
         )
 

@@ -136,7 +136,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Whether `fit` starts from the result of the previous fit, if kernel, likelihood, classes and number of features
         are the same.
     verbose : int, default=0
-        1 prints a line at every evaluation of the bound.
+        1 prints a line at every evaluation of the bound: its number of about `max_iter`, value and time left.
     random_state : int, RandomState, Generator or None, default=None
         Seed for inducing points, samples of rows and mini-batches.
     n_jobs : int, default=None

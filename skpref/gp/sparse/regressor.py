@@ -123,7 +123,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Whether `fit` starts from the result of the previous fit, if kernel, likelihood and number of features are the
         same.
     verbose : int, default=0
-        1 prints a line at every evaluation of the bound.
+        1 prints a line at every evaluation of the bound: its number of about `max_iter`, value and time left.
     random_state : int, RandomState, Generator or None, default=None
         Seed for inducing points, samples of rows and mini-batches.
 

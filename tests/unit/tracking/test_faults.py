@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,8 @@ def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Ca
     assert stored("another").tree() == [["VariationalFM"]]
 
 
-def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> None:
+def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # else what is first imported here is cut off for ever
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     callback = MLflowCallback("full", closed_port, spool=tmp_path)
     with warnings.catch_warnings(record=True) as caught:

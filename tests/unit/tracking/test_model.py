@@ -380,6 +380,9 @@ def test_models_of_tasks_are_served(tmp_path: Path, named: bool) -> None:
         np.testing.assert_allclose(shares, model.predict_proba(rows))
         assert list(shares.columns) == ["0", "1", "2"]
         assert sorted(served.predict(table, params={"rank": True})["id"]) == list("abcd")
+        fewer = table.drop(columns=names[-1])  # two items are shown
+        np.testing.assert_array_equal(served.predict(fewer), model.predict(fewer if named else fewer.to_numpy()))
+        assert set(served.predict(fewer, params={"rank": True})["id"]) <= set("abcd")
     crowd = round_trip(CrowdGPPL(likelihood="luce").fit(X, np.arange(32) % 3), X, tmp_path / "users")
     with pytest.raises(mlflow.MlflowException, match="several probabilities"):
         crowd.predict(crowd.input_example, params={"users": ["u1"], "return_proba": True})
