@@ -118,6 +118,7 @@ def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Ca
 
 def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # else what is first imported here is cut off for ever
+    VariationalFM(max_iter=2).fit(X, X[:, 0])  # numba keeps what it compiles
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     callback = MLflowCallback("full", closed_port, spool=tmp_path)
     with warnings.catch_warnings(record=True) as caught:
