@@ -39,7 +39,7 @@ def test_usual_names_have_any_case_and_spaces() -> None:
 def test_users_of_a_crowd_are_found(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(f"{name},Left,Right,Label,x", *PAIRS)
     data = comparisons.read(parse(["fit", file, "--model", "crowd"])).data
-    assert (data.roles.user, data.sides, data.n_users) == (name, ("Left", "Right"), 3)
+    assert (data.roles.user, data.roles.sides, data.n_users) == (name, ("Left", "Right"), 3)
     assert main(["fit", file, "--model", "crowd", "--set", "max_iter=2", "--set", "tol=1.0"]) == 0
     read = f"Read: left = Left, right = Right, answer = Label, user = {name}, weights = none, not used: x\n"
     assert read in capsys.readouterr().out

@@ -327,7 +327,7 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         (*CONTEST, "--group", "place"),
         "column 'place': '1' differs from '0' on line 2, but task p0, 1 has one",
     ),
-    "features": (LONG, (*CONTEST, "--features", "size"), "neither --item nor --items"),
+    "features": (LONG, (*CONTEST, "--features", "size"), "and no --item or --items"),
     "no contest": (LONG, ("--features", "size"), "they need --contest, where a row is one item, or patterns such as"),
     "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "at least 1 choice among two items or more is required"),
     "the answer": (
