@@ -477,14 +477,16 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Return the settings of searches and inference; None: rows in a stream or in files, which have few points."""
         many = self.classes_.size > 2 or by_softmax
         # Callbacks belong to this process.
-        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else iteration_callback(self)
+        elsewhere = many and effective_n_jobs(self.n_jobs) > 1
+        callback = None if elsewhere else iteration_callback(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         n_points = _SHARED_INDUCING if by_softmax else _INDUCING
         inference = inference_name(self.inference)
         few = n_distinct is not None and full_passes_fit(n_distinct, EXACT_ROWS) and inference != "svi"
         tol = _MANY_CLASSES_TOL * self.tol if many else self.tol
         sparse = self._sparse_config(n_points, None, tol, EXACT_ROWS if few and not by_softmax else 0)
-        sparse = replace(sparse, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
+        on_value = None if elsewhere else sparse.on_value
+        sparse = replace(sparse, on_value=on_value, smoothness=_SMOOTHNESS, linear_rows=_LINEAR_ROWS)
         return self._general_config(sparse, inference, callback, classifier_priors, search_rows)
 
     def _store(self, fits: list[GeneralFit]) -> None:

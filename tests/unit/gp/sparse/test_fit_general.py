@@ -601,3 +601,4 @@ def test_searches_of_more_than_two_classes_are_shorter(n_classes, search_rows, f
     assert config.schedule.on_iteration is not None
     apart = model.set_params(n_jobs=2)._config()
     assert (apart.schedule.on_iteration is None) is (n_classes > 2)
+    assert (apart.sparse.on_value is None) is (n_classes > 2)
