@@ -558,7 +558,7 @@ def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys: pytest.CaptureFix
     model = learning(verbose=1).fit(X[:15], Y[:15])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(model.lower_bounds_) > 1
-    assert lines[-1].startswith(f"GPOrdinalRegressor: evaluation {len(lines)}  log evidence -")
+    assert lines[-1].startswith(f"GPOrdinalRegressor: evaluation {len(lines)}/200  log evidence -")
     model = fixed(verbose=1, inference="vb").fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == model.n_iter_
