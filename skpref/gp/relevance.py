@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.gaussian_process.kernels import ConstantKernel, Product, Sum
 
 from skpref import kernels
+from skpref._math.linalg import solve_lower_t
 from skpref.gp.default_kernels import standard_deviations
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
+    from skpref.gp.posterior import SparseLatent
 
 _WORK = 2e8  # rows times squared features up to which more rows are used: a second or two
 _MIN_ROWS, _MAX_ROWS = 16, 1024
@@ -28,6 +31,22 @@ def features_share_scales(kernel: Kernel) -> bool:
     sizes = [parameter.n_elements for parameter in kernel.hyperparameters if not parameter.fixed]
     parts = np.split(kernel.theta - kernel.bounds[:, 0], np.cumsum(sizes)[:-1]) if sizes else []
     return all(np.ptp(part) < _ROUNDING for part in parts)
+
+
+def posterior_relevance(latent: SparseLatent) -> Array:
+    """Return `prior_relevance`, to which a linear part adds its variances of f by its posterior slopes, shape (d,).
+
+    The prior of a linear part of one variance tells all features alike.
+    """
+    kernel, Z = latent.basis.kernel, latent.basis.points
+    part: Any = kernel.k2 if isinstance(kernel, Sum) else None
+    if not (type(part) is Product and type(part.k1) is ConstantKernel and type(part.k2) is kernels.Linear):
+        return prior_relevance(kernel, Z)
+    alpha = solve_lower_t(latent.basis.chol, latent.mean).reshape(Z.shape[0], -1)
+    origin = np.zeros(Z.shape[1]) if part.k2.origin is None else np.asarray(part.k2.origin)
+    weight = part.k1.constant_value * np.broadcast_to(part.k2.variance, Z.shape[1])
+    slopes = weight[:, None] * (np.asarray(Z.T @ alpha) - np.outer(origin, alpha.sum(axis=0)))
+    return prior_relevance(kernel.k1, Z) + np.square(slopes).mean(axis=1) * standard_deviations(Z) ** 2
 
 
 def prior_relevance(kernel: Kernel, X: Features) -> Array:

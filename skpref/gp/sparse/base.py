@@ -15,7 +15,7 @@ from skpref._callbacks import CallbackMixin
 from skpref._estimator import digest, evaluation_callback
 from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack
-from skpref.gp.relevance import prior_relevance
+from skpref.gp.relevance import posterior_relevance
 from skpref.gp.sparse.fit_general import GeneralConfig
 from skpref.gp.sparse.search import SparseConfig
 from skpref.settings import INDUCING_CONSTRAINTS, SVI, Adam, HasSettings, Inducing, inducing_of, schedule_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from skpref._events import OnIteration
     from skpref._typing import Array, Features
+    from skpref.gp.posterior import SparseLatent
     from skpref.settings import Settings
 
 __all__ = ["SHARED_CONSTRAINTS", "SparseGP"]
@@ -137,19 +138,19 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
 
     # ------------------------------------------------------------- relevance
     @abstractmethod
-    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
-        """Return the learnt kernels with their inducing points."""
+    def _latents(self) -> list[SparseLatent]:
+        """Return the posteriors of the functions."""
 
     @property
     def relevance_(self) -> Array:
         """Relevance of each feature, shape (n_features,).
 
         Half the expected square of f(x) - f(x') under the prior, where x' is an inducing point x with this feature
-        taken from another point: 0 for a feature that f ignores. The mean over classes where each has its own f.
+        taken from another point: 0 for a feature that f ignores. A linear part of the default kernel counts by its
+        posterior slopes instead. The mean over classes where each has its own f.
         """
         check_is_fitted(self)
-        by_kernel = [prior_relevance(kernel, points) for kernel, points in self._kernels_and_points()]
-        return np.asarray(np.mean(by_kernel, axis=0))
+        return np.asarray(np.mean([posterior_relevance(latent) for latent in self._latents()], axis=0))
 
     @property
     def feature_importances_(self) -> Array:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray, MatrixLike, Stored
+    from skpref.gp.posterior import SparseLatent
     from skpref.gp.sparse.fit_general import GeneralFit
     from skpref.gp.sparse.targets import DistinctTargets
     from skpref.likelihoods import Likelihood
@@ -590,6 +591,6 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     score = accept_collections(ClassifierMixin.score)
 
-    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
-        """Return the learnt kernels with their inducing points."""
-        return [(posterior.basis.kernel, posterior.basis.points) for posterior in self.posteriors_]
+    def _latents(self) -> list[SparseLatent]:
+        """Return the posteriors of the functions."""
+        return self.posteriors_

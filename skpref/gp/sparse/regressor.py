@@ -684,6 +684,6 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         value = result.value - result.moments.weight * float(np.log(scale.deviation))
         return (value, np.append(result.theta, 2.0 * result.log_noise)) if eval_gradient else value
 
-    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
-        """Return the learnt kernel with its inducing points."""
-        return [(self.kernel_, self.inducing_points_)]
+    def _latents(self) -> list[SparseLatent]:
+        """Return the posterior of the function."""
+        return [self.posterior_]
