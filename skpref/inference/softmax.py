@@ -61,7 +61,7 @@ def softmax_mode(
     def objective(theta: Array) -> tuple[float, Array]:
         value, gradient = log_joint(term.rows, counts, solve_lower_t(chol, theta.reshape(shape)))
         if on_value is not None:
-            on_value(value)
+            on_value(value / total)
         return value / total, solve_lower(chol, gradient).ravel() / total
 
     first = np.ravel(product(chol.T, mean))

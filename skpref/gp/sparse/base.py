@@ -115,7 +115,7 @@ class SparseGP(CallbackMixin, HasSettings, ABC):
             noise=noise,
             max_iter=self.max_iter,
             tol=tol,
-            on_value=evaluation_callback(self, "bound"),
+            on_value=evaluation_callback(self, "bound per row"),
             most_inducing=most_inducing,
         )
 

@@ -58,7 +58,7 @@ class SparseConfig:
     noise: float | None  # variance of the noise in variances of the targets; None: learnt
     max_iter: int  # iterations of a search
     tol: float  # gain at which a search ends
-    on_value: Callable[[float], object] | None = None  # called with the bound after every evaluation
+    on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
     smoothness: float = 1.5  # nu of the default kernel, a Matern kernel; infinite: the squared exponential
     linear_rows: int = 0  # number of rows up to which the default kernel has a linear part
     most_inducing: int = 0  # number of inducing points where `n_inducing` lose much; 0: there they are moved
@@ -174,7 +174,7 @@ class _PackedObjective:
             parts.append(np.ravel(result.points * self.point_scale))
         self.trace.append(value)
         if self.on_value is not None:
-            self.on_value(value)
+            self.on_value(value / weight)  # stages differ in their rows
         return value / weight, np.concatenate(parts) / weight
 
 

@@ -463,7 +463,7 @@ def test_lines_are_printed(capsys):
     classifier(verbose=1, tol=1.0).fit(X, SIDE)
     regressor(verbose=1, tol=1.0, likelihood="poisson").fit(X, COUNTS)
     out = capsys.readouterr().out
-    assert "SVGPClassifier: evaluation 2/200  bound " in out
+    assert "SVGPClassifier: evaluation 2/200  bound per row " in out
     assert "SVGPRegressor: pass" in out
 
 

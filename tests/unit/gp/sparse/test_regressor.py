@@ -313,7 +313,7 @@ def test_length_scales_of_another_number_of_features_are_refused(kernel):
 
 def test_a_line_an_evaluation_is_printed(capsys):
     model(verbose=1, tol=1.0, learn_inducing=False).fit(X, Y)
-    assert "SVGPRegressor: evaluation 2/200  bound " in capsys.readouterr().out
+    assert "SVGPRegressor: evaluation 2/200  bound per row " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1500, 1500), (1501, 500)])
