@@ -135,7 +135,7 @@ _RECORDS = _named(
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",
         "skpref.gp.ordinal.fit": "OrdinalMember",
-        "skpref.gp.pairwise.moving_posterior": "FeaturePosterior MovingPosterior",
+        "skpref.gp.pairwise.moving_posterior": "FeaturePosterior GroupChains MovingPosterior",
         "skpref.gp.pairwise.over_time": "SkillDynamics",
         "skpref.gp.pairwise.posterior": "AverageResidual PairPosterior",
         "skpref.gp.posterior": "ExactLatent SparseLatent",

@@ -174,6 +174,17 @@ class Columns:
             f"{what} is missing", [row for row, cell in enumerate(self.cells(name)) if cell is None], name
         )
 
+    def teams(self, names: Sequence[Any]) -> IdColumn:
+        """Return the ids of the players of a team in each row as tuples, shape (n,); empty cells are no players.
+
+        A cell may be a list of players, too.
+        """
+        cells = [[_as_cells(cell) for cell in _as_list(self.column(name))] for name in names]
+        teams = [[id_ for cell in row for id_ in cell if not is_missing(id_) and id_ != ""] for row in zip(*cells)]
+        self.refuse_empty("a team has no players", (not team for team in teams), names[0])
+        players = iter(replace(self, values={names[0]: [id_ for team in teams for id_ in team]}, lines=()).ids(names[0]))
+        return objects([tuple(next(players) for _ in team) for team in teams])
+
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
         """Return a column of numbers, or the difference of a pair of columns, shape (n,)."""
         if isinstance(name, tuple):
@@ -345,6 +356,11 @@ def listed(names: Any) -> str:
 
 def _in_brackets(meaning: str) -> str:
     return f" ({meaning})" if meaning else ""
+
+
+def _as_cells(cell: Any) -> Sequence[Any]:
+    """Return what a cell holds, which may be several ids."""
+    return _as_list(cell) if isinstance(cell, list | tuple | np.ndarray) else [cell]
 
 
 def _as_list(column: Any) -> Sequence[Any]:

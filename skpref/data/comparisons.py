@@ -38,8 +38,8 @@ class Comparisons:
 
     Parameters
     ----------
-    left, right : ndarray of shape (P,), dtype int64
-        Rows of the two items.
+    left, right : ndarray of shape (P,) or (P, S), dtype int64
+        Rows of the two items; of teams, of all their players, and -1 after these.
     y : ndarray of shape (P,), dtype float64
         1 = left preferred, 0 = right preferred, 0.5 = a tie; other values
         between 0 and 1 are soft labels (docs/maths section 1).
@@ -99,15 +99,16 @@ class Comparisons:
         columns: dict[str, Any] = {name: _rows(getattr(self, name), name) for name in names}
         check_consistent_length(*columns.values())
         left, right = columns["left"], columns["right"]
-        columns |= {"y": read_labels(self.y, left.size), "weight": read_weights(self.weight, left.size)}
+        columns |= {"y": read_labels(self.y, len(left)), "weight": read_weights(self.weight, len(left))}
         require(isinstance(self.n_items, Integral), self, "n_items", f"must be an integer; got {shorten(self.n_items)}")
-        _check_range("item", self.n_items, left, right)
+        _check_items(self.n_items, left, right)
         if self.user is not None:
             _check_range("user", self.n_users, columns["user"])
         elif self.n_users:
             raise DataError(f"n_users is {self.n_users}, but user is None; pass the row of the user of each comparison")
         if self.stage is None:  # alternatives of a choice may be equal profiles
             _check_self(left, right)
+        require(left.ndim == 1 or self.stage is None, self, "stage", "is of single items")
         if self.covariates is not None:
             options: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}
             columns["covariates"] = check_array(self.covariates, input_name="covariates", **options)
@@ -128,7 +129,12 @@ class Comparisons:
     @property
     def n_pairs(self) -> int:
         """The number of comparisons, P."""
-        return int(self.left.size)
+        return len(self.left)
+
+    @property
+    def players(self) -> IntArray:
+        """The items of each comparison, first all of the left side, and -1 after those of a team, shape (P, 2 S)."""
+        return np.hstack([side[:, None] if side.ndim == 1 else side for side in (self.left, self.right)])
 
     @property
     def total_weight(self) -> float:
@@ -144,8 +150,8 @@ class Comparisons:
             Numbers of comparisons where all weights are 1; of a choice, pairs of what was chosen and another item.
         """
         pairs = self.decided()
-        left, right = (np.bincount(side, pairs.weight, self.n_items) for side in (pairs.left, pairs.right))
-        return np.asarray(left + right)
+        row, slot = np.nonzero(pairs.players >= 0)
+        return _sums(pairs.players[row, slot], pairs.weight[row], self.n_items)
 
     def take(self, rows: AnyArray) -> Comparisons:
         """Select comparisons.
@@ -189,7 +195,7 @@ class Comparisons:
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
         Without `user`, all comparisons count as those of one user. Where (b, a)
-        becomes (a, b), covariates change their signs.
+        becomes (a, b), covariates change their signs. Teams keep their sides.
 
         Parameters
         ----------
@@ -211,7 +217,7 @@ class Comparisons:
         pairs = self if used.all() else self.take(used)
         if pairs.stage is not None:
             return pairs
-        if not keep_order:
+        if not keep_order and pairs.left.ndim == 1:
             pairs = _left_first(pairs)
         if not keep_ties:
             return _grouped(pairs)
@@ -233,6 +239,19 @@ class Comparisons:
         rows = are_decided(self.stage) & (self.left != self.right)  # nothing is said of two equal profiles
         return replace(replace(self, stage=np.arange(rows.size)).take(rows), stage=None)
 
+    def between_single_items(self) -> Comparisons:
+        """Leave out the comparisons of teams with several players.
+
+        Returns
+        -------
+        Comparisons
+            The rest; the same if there are no teams.
+        """
+        if self.left.ndim == 1:
+            return self
+        rows = (self.players >= 0).sum(axis=1) == 2
+        return replace(self.take(rows), left=self.left[rows, 0], right=self.right[rows, 0])
+
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those with comparisons remain.
 
@@ -244,9 +263,29 @@ class Comparisons:
         items : ndarray of shape (n_compared,), dtype int64
             The old number of each item.
         """
-        items, inverse = np.unique(np.concatenate([self.left, self.right]), return_inverse=True)
-        left, right = np.split(inverse.astype(np.int64), 2)
-        return replace(self, left=left, right=right, n_items=max(items.size, 1)), items
+        sides = self.left, self.right
+        items = np.unique(np.concatenate([side[side >= 0] for side in sides]))
+        number = np.full(self.n_items + 1, -1)
+        number[items] = np.arange(items.size)
+        return self.renumbered(number, max(items.size, 1)), items
+
+    def renumbered(self, number: IntArray, n_items: int) -> Comparisons:
+        """Return the comparisons by other numbers of the items.
+
+        Parameters
+        ----------
+        number : ndarray of shape (n,), dtype int64
+            The new number of each item.
+        n_items : int
+            How many items there are then.
+
+        Returns
+        -------
+        Comparisons
+            The same comparisons.
+        """
+        left, right = (np.where(side < 0, -1, number[side]) for side in (self.left, self.right))
+        return replace(self, left=left, right=right, n_items=n_items)
 
     def components(self) -> tuple[int, IntArray]:
         """Find the connected components of the graph of comparisons.
@@ -262,12 +301,13 @@ class Comparisons:
         labels : ndarray of shape (n_items,), dtype int64
             The component of every item, -1 for items never compared.
         """
-        used = self.weight > 0.0
-        left, right = self.left[used], self.right[used]
+        players = self.players[self.weight > 0.0]
+        row, slot = np.nonzero(players >= 0)
+        item, first = players[row, slot], players[row, 0]
         compared = np.zeros(self.n_items, dtype=bool)
-        compared[left] = compared[right] = True
+        compared[item] = True
         shape = (self.n_items, self.n_items)
-        graph = coo_array((np.ones(left.size), (left, right)), shape=shape)
+        graph = coo_array((np.ones(item.size), (item, first)), shape=shape)
         _, labels = connected_components(graph.tocsr(), directed=False)
         names, compact = np.unique(labels[compared], return_inverse=True)
         result = np.full(self.n_items, -1, dtype=np.int64)
@@ -317,7 +357,8 @@ def _left_first(pairs: Comparisons) -> Comparisons:
 
 def _grouped(pairs: Comparisons) -> Comparisons:
     """Merge the rows of the same user, left, right, covariates, groups and time."""
-    columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
+    columns = list(1 + pairs.players.T)
+    sizes = [pairs.n_items + 1] * len(columns)
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
     for column in () if pairs.group is None else pairs.group.T:
@@ -341,9 +382,21 @@ def _concatenated(parts: list[Comparisons]) -> Comparisons:
 def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
     """Return old and new comparisons; the rows of the old users and items are the same in both."""
     old = replace(old, n_items=new.n_items, n_users=new.n_users)
+    if old.left.ndim == 2:
+        old, new = _of_one_size(old, new)
     if old.stage is not None and new.stage is not None:
         new = replace(new, stage=new.stage + int(old.stage.max(initial=-1)) + 1)
     return _concatenated([old, new])
+
+
+def _of_one_size(*parts: Comparisons) -> list[Comparisons]:
+    """Return comparisons of teams with as many places for players."""
+    most = max(part.left.shape[1] for part in parts)
+    padded = [
+        [np.pad(side, ((0, 0), (0, most - side.shape[1])), constant_values=-1) for side in (part.left, part.right)]
+        for part in parts
+    ]
+    return [replace(part, left=left, right=right) for part, (left, right) in zip(parts, padded, strict=True)]
 
 
 def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
@@ -372,6 +425,8 @@ def _renumbered(column: AnyArray) -> tuple[IntArray, int]:
 
 
 def _rows(values: Any, name: str) -> IntArray:  # any array-like
+    if getattr(values, "ndim", 1) == 2:
+        return np.asarray(values, dtype=np.int64)
     ids = as_ids(values, name)
     if ids.dtype == object and ids.size:
         raise DataError(f"{name} must hold row numbers, integers from 0; convert ids with Table.rows first")
@@ -384,6 +439,17 @@ def _check_stages(stage: IntArray) -> None:
     sizes, together = sizes_of(starts), np.unique(stage).size == starts.size - 1
     if stage.dtype != np.int64 or not together or (sizes * (sizes - 1) != 2 * np.diff(starts)).any():
         raise DataError("stage must number choices, whose pairs are all there and stand together")
+
+
+def _check_items(n_items: int, left: IntArray, right: IntArray) -> None:
+    """Refuse items out of range, and a player with two places in a comparison."""
+    if left.ndim == 1:
+        _check_range("item", n_items, left, right)
+        return
+    if left.shape != right.shape or not left.shape[1] or min(left.min(initial=0), right.min(initial=0)) < -1:
+        raise DataError(f"left and right must be rows of players, -1 after them; got {left.shape} and {right.shape}")
+    if len(left):
+        _check_range("item", n_items, left[:, 0], right[:, 0], *np.maximum(np.hstack([left, right]), 0).T)
 
 
 def _check_range(noun: str, limit: int, *columns: IntArray) -> None:
@@ -399,6 +465,14 @@ def _check_range(noun: str, limit: int, *columns: IntArray) -> None:
 
 
 def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
+    if left.ndim == 2:
+        players = np.sort(np.hstack([left, right]), axis=1)
+        twice = (players[:, 1:] == players[:, :-1]) & (players[:, 1:] >= 0)
+        if twice.any():
+            row, slot = (int(each[0]) for each in np.nonzero(twice))
+            item = shorten(players[row, slot] if names is None else names[players[row, slot]])
+            raise DataError(f"comparison {row} has player {item} twice; a player has one place in a comparison")
+        return
     same = left == right
     if same.any():
         row, count = int(np.argmax(same)), int(np.count_nonzero(same))
@@ -432,11 +506,11 @@ def from_labels(
     columns |= {name: _rows(values, name) if name == "user" else values for name, values in given.items()}
     check_consistent_length(*columns.values())
     first, second = columns["left"], columns["right"]
-    columns |= {"y": read_labels(y, first.size), "weight": read_weights(sample_weight, first.size)}
-    if on_self == "drop":
+    columns |= {"y": read_labels(y, len(first)), "weight": read_weights(sample_weight, len(first))}
+    if on_self == "drop" and first.ndim == 1:
         columns = {name: values[first != second] for name, values in columns.items()}
     elif names is not None:
-        _check_range("item", n_items, first, second)
+        _check_items(n_items, first, second)
         _check_self(first, second, names)
     return Comparisons(**columns, n_items=n_items, n_users=n_users)
 

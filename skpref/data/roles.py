@@ -35,7 +35,7 @@ _SETTINGS = "margins", "graded", "rest", "unranked", "mirrored", "drop_self"  # 
 class Roles:
     """Which columns hold what, by name; the layout follows from those that are given."""
 
-    left: Any = None
+    left: Any = None  # of teams: columns of their players
     right: Any = None
     winner: Any = None  # a label, a word for a side, or an id
     loser: Any = None  # then rows are (winner, loser)
@@ -108,7 +108,7 @@ class Roles:
             if role.name == "covariates":
                 found += [part for term in value for part in (term if isinstance(term, tuple) else (term,))]
             elif role.name not in _SETTINGS:
-                found += [value] if role.default is None else value
+                found += [value] if role.default is None and not isinstance(value, tuple) else value
         return [name for name in dict.fromkeys(found) if name is not None]
 
 
@@ -313,7 +313,7 @@ def _pairs(columns: Columns, roles: Roles) -> _Answers:
     """Return comparisons of which a row has one, or counts of them."""
     if roles.pairs:
         return _pair_columns(columns, roles)
-    left, right = map(columns.ids, roles.sides)
+    left, right = (columns.teams(name) if isinstance(name, tuple) else columns.ids(name) for name in roles.sides)
     if roles.loser is not None:
         refuse_ties(columns, roles.columns())
     y, margin, every = None, None, np.arange(columns.size)

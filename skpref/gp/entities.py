@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -197,6 +197,28 @@ class Entities:
         rows = self.vocabulary.encode(chosen, self.parameter, noun="row", kind=self.kind)
         return self.vocabulary.ids[rows], self.rows(rows)
 
+    def encode_teams(self, *sides: IdColumn, unknown: Literal["raise", "mark"] = "raise") -> list[IntArray]:
+        """Return the rows of the players of teams, shape (n, S) each: -1 after the last one, -2 if marked as unknown."""
+        found, S = [], max(len(as_team(team)) for side in sides for team in side.tolist())
+        for side in sides:
+            sizes = np.array([len(as_team(team)) for team in side.tolist()])
+            rows = self.vocabulary.encode(players_of(side), "X", unknown=unknown, noun="player")
+            places = np.full((sizes.size, S), -1)
+            places[np.arange(S) < sizes[:, None]] = np.where(rows < 0, -2, rows)
+            found.append(places)
+        return found
+
+    def teams(self, left: IdColumn, right: IdColumn) -> tuple[Items, IntArray, IntArray]:
+        """Return the distinct players of teams, and their positions in both, shape (n, S) each; -1: no player."""
+        unknown: Any = "mark" if self.features is None else "raise"
+        both = np.hstack(self.encode_teams(left, right, unknown=unknown))
+        is_new, is_there, size = both == -2, both != -1, self.vocabulary.size
+        both[is_new] = size + np.arange(np.count_nonzero(is_new))  # unknown players are different ones
+        item, inverse = np.unique(both[is_there], return_inverse=True)
+        both[is_there] = inverse
+        first, second = np.hsplit(both, 2)
+        return self.rows(np.where(item < size, item, -1)), first, second
+
     def pairs(self, left: Any, right: Any) -> tuple[Items, IntArray, IntArray]:
         """Return the distinct items of pairs of ids, and for each pair the positions of its two items among them."""
         unknown: Any = "mark" if self.features is None else "raise"
@@ -226,6 +248,16 @@ class Items(NamedTuple):
     def take(self, index: IntArray | slice) -> Items:
         """Select items."""
         return Items(None if self.features is None else self.features[index], self.position[index])
+
+
+def as_team(team: Any) -> tuple[Any, ...]:
+    """Return the players of a team; an id that is no tuple is a team of one."""
+    return team if isinstance(team, tuple) else (team,)
+
+
+def players_of(side: IdColumn) -> IdColumn:
+    """Return the ids of the players of teams, one after the other."""
+    return as_ids([player for team in side.tolist() for player in as_team(team)], "X", "player")
 
 
 def read_table(features: Any, parameter: str, estimator: Any = None) -> Table:

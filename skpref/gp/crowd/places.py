@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
 
 _SHARED = -1  # item of the place of a covariate
-LEFT_OUT = -2  # level: no group of this kind, which is the consensus of all; other levels without answers are unseen
 
 
 @dataclass(frozen=True, eq=False)

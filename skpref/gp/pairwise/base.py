@@ -135,6 +135,7 @@ class PairwiseGP(CallbackMixin, HasSettings, ABC):
             offsets=offsets,
             order=order,
             learn_length_scales=self.optimizer is not None and not isinstance(self.kernel, Kernel),
+            team_mean=getattr(self, "team", "sum") == "mean",
             n_restarts=n_restarts_of(self.optimizer),
         )
 

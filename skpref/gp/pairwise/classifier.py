@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -43,7 +43,7 @@ from skpref.settings import CHECKPOINT_CONSTRAINTS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -85,8 +85,18 @@ class GPPLClassifier(MovingClassifier):
         effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
         root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
         covariates of 0. Of tasks, a covariate has a column for each position: ``{"price": ["price_1", "price_2"]}``.
-    left, right : str or int, default=None
-        Columns of X with the ids; None: the first and the second one.
+    left, right : str, int or list of them, default=None
+        Columns of X with the ids; None: the first and the second one. Of teams, lists of the columns of their players,
+        such as ``left=["home_1", "home_2"]``: items are then players. An empty cell is no player, and a cell may be a
+        list of players.
+    team : {"sum", "mean"}, default="sum"
+        Utility of a team, where `left` and `right` are lists: the sum of its players' utilities, as in TrueSkill, in
+        which a further player helps if he is above average; or their mean.
+    groups : list of str or int, or dict of them by name, default=None
+        Columns of X with groups of comparisons, such as ``["surface"]`` or ``["category"]``. In a group, an item has
+        the utility u + c: c is its difference there, and the standard deviation of these differences is learnt for
+        each column. So a group with few comparisons borrows strength from the others, and c vanishes if groups do not
+        differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
@@ -169,9 +179,14 @@ class GPPLClassifier(MovingClassifier):
     kernel_ : Kernel or None
         The kernel with its final hyperparameters; None without features.
     dynamics_ : SkillDynamics
-        How utilities move; only with `time`.
+        How utilities move; only with `time`, `groups` or teams, and "constant" without `time`.
     moving_posterior_ : MovingPosterior
-        Their posterior at all times; only with `time`. `posterior_` is then that at the last comparison.
+        Their posterior at all times and in all groups; only with `time`, `groups` or teams. `posterior_` is then that
+        at the last comparison, of no group.
+    group_ids_ : list of ndarray
+        Ids of the groups in each column of `groups`.
+    group_scales_ : ndarray of shape (n_group_columns,)
+        Learnt variance of utilities between the groups of each column.
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points.
     likelihood_ : Likelihood
@@ -218,8 +233,10 @@ class GPPLClassifier(MovingClassifier):
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
         "covariates": ["array-like", dict, None],
-        "left": [str, Integral, None],
-        "right": [str, Integral, None],
+        "left": [str, Integral, list, tuple, None],
+        "right": [str, Integral, list, tuple, None],
+        "team": [StrOptions({"sum", "mean"})],
+        "groups": ["array-like", dict, None],
         "likelihood": [StrOptions(OF_CLASSIFIERS), Likelihood],
         "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
@@ -235,8 +252,10 @@ class GPPLClassifier(MovingClassifier):
         item_effects: bool = True,
         order_effect: bool = False,
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
-        left: str | int | None = None,
-        right: str | int | None = None,
+        left: str | int | Sequence[str | int] | None = None,
+        right: str | int | Sequence[str | int] | None = None,
+        team: Literal["sum", "mean"] = "sum",
+        groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
         weight: str | int | None = None,
         time: str | int | None = None,
         dynamics: str = "auto",
@@ -260,6 +279,8 @@ class GPPLClassifier(MovingClassifier):
         self.covariates = covariates
         self.left = left
         self.right = right
+        self.team = team
+        self.groups = groups
         self.weight = weight
         self.time = time
         self.dynamics = dynamics
@@ -327,7 +348,8 @@ class GPPLClassifier(MovingClassifier):
                 self._fit_tasks(X, y, sample_weight, None, None)
                 return self
             rows = self._read(X, reset=True)
-            items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
+            items = Entities.read(self.items, *self._item_columns(rows), estimator=self, kind="item")
+            self._set_groups(rows.groups)
             comparisons = self._encode(items, rows, self._grades(y, reset=True), sample_weight)
             self.classes_ = self.classes_ if self._has_grades else classes_of(y)
             warn_unlabelled(X, y, (self.left, self.right))
@@ -386,7 +408,7 @@ class GPPLClassifier(MovingClassifier):
         with unchanged_on_failure(self):
             self._refuse_other_model("partial_fit")
             old = self._kept_comparisons("partial_fit")
-            old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right])
+            old = old.renumbered(self._items.seen, self._items.vocabulary.size)
             if self._has_tasks:
                 all_items = self._items.with_new(items, *self._read_tasks(X).shown)
                 old = replace(old, n_items=all_items.vocabulary.size)
@@ -394,7 +416,8 @@ class GPPLClassifier(MovingClassifier):
                 return self
             rows = self._with_covariates(self._read(X, reset=False))
             self._refuse_other_times(rows)
-            all_items = self._items.with_new(items, rows.left, rows.right)
+            all_items = self._items.with_new(items, *self._item_columns(rows))
+            self._set_groups(rows.groups, known=True)
             new = self._encode(all_items, rows, self._grades(y), sample_weight)
             old = replace(old, n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
@@ -413,15 +436,19 @@ class GPPLClassifier(MovingClassifier):
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
+        if self._has_teams:
+            sides = items.encode_teams(rows.left, rows.right)
+        else:
+            sides = [items.vocabulary.encode(side, "X") for side in (rows.left, rows.right)]
         return from_labels(
-            items.vocabulary.encode(rows.left, "X"),
-            items.vocabulary.encode(rows.right, "X"),
+            *sides,
             y,
             items.vocabulary.size,
             sample_weight=sample_weight if rows.weight is None else rows.weight,
             on_self=self.on_self,
             names=items.vocabulary.ids,
             covariates=rows.covariates,
+            group=self._numbers_of_groups(rows.groups),
             time=rows.time,
         )
 
@@ -466,14 +493,15 @@ class GPPLClassifier(MovingClassifier):
         rows = self._read(X, reset=False, weighted=False)
         self._refuse_other_covariates()
         self._refuse_other_times(rows)
-        return rows, *self._items.pairs(rows.left, rows.right)
+        return rows, *(self._items.teams if self._has_teams else self._items.pairs)(rows.left, rows.right)
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         rows, items, left, right = self._pairs(X)
         covariates = rows.covariates if order else None
         if rows.time is None:
             return self.posterior_.pairs(items, left, right, covariates=covariates, order=order)
-        return self._moments_at_times((items, left, right), covariates, rows.time, order=order)
+        levels = self._numbers_of_groups(rows.groups, "mark")
+        return self.moving_posterior_.pairs(items, left, right, rows.time, covariates, levels, order=order)
 
     def latent_covariance(self, X: IdRows) -> Array:
         """Return the posterior covariance of the utility differences of pairs, all effects included.
@@ -490,20 +518,20 @@ class GPPLClassifier(MovingClassifier):
         """
         rows, items, left, right = self._pairs(X)
         if rows.time is not None:
-            raise DataError("latent_covariance is of utilities that do not move: fit without time")
+            raise DataError("latent_covariance is of items whose utilities do not move: fit without time and groups")
         return self.posterior_.pair_covariance(items, left, right, rows.covariates)
 
     @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 
-        It leaves out the answer noise, covariates and the order effect. It predicts aggregated answers (the majority of
+        It leaves out the answer noise, covariates and the order effect; groups are those of the row. It predicts aggregated answers (the majority of
         many, a gold standard); `predict_proba` predicts single answers. With more data it tends to 0 or 1.
 
         Parameters
         ----------
-        X : array-like of shape (n, 2)
-            Ids of the left and the right item.
+        X : array-like of shape (n, 2) or (n, n_columns)
+            Ids of the left and the right item, or rows with the columns of `fit`.
 
         Returns
         -------
@@ -516,53 +544,16 @@ class GPPLClassifier(MovingClassifier):
         check_is_fitted(self)
         return self._items.select(items)
 
-    @overload
     def utility(
         self,
         items: Table | MatrixLike | None = None,
         *,
         at: Any = None,
-        return_std: Literal[False] = False,
-        return_cov: Literal[False] = False,
-        item_effects: bool = True,
-    ) -> Array: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        return_std: Literal[True],
-        item_effects: bool = True,
-    ) -> tuple[Array, Array]: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        return_cov: Literal[True],
-        item_effects: bool = True,
-    ) -> tuple[Array, Array]: ...
-    @overload
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
         return_std: bool = False,
         return_cov: bool = False,
         item_effects: bool = True,
-    ) -> Array | tuple[Array, Array]: ...
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        *,
-        at: Any = None,
-        return_std: bool = False,
-        return_cov: bool = False,
-        item_effects: bool = True,
-    ) -> Array | tuple[Array, Array]:
+    ) -> Any:
         """Return the posterior utilities of items.
 
         Parameters
@@ -571,6 +562,9 @@ class GPPLClassifier(MovingClassifier):
             Ids, or features of items; items of a Table with known ids keep their offsets. None: all items.
         at : date or number, default=None
             Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
+        groups : dict, default=None
+            One group for each column of the parameter `groups`, by the name of the column, such as ``{"surface":
+            "clay"}``. A column that is not in the dict adds nothing.
         return_std : bool, default=False
             Whether to return standard deviations, too.
         return_cov : bool, default=False
@@ -587,7 +581,7 @@ class GPPLClassifier(MovingClassifier):
         """
         _, chosen = self._select(items)
         return utility_moments(
-            self._posterior_at(at), chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
+            self._posterior_at(at, groups), chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
         )
 
     def sample_utility(
@@ -624,6 +618,7 @@ class GPPLClassifier(MovingClassifier):
         items: Table | MatrixLike | None = None,
         *,
         at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
         active: Any = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
@@ -638,6 +633,8 @@ class GPPLClassifier(MovingClassifier):
             Ids, or features of items. None: all items, and with `at` those that were compared by then.
         at : date or number, default=None
             Time of the utilities, as in `utility`.
+        groups : dict, default=None
+            Groups to rank the items in, as in `utility`.
         active : timedelta, str or number, default=None
             Rank items with a comparison in this time before `at`, such as "365D", or a number in the unit of the times.
             It needs `time`, and `items` to be None. None: all items.
@@ -657,7 +654,7 @@ class GPPLClassifier(MovingClassifier):
             Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
             n_comparisons.
         """
-        posterior = self._posterior_at(at)
+        posterior = self._posterior_at(at, groups)
         if active is not None:
             if items is not None:
                 raise DataError("pass either items or active to rank")
@@ -665,30 +662,35 @@ class GPPLClassifier(MovingClassifier):
         elif at is not None and items is None:
             items = self.item_ids_[self._begun(at)]
         ids, chosen = self._select(items)
-        counts = np.append(self._comparisons.counts(), 0.0)[chosen.position]
+        counts = np.append(self._in_groups(self._comparisons, groups).counts(), 0.0)[chosen.position]
         ranking = rank_items(
             posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
         return ranking.to_scale(scale, self.likelihood_)
 
-    def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
+    def win_matrix(
+        self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None
+    ) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
 
         Parameters
         ----------
         items : array-like of shape (n,), default=None
             Ids, at most 10,000. None: all compared items, the best first.
+        groups : dict, default=None
+            Groups of the comparisons, as in `utility`.
 
         Returns
         -------
         WinMatrix
             Predicted and observed shares of the item in the row against that in the column, without covariates and the
-            order effect.
+            order effect. Of teams, comparisons of single players are observed.
         """
         check_is_fitted(self)
+        posterior = self._posterior_at(None, groups)
         if items is None:
-            mean = self.posterior_.utility(self._items.rows(self._items.seen))[0]
+            mean = posterior.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        comparisons = self._kept_comparisons("win_matrix").decided()
-        return win_matrix(predicted_wins(self.posterior_, self.likelihood_, chosen), ids, chosen, comparisons)
+        comparisons = self._in_groups(self._kept_comparisons("win_matrix"), groups).decided().between_single_items()
+        return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -58,9 +58,16 @@ class PairColumns:
         cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None, time: Any = None
     ) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
+        ids = {name: _as_columns(column) for name, column in ids.items()}
         for name, column in (*ids.items(), ("weight", weight), ("time", time)):
-            if not (column is None or _is_column(column)):
+            if not (column is None or _is_column(column) or (isinstance(column, tuple) and name in {"left", "right"})):
                 raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
+        teams = {name for name, column in ids.items() if isinstance(column, tuple)}
+        if teams and teams != {"left", "right"}:
+            raise DataError(
+                f"left={shorten(ids.get('left'))} and right={shorten(ids.get('right'))}: of teams, both are lists of "
+                "columns of players"
+            )
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
         groups = _groups(groups)
@@ -138,13 +145,18 @@ class PairColumns:
         self, ids: dict[str, Any], terms: Sequence[Any], groups: Sequence[Any], weight: Any, time: Any = None
     ) -> None:
         """Refuse a column with two meanings, and covariates that are the same but for their sign."""
-        places = ids | {f"groups={column!r}": column for column in groups}
+        places = {side: column for side, column in ids.items() if not isinstance(column, tuple)}
+        teams = {side: column for side, column in ids.items() if isinstance(column, tuple)}
+        places |= {f"{side}[{k}]": part for side, column in teams.items() for k, part in enumerate(column)}
+        places |= {f"groups={column!r}": column for column in groups}
         for (first, column), (second, other) in combinations(places.items(), 2):
             if column == other:
                 usual = {side: place for place, side in enumerate(self.sides)} | {
                     side: own for side, own in self._ids.items() if own is not None
                 }
                 named = ", ".join(f"{name}={usual[name]!r}" if name in ids else name for name in places)
+                if teams:
+                    raise DataError(f"{first} and {second} are the same column of X, {column!r}")
                 same = f"{first} and {second} are the same column of X, {column!r} ({named})"
                 raise DataError(f"{same}; name all of {', '.join(self.sides)}")
         for (first, term), (second, other) in combinations(zip(self.names, terms, strict=True), 2):
@@ -175,10 +187,11 @@ class PairColumns:
         """Return the ids of rows that hold only ids, by the names of the columns or else by their order."""
         names = set(column_names(X) or [])
         ids = {side: self._ids[side] for side in sides}
-        if names & {column for column in set(self.roles.columns()) - {*self._ids.values()} if isinstance(column, str)}:
+        own = [*chain.from_iterable(c if isinstance(c, tuple) else (c,) for c in ids.values())]
+        if names & {column for column in set(self.roles.columns()) - {*own} if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
         columns = PairColumns.from_parameters(ids, None, None)
-        by_name = names == {*ids.values()} or any(isinstance(c, str) and c in names for c in ids.values())
+        by_name = names == {*own} or any(isinstance(c, str) and c in names for c in own)
         return columns.read(X) if columns and by_name else read_id_columns(X, sides)
 
     def check_varying(self, comparisons: Comparisons) -> None:
@@ -225,6 +238,12 @@ def _groups(columns: Any) -> tuple[Any, ...]:
     if len({*groups}) < len(groups):
         raise DataError(f"groups names a column twice: {shorten(list(groups))}")
     return groups
+
+
+def _as_columns(columns: Any) -> Any:
+    """Return columns of players as a tuple, and a single column as it is."""
+    is_several = isinstance(columns, list | tuple) and len(columns) > 0 and all(map(_is_column, columns))
+    return tuple(columns) if is_several else columns
 
 
 def _is_column(name: Any) -> bool:

@@ -17,18 +17,21 @@ from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
-from skpref.gp.entities import Entities
+from skpref.gp.entities import Entities, players_of
 from skpref.gp.pairwise.base import as_likelihood
+from skpref.gp.pairwise.groups import LEFT_OUT, NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, BoolArray, IdRows, IntArray
-    from skpref.data import Comparisons, Table
+    from skpref.data import Comparisons, IdColumn, Table
     from skpref.data.tasks import Tasks
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
@@ -38,15 +41,45 @@ if TYPE_CHECKING:
 _MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 
 
-class MovingClassifier(ShardedClassifier):
-    """Fits and predictions of utilities at any time; without a column of times nothing moves."""
+class MovingClassifier(NamesGroups, ShardedClassifier):
+    """Fits and predictions of utilities at any time, in groups, and of teams; without a column of times nothing moves.
+
+    Models of groups or teams are those over time in which nothing moves, if there is no column of times.
+    """
 
     time: Any
     dynamics: str
+    team: str
     moving_posterior_: MovingPosterior
     dynamics_: SkillDynamics
     item_ids_: Any
     _items: Entities
+
+    @property
+    def _has_teams(self) -> bool:
+        """Whether the sides of a comparison are teams of players."""
+        return isinstance(self.left, list | tuple)
+
+    def _item_columns(self, rows: PairRows) -> list[IdColumn]:
+        """Return the columns of ids of items, one after the other where teams have several."""
+        return [players_of(side) if self._has_teams else side for side in (rows.left, rows.right)]
+
+    @property
+    def _stands_still(self) -> bool:
+        """Whether the model is one over time without a column of times."""
+        return self.time is None and (self._has_teams or bool(self.groups))
+
+    @property
+    def _needs_memory(self) -> bool:
+        return super()._needs_memory or self._has_teams or bool(self.groups)
+
+    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
+        rows = super()._read(X, reset=reset, weighted=weighted)
+        return rows._replace(time=np.zeros(len(rows.left))) if self._stands_still else rows
+
+    def _read_tasks(self, X: Any, *, reset: bool = False, weighted: bool = False) -> Tasks:
+        tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
+        return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
 
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
         """Fit to tasks in memory, in addition to old ones of known items."""
@@ -58,8 +91,9 @@ class MovingClassifier(ShardedClassifier):
             self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         if items is None:
             items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
-        pooled = np.zeros(tasks.present.shape[0], dtype=np.int64)
-        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1)
+        self._set_groups(tasks.groups, known=old is not None)
+        pooled, group = np.zeros(tasks.present.shape[0], dtype=np.int64), self._numbers_of_groups(tasks.groups)
+        comparisons, answers = self._encode_tasks(items, tasks, y, sample_weight, pooled, 1, group)
         comparisons = replace(comparisons, user=None, n_users=0)
         if old is None:
             self._form = answers.form
@@ -75,13 +109,14 @@ class MovingClassifier(ShardedClassifier):
         self._refuse_other_times(tasks)
         if tasks.time is None:
             return self.posterior_.pairs(*pairs, covariates=covariates)
-        return self._moments_at_times(pairs, covariates, tasks.time[task], order=True)
+        levels = self._numbers_of_groups(tasks.groups, "mark")
+        at = tasks.time[task], None if levels is None else levels[task]
+        return self.moving_posterior_.pairs(*pairs, at[0], covariates, at[1], order=True)
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
         if data.comparisons.time is None:
-            if self.dynamics != "auto":
-                raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
+            self._refuse_dynamics()
             fit = self._infer(data, config, self.item_ids_, resume=resume)
             for name in ("moving_posterior_", "dynamics_"):
                 if hasattr(self, name):
@@ -92,21 +127,32 @@ class MovingClassifier(ShardedClassifier):
             check_memory(data.X.shape[0], self._max_inducing(data.X))
             warn_constant(data.X)
         earlier = self._earlier() if resume else None
-        movement = Movement(self.dynamics, self.optimizer is not None, self.kernel, is_dated, earlier)
+        dynamics = "constant" if self._stands_still else self.dynamics
+        movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier)
         found = fit_over_time(data, config, movement, as_generator(self.random_state))
         fit, self.moving_posterior_, self.dynamics_ = found
+        self.group_scales_ = np.array([group.chains.prior_variance for group in self.moving_posterior_.groups])
         return fit
+
+    def _refuse_dynamics(self) -> None:
+        """Refuse dynamics without a column of times."""
+        if self.dynamics != "auto":
+            raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
 
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
         same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
+        has_same_groups = len(moving.groups) == len(self.groups or ())
+        if not has_same_groups or moving.team_mean != (self.team == "mean"):
+            raise DataError("groups or team differs from the first call; set it back, or call fit with all comparisons")
         if not same or self.dynamics not in {"auto", dynamics.name}:
             raise DataError(
                 f"likelihood or dynamics differs from the first call, which found dynamics={dynamics.name!r}; "
                 "partial_fit cannot change it. Set it back, or call fit with all comparisons"
             )
-        return None if moving.end <= float(moving.first.min()) else (moving, dynamics)
+        says_nothing = moving.end <= float(moving.first.min()) and self.time is not None
+        return None if says_nothing else (moving, dynamics)
 
     def _refuse_fixed_parameters(self) -> None:
         """Refuse parameters that have no meaning for items whose utilities move."""
@@ -121,8 +167,8 @@ class MovingClassifier(ShardedClassifier):
         }
         for name in (name for name, is_given in refused.items() if is_given):
             raise DataError(
-                f"{name}={shorten(getattr(self, name))} is not for utilities that move in time; leave it out, or fit "
-                "without time"
+                f"{name}={shorten(getattr(self, name))} is not for models with time, groups or teams; leave it out, or "
+                "fit without these"
             )
 
     def _refuse_other_times(self, rows: PairRows | Tasks) -> None:
@@ -188,14 +234,14 @@ class MovingClassifier(ShardedClassifier):
         old = self._kept_comparisons("update")
         rows = self._with_covariates(self._read(X, reset=False))
         self._refuse_other_times(rows)
-        all_items = self._items.with_new(items, rows.left, rows.right)
+        all_items = self._items.with_new(items, *self._item_columns(rows))
+        self._set_groups(rows.groups, known=True)
         new = self._encode(all_items, rows, self._grades(y), sample_weight)
         new = new.take(new.weight > 0.0)
         if not new.n_pairs:
             return self
-        all_items = all_items.with_seen(np.concatenate([new.left, new.right]))
-        position = all_items.position
-        new = replace(new, left=position[new.left], right=position[new.right], n_items=all_items.seen.size)
+        all_items = all_items.with_seen(new.compact()[1])
+        new = new.renumbered(all_items.position, all_items.seen.size)
         self._refuse_earlier(new)
         with unchanged_on_failure(self):
             self.moving_posterior_ = moving.filtered(new, self.likelihood_, all_items.seen_features)
@@ -224,7 +270,7 @@ class MovingClassifier(ShardedClassifier):
             raise DataError(f"row {row} of X is earlier than the row before; sort X by {self.time!r}")
         last = np.full(c.n_items, -np.inf)
         last[: moving.items.n_chains] = moving.items.last
-        early = c.time < np.maximum(last[c.left], last[c.right])
+        early = c.time < np.where(c.players < 0, -np.inf, last[c.players]).max(axis=1)
         if early.any():
             raise DataError(
                 f"row {int(np.argmax(early))} of X is earlier than the last comparison of one of its items, which "
@@ -237,7 +283,7 @@ class MovingClassifier(ShardedClassifier):
 
     def _check_moving(self) -> None:
         """Raise DataError unless the posterior over time fits the other attributes."""
-        if self.time is None and not hasattr(self, "moving_posterior_"):
+        if self.time is None and not self._stands_still and not hasattr(self, "moving_posterior_"):
             return
         both = {name: getattr(self, name, None) for name in ("moving_posterior_", "dynamics_")}
         found = isinstance(both["moving_posterior_"], MovingPosterior), isinstance(both["dynamics_"], SkillDynamics)
@@ -251,12 +297,15 @@ class MovingClassifier(ShardedClassifier):
         require(same, self, "moving_posterior_", "must have the effects of posterior_")
         same = n_basis == (0 if moving.features is None else moving.features.mean.size)
         require(same, self, "moving_posterior_", "must have the features of posterior_")
-
-    def _moments_at_times(
-        self, pairs: tuple[Items, IntArray, IntArray], covariates: Array | None, time: Array, *, order: bool
-    ) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of the projections of pairs at their times."""
-        return self._moving("a column of times").pairs(*pairs, time, covariates, order=order)
+        ids = [kind.vocabulary.ids for kind in self._groups]
+        same = len(ids) == len(moving.groups) == len(self.group_ids_) == self.group_scales_.size
+        require(same, self, "_groups", f"must be of {len(moving.groups)} kinds")
+        for own, public, group in zip(ids, self.group_ids_, moving.groups, strict=True):
+            require(np.array_equal(own, public), self, "group_ids_", "must be the ids of the groups")
+            require(group.n_levels <= own.size, self, "_groups", f"must be at least {group.n_levels}")
+        if (group := self._comparisons.group) is not None:
+            fits = group.shape[1] == len(ids) and all(column.max(initial=0) < i.size for column, i in zip(group.T, ids))
+            require(fits, self, "_comparisons", "must be of these groups")
 
     def dynamics_table(self) -> Any:
         """Return how utilities may move, as far as it was tried, the best first.
@@ -281,28 +330,29 @@ class MovingClassifier(ShardedClassifier):
     def _moving(self, name: str) -> MovingPosterior:
         """Return the posterior over time, for something that needs it."""
         check_is_fitted(self)
-        if not hasattr(self, "moving_posterior_"):
+        if not hasattr(self, "moving_posterior_") or self.time is None:
             raise DataError(f"{name} needs utilities that move: fit with time=, a column of X")
         return self.moving_posterior_
 
-    def _posterior_at(self, at: Any) -> PairPosterior:
-        """Return the posterior of utilities at one time; None is the last comparison."""
+    def _posterior_at(self, at: Any, groups: Mapping[Any, Hashable] | None = None) -> PairPosterior:
+        """Return the posterior of utilities at one time in groups; None is the last comparison, and all groups."""
         check_is_fitted(self)
-        if at is None:
+        levels = np.array(self._named_levels(groups), dtype=np.int64)
+        if at is None and not (levels != LEFT_OUT).any():
             return self.posterior_
-        moving = self._moving(f"at={shorten(at)}")
-        return moving.snapshot(as_time(at, "at", is_dated=moving.is_dated), self.posterior_.scales)
+        moving = self.moving_posterior_ if at is None else self._moving(f"at={shorten(at)}")
+        time = moving.end if at is None else as_time(at, "at", is_dated=moving.is_dated)
+        return moving.snapshot(time, self.posterior_.scales, levels)
 
     def _active(self, active: Any, at: Any) -> BoolArray:
         """Return which compared items took part in the time before `at`, and had begun by then."""
         moving = self._moving(f"active={shorten(active)}")
         time = moving.end if at is None else float(as_times(at, "at", is_dated=moving.is_dated))
         width = as_duration(active, "active", is_dated=moving.is_dated)
-        times, items = self._comparisons.time, (self._comparisons.left, self._comparisons.right)
+        times, players = self._comparisons.time, self._comparisons.players
         recent = (times <= time) & (times >= time - width)
         result = np.zeros(moving.items.n_chains, dtype=bool)
-        for side in items:
-            result[side[recent]] = True
+        result[players[recent][players[recent] >= 0]] = True
         if not result.any():
             before = "the last comparison" if at is None else f"at={shorten(at)}"
             raise DataError(f"active={shorten(active)}: no item took part in that time before {before}")
@@ -325,13 +375,20 @@ class MovingClassifier(ShardedClassifier):
         if comparisons.time is None:
             moments = self.posterior_.pairs(*pairs, covariates=covariates)
         else:
-            moments = self._moments_at_times(pairs, covariates, comparisons.time, order=True)
+            moments = self.moving_posterior_.pairs(
+                *pairs, comparisons.time, covariates, comparisons.group, order=True
+            )
         if isinstance(self.likelihood_, PairwiseTies):
             return self.likelihood_.predict_answers(*moments) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
         return self.likelihood_.predict(*moments)
 
     def curves(
-        self, items: ArrayLike | None = None, *, times: ArrayLike | None = None, credibility: float = 0.9
+        self,
+        items: ArrayLike | None = None,
+        *,
+        times: ArrayLike | None = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        credibility: float = 0.9,
     ) -> Any:
         """Return the utilities of items over time, with credible intervals that grow while nobody compares.
 
@@ -342,6 +399,8 @@ class MovingClassifier(ShardedClassifier):
         times : array-like of shape (n_times,), default=None
             Times, as dates where those of `fit` are dates; those after the last comparison are forecasts. None: 100
             times from the first to the last comparison.
+        groups : dict, default=None
+            Groups of the utilities, as in `utility`.
         credibility : float, default=0.9
             Posterior probability of each interval.
 
@@ -360,7 +419,8 @@ class MovingClassifier(ShardedClassifier):
         check_credibility(credibility)
         grid = as_grid(times, (float(moving.first.min()), moving.end), is_dated=moving.is_dated)
         ids, chosen = self._items.select(self.item_ids_ if items is None else items)
-        utility, std = (each.ravel() for each in moving.curves(chosen, grid))
+        levels = np.array(self._named_levels(groups), dtype=np.int64)
+        utility, std = (each.ravel() for each in moving.curves(chosen, grid, levels))
         half_width = ndtri(0.5 + 0.5 * credibility) * std
         time = np.tile(to_dates(grid) if moving.is_dated else grid, chosen.size)
         columns = np.repeat(ids, grid.size), time, utility, std, utility - half_width, utility + half_width

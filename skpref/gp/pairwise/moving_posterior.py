@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref._checks import check_arrays, check_diagonals, check_indices, check_positive, check_types, require
 from skpref.gp.entities import Items
+from skpref.gp.pairwise.groups import LEFT_OUT
 from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
+from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import Trajectories
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import Comparisons
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
@@ -44,6 +47,45 @@ class FeaturePosterior:
 
 
 @dataclass(frozen=True, eq=False)
+class GroupChains:
+    """Differences of items in groups of one kind to their utilities in all groups; they do not move."""
+
+    chains: Trajectories  # of one node each
+    key: IntArray  # (n_chains,): item times the number of groups, plus the group; ascending
+    n_levels: int  # number of groups
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, chains=Trajectories, n_levels=int)
+        n = self.chains.time.size
+        require(np.array_equal(self.chains.chain, np.arange(n)), self, "chains", "must have one node each")
+        check_indices(self, "key", self.key, 0, np.iinfo(np.int64).max, n)
+        require(bool((np.diff(self.key) > 0).all()), self, "key", "must ascend")
+        require(self.n_levels > 0, self, "n_levels", "must be at least 1")
+
+    def _find(self, position: IntArray, level: IntArray) -> tuple[BoolArray, IntArray]:
+        """Return which items were seen in these groups, and the chains of those."""
+        key = position * self.n_levels + level
+        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+        seen = (position >= 0) & (level >= 0) & (level < self.n_levels) & (self.key[at] == key)
+        return seen, at[seen]
+
+    def moments(self, position: IntArray, level: IntArray) -> tuple[Array, Array]:
+        """Return means and variances of items in groups, shape (n,)."""
+        mean, variance = np.zeros(position.size), np.where(level == LEFT_OUT, 0.0, self.chains.prior_variance)
+        seen, chain = self._find(position, level)
+        mean[seen], variance[seen] = self.chains.moments(chain, np.zeros(chain.size))
+        return mean, variance
+
+    def responses(self, position: IntArray, level: IntArray, n_features: int) -> Array:
+        """Return by how much these means fall with the coefficients of features, shape (n, K)."""
+        rows = np.zeros((position.size, n_features))
+        seen, chain = self._find(position, level)
+        rows[seen] = self.chains.responses(chain, np.zeros(chain.size))
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
 class MovingPosterior:
     """Posterior of utilities over time, and of effects that drift."""
 
@@ -54,10 +96,13 @@ class MovingPosterior:
     has_order: bool
     is_dated: bool  # whether times are years since 1970
     features: FeaturePosterior | None = None
+    groups: tuple[GroupChains, ...] = ()  # of each kind
+    team_mean: bool = False  # whether a team has the mean of its players' utilities, and not the sum
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool}
+        require(all(isinstance(g, GroupChains) for g in self.groups), self, "groups", "must be chains of groups")
+        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool, "team_mean": bool}
         check_types(self, items=Trajectories, features=FeaturePosterior | None, **types)
         check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
@@ -67,9 +112,12 @@ class MovingPosterior:
             chains = np.zeros(0, dtype=np.int64) if part is None else np.unique(part.chain)
             whole = part is None or np.array_equal(chains, np.arange(n or max(chains.size, 1)))
             require(whole, self, name, "must have nodes of each chain")
+        size = None if self.features is None else self.features.mean.size
+        chains = {"items": self.items, "effects": self.effects, "career": self.career}
+        chains |= {f"groups[{k}]": group.chains for k, group in enumerate(self.groups)}
+        for name, part in chains.items():
             response = None if part is None or part.response is None else part.response.shape[1]
-            size = None if self.features is None or part is None else self.features.mean.size
-            require(response == size, self, name, "must have the responses to features, where there are any")
+            require(part is None or response == size, self, name, "must have the responses to features")
 
     @property
     def n_effects(self) -> int:
@@ -86,10 +134,20 @@ class MovingPosterior:
         """Time of the last comparison."""
         return float(self.items.time.max())
 
-    def utility(self, position: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of items at times, without the function of features, shape (n,).
+    def part(self, name: str) -> Trajectories:
+        """Return chains by their name: "items", "effects", "career", or "group 0" and so on."""
+        if name.startswith("group "):
+            return self.groups[int(name.removeprefix("group "))].chains
+        return getattr(self, name)  # type: ignore[no-any-return]
 
-        Before its first comparison an item is as there.
+    def _levels(self, levels: IntArray | None) -> list[tuple[GroupChains, IntArray]]:
+        """Return each kind of groups with its levels; None leaves all out."""
+        return [] if levels is None else list(zip(self.groups, levels.T, strict=True))
+
+    def utility(self, position: IntArray, time: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
+        """Return means and variances of items at times in groups, without the function of features, shape (n,).
+
+        Before its first comparison an item is as there. Levels are numbers of groups, shape (n, n_kinds).
         """
         mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
         seen = position >= 0
@@ -99,42 +157,57 @@ class MovingPosterior:
             of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])
             mean[seen] += of_age[0]
             variance[seen] += of_age[1]
+        for group, level in self._levels(levels):
+            of_group = group.moments(position, level)
+            mean, variance = mean + of_group[0], variance + of_group[1]
         return mean, variance
 
-    def _rows(self, position: IntArray, time: Array, phi: Array) -> Array:
+    def _rows(self, position: IntArray, time: Array, phi: Array, levels: IntArray | None = None) -> Array:
         """Return by how much utilities of items at times rise with the coefficients of features, shape (n, K)."""
         rows, seen = phi.copy(), position >= 0
         item, at = self.items.clamped(position[seen], time[seen])
         rows[seen] -= self.items.responses(item, at)
         if self.career is not None:
             rows[seen] -= self.career.responses(np.zeros(item.size, dtype=np.int64), at - self.first[item])
+        for group, level in self._levels(levels):
+            rows -= group.responses(position, level, rows.shape[1])
         return rows
 
     def pairs(
-        self, items: Items, left: IntArray, right: IntArray, time: Array, covariates: Array | None, *, order: bool
+        self,
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        time: Array,
+        covariates: Array | None,
+        levels: IntArray | None = None,
+        *,
+        order: bool,
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs at their times, shape (P,)."""
-        n, rows, f = left.size, None, self.features
-        if f is not None and n > (most := max(_AT_ONCE // f.mean.size, 1)):
+        n, rows, f = len(left), None, self.features
+        if f is not None and n > (most := max(_AT_ONCE // (f.mean.size * left[:1].size), 1)):
             found = []
             for part in chunks(n, most):
-                few = None if covariates is None else covariates[part]
-                found.append(self.pairs(items, left[part], right[part], time[part], few, order=order))
+                few = (None if values is None else values[part] for values in (covariates, levels))
+                found.append(self.pairs(items, left[part], right[part], time[part], *few, order=order))
             means, variances = zip(*found, strict=True)
             return np.concatenate(means), np.concatenate(variances)
-        same, ends, twice = left == right, np.concatenate([left, right]), np.concatenate([time, time])
-        position = items.position[ends]
-        u, v = self.utility(position, twice)
-        mean, variance = u[:n] - u[n:], v[:n] + v[n:]
-        if self.career is not None:  # which both sides share
-            variance = np.maximum(variance - 2.0 * self._shared_career(position, time), 0.0)
+        ends, coefficient = item_slots(left, right, mean=self.team_mean)
+        position, slots = items.position[ends], ends.shape[1]
+        # An item that is compared with itself cancels.
+        coefficient = join_equal(ends, coefficient)
+        each = position.ravel(), np.repeat(time, slots), None if levels is None else np.repeat(levels, slots, axis=0)
+        u, v = (moment.reshape(ends.shape) for moment in self.utility(*each))
+        mean, variance = (coefficient * u).sum(axis=1), (coefficient**2 * v).sum(axis=1)
+        if self.career is not None:  # which all items share
+            variance = np.maximum(variance + self._shared_career(position, coefficient, time), 0.0)
         if f is not None:
             phi = f.basis.rows(items.features)
-            variance += f.sd**2 * residual_of_new(f.basis, items, phi, left, right)
-            mean += (phi[left] - phi[right]) @ f.mean
-            of_sides = self._rows(position, twice, phi[ends])
-            rows = of_sides[:n] - of_sides[n:]
-        variance = np.where(same, 0.0, variance)
+            variance = variance + f.sd**2 * self._residual(items, phi, left, right)
+            mean = mean + weighted_rows(phi, ends, coefficient) @ f.mean
+            of_slots = self._rows(*each[:2], phi[ends.ravel()], each[2])
+            rows = weighted_rows(of_slots, np.arange(ends.size).reshape(ends.shape), coefficient)
         columns = [] if covariates is None else list((covariates / self.covariate_scale).T)
         columns += [np.ones(n)] if order and self.has_order else []
         if self.effects is not None and columns:
@@ -151,16 +224,28 @@ class MovingPosterior:
             variance = variance + np.square(rows @ f.half.T).sum(axis=1)
         return mean, variance
 
-    def _shared_career(self, position: IntArray, time: Array) -> Array:
-        """Return the covariance of the career curve at the ages of both sides of pairs, shape (P,)."""
+    def _residual(self, items: Items, phi: Array, left: IntArray, right: IntArray) -> Array:
+        """Return what inducing points leave of new items; players of teams are independent in it."""
+        assert self.features is not None  # noqa: S101 - type narrowing
+        if left.ndim == 1:
+            return residual_of_new(self.features.basis, items, phi, left, right)
+        rest = self.features.basis.residual(items.features, phi) * (items.position < 0)
+        ends, coefficient = item_slots(left, right, mean=self.team_mean)
+        return np.asarray((join_equal(ends, coefficient) ** 2 * rest[ends]).sum(axis=1))
+
+    def _shared_career(self, position: IntArray, coefficient: Array, time: Array) -> Array:
+        """Return what covariances of the career curve at the ages of different slots add to variances of z, (P,)."""
         assert self.career is not None  # noqa: S101 - type narrowing
         seen = position >= 0
         first = np.where(seen, self.first[np.maximum(position, 0)], np.inf)
-        age = np.where(seen, np.maximum(np.concatenate([time, time]) - first, 0.0), 0.0)
+        age = np.where(seen, np.maximum(time[:, None] - first, 0.0), 0.0)
         step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
         ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
-        left, right = np.split(place, 2)
-        return self.career.covariance(ages * step)[left, right]
+        place, covariance = place.reshape(age.shape), self.career.covariance(ages * step)
+        total = np.zeros(time.size)
+        for s, t in combinations(range(age.shape[1]), 2):
+            total += 2.0 * coefficient[:, s] * coefficient[:, t] * covariance[place[:, s], place[:, t]]
+        return total
 
     def filtered(self, c: Comparisons, likelihood: Likelihood, X: Features) -> MovingPosterior:
         """Return the posterior after comparisons in the order of time; the curve of careers and features stay.
@@ -168,32 +253,38 @@ class MovingPosterior:
         X has the features of all items, of which those beyond the known ones are new.
         """
         assert c.time is not None  # noqa: S101 - type narrowing
-        n_old, f, one, sides = self.items.n_chains, self.features, np.ones(c.n_pairs), (c.left, c.right)
+        n_old, f, one = self.items.n_chains, self.features, np.ones(c.n_pairs)
+        ends, coefficient = item_slots(c.left, c.right, mean=self.team_mean)
         first = np.full(c.n_items, np.inf)
-        for side in sides:
-            np.minimum.at(first, side, c.time)
+        np.minimum.at(first, ends, c.time[:, None])
         new, nothing = np.arange(n_old, c.n_items), np.zeros(c.n_items - n_old)
         if f is not None:
             total = n_old * f.average + f.basis.rows(X[n_old:]).sum(axis=0)
             f = replace(f, average=total / c.n_items)
         items = self.items.with_nodes(new, first[n_old:], nothing, nothing) if new.size else self.items
         known = replace(self, items=items, features=f)
-        # All but the utilities of the items' own and the effects of the rows: careers and features.
-        mean, variance = known.pairs(Items(X, np.arange(c.n_items)), *sides, c.time, None, order=False)
-        (u, v), (other, more) = (known.items.moments(side, c.time) for side in sides)
-        rest = mean - (u - other), np.maximum(variance - (v + more), 0.0)
+        # All but the utilities of the items' own and the effects of the rows: careers, features and groups.
+        everyone = Items(X, np.arange(c.n_items))
+        mean, variance = known.pairs(everyone, c.left, c.right, c.time, None, c.group, order=False)
+        own = known.items.moments(ends.ravel(), np.repeat(c.time, ends.shape[1]))
+        u, v = (moment.reshape(ends.shape) for moment in own)
+        rest = mean - (coefficient * u).sum(axis=1), np.maximum(variance - (coefficient**2 * v).sum(axis=1), 0.0)
         columns = [] if c.covariates is None else list((c.covariates / self.covariate_scale).T)
         columns += [one] if self.has_order else []
-        slots = [(0, c.left, one), (0, c.right, -one)]
+        slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
         items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
-    def snapshot(self, time: float, scales: dict[str, Scale]) -> PairPosterior:
-        """Return the posterior of all items and effects at one time; items are independent given comparisons and w."""
+    def snapshot(self, time: float, scales: dict[str, Scale], levels: IntArray | None = None) -> PairPosterior:
+        """Return the posterior of all items and effects at one time; items are independent given comparisons and w.
+
+        Levels are the group of each kind, shape (n_kinds,); None leaves all out.
+        """
         n, numbers, f = self.items.n_chains, np.arange(self.n_effects), self.features
-        mean, variance = self.utility(np.arange(n), np.full(n, time))
+        of_groups = None if levels is None else np.tile(levels, (n, 1))
+        mean, variance = self.utility(np.arange(n), np.full(n, time), of_groups)
         effect, spread = np.zeros(0), np.zeros(0)
         if self.effects is not None:
             at = self.effects.clamped(numbers, np.full(numbers.size, time))
@@ -209,32 +300,36 @@ class MovingPosterior:
         whole[:k, :k], whole[k:, k:] = f.half, half
         if self.effects is not None:
             whole[:k, k:] = -f.half @ self.effects.responses(*at).T
-        offsets = self._rows(np.arange(n), np.full(n, time), np.zeros((n, k))) @ whole[:, :k].T
+        offsets = self._rows(np.arange(n), np.full(n, time), np.zeros((n, k)), of_groups) @ whole[:, :k].T
         parts = *parts[:3], parts[3] + float(f.average @ f.mean)
         centre = whole[:, :k] @ f.average + offsets.mean(axis=0)
         means = np.concatenate([f.mean, effect])
         more = None, self.covariate_scale, offsets
         return PairPosterior(f.basis, means, whole, mean, variance, *parts, centre, *more)
 
-    def curves(self, items: Items, grid: Array) -> tuple[Array, Array]:
+    def curves(self, items: Items, grid: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
         position, n, n_all, f = items.position, grid.size, self.items.n_chains, self.features
         times, everyone = np.tile(grid, position.size), np.arange(n_all)
-        mean, variance = (each.reshape(position.size, n) for each in self.utility(np.repeat(position, n), times))
+        of_groups = None if levels is None else np.tile(levels, (times.size, 1))
+        moments = self.utility(np.repeat(position, n), times, of_groups)
+        mean, variance = (each.reshape(position.size, n) for each in moments)
         average, spread, rows = np.empty(n), np.empty(n), np.zeros((position.size, n, 0))
         if f is not None:
             phi = f.basis.rows(items.features)
             mean, own = mean + ((phi - f.average) @ f.mean)[:, None], f.sd**2 * f.basis.residual(items.features, phi)
             variance = variance + np.where(position < 0, own, 0.0)[:, None]
-            rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0))
+            rows = self._rows(np.repeat(position, n), times, np.repeat(phi - f.average, n, axis=0), of_groups)
             rows = rows.reshape(position.size, n, f.mean.size) @ f.half.T
         step = max(1, _AT_ONCE // n_all)
         for part in chunks(n, step if f is None else max(1, step // f.mean.size)):
             few = grid[part]
             each = np.tile(everyone, few.size), np.repeat(few, n_all)
-            average[part], spread[part] = (a.reshape(few.size, n_all).mean(axis=1) for a in self.utility(*each))
+            same = None if levels is None else np.tile(levels, (few.size * n_all, 1))
+            averages = (a.reshape(few.size, n_all).mean(axis=1) for a in self.utility(*each, same))
+            average[part], spread[part] = averages
             if f is not None:
-                followed = self._rows(*each, np.zeros((few.size * n_all, f.mean.size)))
+                followed = self._rows(*each, np.zeros((few.size * n_all, f.mean.size)), same)
                 rows[:, part] -= followed.reshape(few.size, n_all, -1).mean(axis=1) @ f.half.T
         # Of the difference to the average, in which the item has a share.
         share = np.where(position >= 0, 2.0 / n_all, 0.0)[:, None]

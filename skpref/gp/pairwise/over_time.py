@@ -24,7 +24,8 @@ from skpref.gp.pairwise.fit import (
     root_mean_square,
     start_kernel,
 )
-from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
+from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, GroupChains, MovingPosterior
+from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.chains import (
@@ -64,6 +65,7 @@ KINDS = {
 # in spans of the comparisons, and of drifts over a span. So the unit of time changes nothing.
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
+_GROUPS = {"start": (-1.0, 1.0)}  # of differences between groups, which do not move
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
@@ -285,12 +287,12 @@ class _Choice:
 
     kind: str
     career: bool
-    effects: bool
+    others: tuple[str, ...]  # names of the chains beside those of the items and the career
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """Names of the groups of chains."""
-        return "items", *(["effects"] if self.effects else []), *(["career"] if self.career else [])
+    def parts(self) -> tuple[str, ...]:
+        """Names of the chains that share hyperparameters."""
+        return "items", *self.others, *(["career"] if self.career else [])
 
     def __str__(self) -> str:
         return self.kind + ("+career" if self.career else "")
@@ -315,22 +317,31 @@ class _Model:
         assert c.time is not None  # noqa: S101 - type narrowing
         self.c, self.config, self.span, self.phi = c, config, span, phi
         n, time = c.n_items, c.time
-        sides = np.concatenate([c.left, c.right])
+        ends, coefficient = item_slots(c.left, c.right, mean=config.team_mean)
+        times = np.repeat(time, ends.shape[1])
         scale = np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
         self.covariate_scale = scale
         columns = [] if c.covariates is None else list((c.covariates / scale).T)
-        self.columns = [*columns, *([np.ones(c.n_pairs)] if config.order else [])]
-        self.nodes: dict[str, tuple[Nodes, list[IntArray]]] = {}
-        nodes, place = Nodes.from_times(sides, np.tile(time, 2), n)
-        self.nodes["items"] = nodes, np.split(place, 2)
+        columns = [*columns, *([np.ones(c.n_pairs)] if config.order else [])]
+        self.slots = ends, coefficient
+        self.rows: dict[str, tuple[Nodes, IntArray, Array]] = {}  # nodes, those of each row, and coefficients
+        nodes, place = Nodes.from_times(ends.ravel(), times, n)
+        self.rows["items"] = nodes, place.reshape(ends.shape), coefficient
         self.first = nodes.time[nodes.starts[:-1]] if first is None else first
-        if self.columns:
-            p = len(self.columns)
-            nodes, place = Nodes.from_times(np.repeat(np.arange(p), c.n_pairs), np.tile(time, p), p)
-            self.nodes["effects"] = nodes, np.split(place, p)
-        age = np.rint((np.tile(time, 2) - self.first[sides]) * (AGES / span)) * (span / AGES)
+        if columns:
+            p = len(columns)
+            nodes, place = Nodes.from_times(np.tile(np.arange(p), c.n_pairs), np.repeat(time, p), p)
+            self.rows["effects"] = nodes, place.reshape(-1, p), np.column_stack(columns)
+        self.keys = [] if c.group is None else [level[:, None] + ends * (1 + level.max()) for level in c.group.T]
+        for kind, key in enumerate(self.keys):
+            known, place = np.unique(key, return_inverse=True)
+            nodes = Nodes(np.arange(known.size), np.zeros(known.size), np.arange(known.size + 1))
+            self.rows[f"group {kind}"] = nodes, place.reshape(ends.shape), coefficient
+        self.others = tuple(self.rows)[1:]
+        age = np.rint((times - self.first[ends.ravel()]) * (AGES / span)) * (span / AGES)
         nodes, place = Nodes.from_times(np.zeros(age.size, dtype=np.int64), age, 1)
-        self.nodes["career"] = nodes, np.split(place, 2)
+        place = place.reshape(ends.shape)
+        self.rows["career"] = nodes, place, join_equal(place, coefficient)  # of equal ages, the curve cancels
 
     def featured(self, phi: Array | None) -> _Model:
         """Return the same rows with other features of the items."""
@@ -341,28 +352,23 @@ class _Model:
     def problem(self, choice: _Choice) -> ChainProblem:
         """Return the rows of a choice."""
         groups, nodes, coefficients, start = [], [], [], 0
-        one = np.ones(self.c.n_pairs)
-        for name in choice.groups:
-            held, places = self.nodes[name]
+        for name in choice.parts:
+            held, place, coefficient = self.rows[name]
             groups.append(ChainGroup(held, self._priors(name, choice.kind)))
-            nodes += [start + place for place in places]
-            if name == "career":  # of equal ages, the curve cancels
-                differs = (places[0] != places[1]).astype(np.float64)
-                coefficients += [differs, -differs]
-            else:
-                coefficients += [one, -one] if name == "items" else self.columns
+            nodes.append(start + place)
+            coefficients.append(coefficient)
             start += held.size
-        matrix = np.ascontiguousarray(np.column_stack(nodes)), np.ascontiguousarray(np.column_stack(coefficients))
+        matrix = np.ascontiguousarray(np.hstack(nodes)), np.ascontiguousarray(np.hstack(coefficients))
         likelihood = likelihood_of(self.config, self.c)
         rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
         if self.phi is None:
             return ChainProblem(*rows)
-        features = self.phi[self.c.left] - self.phi[self.c.right]
+        features = weighted_rows(self.phi, *self.slots)
         return ChainProblem(*rows, features, (float(np.log(noise_unit(self.config.likelihood))), 1.0))
 
     def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
         """Return the priors of logs in the unit of the times and of the answer noise."""
-        table = {"items": _ITEMS, "effects": _EFFECTS, "career": _CAREER}[name]
+        table = {"items": _ITEMS, "effects": _EFFECTS, "career": _CAREER}.get(name, _GROUPS)
         # Effects drift wherever utilities move.
         kept = KINDS[kind] if name == "items" or kind == "constant" else table
         used = {key: table[key] for key in kept if key in table}
@@ -372,9 +378,9 @@ class _Model:
 
     def again(self, moving: MovingPosterior, record: SkillDynamics) -> _Learnt:
         """Return what moved in an earlier fit, with its hyperparameters."""
-        choice, theta = _Choice(record.name.partition("+career")[0], moving.career is not None, bool(self.columns)), []
-        for name in choice.groups:
-            scales: Array = getattr(moving, name).scales
+        choice, theta = _Choice(record.name.partition("+career")[0], moving.career is not None, self.others), []
+        for name in choice.parts:
+            scales: Array = moving.part(name).scales
             kept = [LOGS.index(key) for key in self._priors(name, choice.kind)]
             theta.append(np.log(scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
         if moving.features is not None:
@@ -393,7 +399,7 @@ class _Model:
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
         plain = self.featured(None)
-        found = [plain.learnt(_Choice(one, bool(with_career), bool(self.columns))) for one in kinds]
+        found = [plain.learnt(_Choice(one, bool(with_career), self.others)) for one in kinds]
         if dynamics == "auto":
             found.append(plain.learnt(replace(found[-1].choice, career=True), found[-1].theta))
         tried = {str(each.choice): each.log_posterior for each in found}
@@ -418,14 +424,18 @@ class _Model:
         self, choice: _Choice, problem: ChainProblem, fit: ChainFit, basis: InducingBasis | None, *, is_dated: bool
     ) -> MovingPosterior:
         """Return the record for predictions."""
-        parts = dict(zip(choice.groups, trajectories(problem, fit), strict=True))
+        parts = dict(zip(choice.parts, trajectories(problem, fit), strict=True))
         more = self.covariate_scale, self.config.order, is_dated
+        sizes = () if self.c.group is None else (1 + self.c.group.max(axis=0)).tolist()
+        keys = enumerate(zip(self.keys, sizes, strict=True))
+        groups = tuple(GroupChains(parts[f"group {k}"], np.unique(key), size) for k, (key, size) in keys)
         features = None
         if basis is not None and fit.features is not None and self.phi is not None:
             found = fit.features
             sd, average = float(found.precision**-0.5), self.phi.mean(axis=0)
             features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
-        return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, features)
+        rest = features, groups, self.config.team_mean
+        return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
 
 
 def _units(c: Comparisons) -> IntArray:

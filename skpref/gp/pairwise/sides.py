@@ -71,6 +71,8 @@ def side_advantage(comparisons: Comparisons, residual: Array) -> float:
     test of Cochran, Mantel and Haenszel, where residuals replace wins. 0 where nobody met in both orders.
     """
     c = comparisons
+    if c.left.ndim == 2:  # teams hardly ever meet again: what players do not explain
+        return float(residual.sum() / max(np.sqrt(residual @ residual), np.finfo(np.float64).tiny))
     swap = c.left > c.right
     code = np.minimum(c.left, c.right) * np.int64(c.n_items) + np.maximum(c.left, c.right)
     pair = np.unique(code, return_inverse=True)[1]

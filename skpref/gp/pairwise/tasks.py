@@ -277,14 +277,19 @@ class TaskClassifier(ComparisonClassifier):
         """Return the position of what was chosen, or is the best, in each task, shape (n,)."""
         return read_answers(y, self._read_tasks(X)).first
 
+    @property
+    def _needs_memory(self) -> bool:
+        """Whether a fit brings rows of files or a cluster into memory first."""
+        return bool(self._has_grades) or self._holds_tasks(None, None)
+
     def _brought(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the arguments of `fit`; tasks and grades of files or a cluster are brought into memory."""
-        if not is_elsewhere(X) or not (self._has_grades or self._holds_tasks(None, None)):
+        if not is_elsewhere(X) or not self._needs_memory:
             return X, y, sample_weight
         rows, _ = feature_columns(as_source(X, y, sample_weight))
         if rows.n_rows > _MOST_STORED:
             raise DataError(
-                f"X has {rows.n_rows} rows; tasks and grades of files or a cluster are brought into memory, at most "
+                f"X has {rows.n_rows} rows; tasks, grades and teams of files or a cluster are brought into memory, at most "
                 f"{_MOST_STORED}: fit to a part of the users"
             )
         return rows.everything()

@@ -1,0 +1,80 @@
+"""Groups of comparisons that columns of X name, such as surfaces or categories, in which utilities differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from skpref._text import nearest
+from skpref.data.ids import shorten, single_id
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.gp.entities import Entities
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from skpref._typing import IntArray
+    from skpref.data import Comparisons, IdColumn
+
+LEFT_OUT = -2  # level: no group of this kind, which is the utility in all; other levels without answers are unseen
+
+
+class NamesGroups:
+    """An estimator of comparisons whose parameter `groups` names columns of X."""
+
+    groups: Any
+    group_ids_: list[IdColumn]
+    _groups: tuple[Entities, ...]  # of each kind
+
+    def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
+        """Store the groups of rows, beside those that are known."""
+        if known:
+            self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, columns, strict=True))
+        else:
+            self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in columns)
+        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
+
+    def _numbers_of_groups(
+        self, columns: Sequence[Any], unknown: Literal["raise", "mark"] = "raise"
+    ) -> IntArray | None:
+        """Return the groups of rows, shape (n, n_kinds), -1 where one is unknown; None without groups."""
+        if not len(columns):
+            return None
+        pairs = zip(self._groups, columns, strict=True)
+        return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
+
+    def _named_levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
+        """Return the number of the group of each kind that a caller named."""
+        columns = list(self.groups) if self._groups else []
+        if groups is not None and not isinstance(groups, Mapping):
+            raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
+        for column in groups or ():
+            if column not in columns:
+                wanted = f"the columns of groups are {columns}" if columns else "the model was fitted without groups"
+                raise DataError(f"groups names the column {shorten(column)}, but {wanted}")
+        levels = [LEFT_OUT] * len(columns)
+        for kind, column in enumerate(columns):
+            if groups is not None and column in groups:
+                ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
+                level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
+                if level[0] < 0:
+                    self._refuse_unknown_group(kind, ids[0], "without the column it is the consensus")
+                levels[kind] = int(level[0])
+        return levels
+
+    def _refuse_unknown_group(self, kind: int, group: Any, advice: str) -> None:
+        """Raise the error of a group that the fit has not seen."""
+        seen = self.group_ids_[kind].tolist()
+        raise UnknownIdError(
+            f"unknown group {shorten(group)} of groups={list(self.groups)[kind]!r}: fit has seen {shorten(seen)}; "
+            f"{advice}{nearest(group, seen)}"
+        )
+
+    def _in_groups(self, comparisons: Comparisons, groups: Mapping[Any, Hashable] | None) -> Comparisons:
+        """Return the comparisons in groups that a caller named."""
+        for kind, level in enumerate(self._named_levels(groups)):
+            if level != LEFT_OUT and comparisons.group is not None:
+                comparisons = comparisons.take(comparisons.group[:, kind] == level)
+        return comparisons
