@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
+from skpref.inference.chain_groups import LEFT_OUT, Differences, GroupPosterior, Levels, design_of
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
@@ -58,19 +59,22 @@ _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The distinct times of each chain, in order."""
+    """The distinct times of each chain, in order; of groups, in each of them."""
 
     chain: IntArray  # (n,)
     time: Array  # (n,)
     starts: IntArray  # (C + 1,): first node of each chain
 
     @classmethod
-    def from_times(cls, chain: IntArray, time: Array, n_chains: int) -> tuple[Nodes, IntArray]:
-        """Return the nodes of times of chains, and the node of each."""
-        order = np.lexsort((time, chain))
+    def from_times(
+        cls, chain: IntArray, time: Array, n_chains: int, part: IntArray | None = None
+    ) -> tuple[Nodes, IntArray]:
+        """Return the nodes of times of chains, and the node of each; different parts have nodes of their own."""
+        part = np.zeros(chain.size, dtype=np.int64) if part is None else part
+        order = np.lexsort((part, time, chain))
         sorted_chain, sorted_time = chain[order], time[order]
         new = np.ones(order.size, dtype=bool)
-        new[1:] = (np.diff(sorted_chain) > 0) | (np.diff(sorted_time) > 0)
+        new[1:] = (np.diff(sorted_chain) > 0) | (np.diff(sorted_time) > 0) | (np.diff(part[order]) > 0)
         of_row = np.empty(order.size, dtype=np.int64)
         of_row[order] = np.cumsum(new) - 1
         kept = sorted_chain[new]
@@ -88,13 +92,19 @@ class ChainGroup:
     """Chains with the same hyperparameters, and the normal priors of their logs; a variance without a prior is 0."""
 
     nodes: Nodes
-    priors: dict[str, tuple[float, float]]  # mean and standard deviation, by a name of `LOGS`
+    priors: dict[str, tuple[float, float]]  # mean and standard deviation, by a name of `LOGS`, or "group 0" and so on
+    levels: Levels | None = None  # groups of the nodes, whose values differ by them
 
     def scales(self, theta: Array) -> tuple[float, float, float, float]:
         """Return c^2, g^2, the length-scale and w^2 at the logs of the hyperparameters."""
         logs = dict(zip(self.priors, np.asarray(theta).tolist(), strict=True))
         start, form, drift = (np.exp(2.0 * logs[name]) if name in logs else 0.0 for name in ("start", "form", "drift"))
         return float(start), float(form), float(np.exp(logs.get("length", 0.0))), float(drift)
+
+    def variances(self, theta: Array) -> Array:
+        """Return the variances of differences between groups of each kind."""
+        logs = dict(zip(self.priors, np.asarray(theta).tolist(), strict=True))
+        return np.exp(2.0 * np.array([value for name, value in logs.items() if name not in LOGS]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +192,8 @@ class _Prior:
         self.parts, self.names = problem.parts, [list(group.priors) for group in problem.groups]
         self.nodes = [group.nodes for group in problem.groups]
         self.scales = [group.scales(logs) for group, logs in zip(problem.groups, problem.split(theta), strict=True)]
+        groups = zip(problem.groups, problem.split(theta), strict=True)
+        self.levels = [(group.levels, group.variances(logs)) for group, logs in groups]
         pairs = zip(self.nodes, self.scales, strict=True)
         self.decays = [decays(scales, nodes.starts, nodes.time) for nodes, scales in pairs]
 
@@ -191,36 +203,75 @@ class _Conditioned:
 
     def __init__(self, prior: _Prior, D: Array) -> None:
         self.prior, self.D, self.log_det, self._passes = prior, D, 0.0, []
-        self.variance = np.empty(D.size)
-        for part, nodes, scales, decay in zip(prior.parts, prior.nodes, prior.scales, prior.decays, strict=True):
+        self.variance, self.differences = np.empty(D.size), list[Differences | None]()
+        groups = zip(prior.parts, prior.nodes, prior.scales, prior.decays, prior.levels, strict=True)
+        for part, nodes, scales, decay, (levels, variances) in groups:
             self.variance[part], log_det, passes = condition(scales, nodes.starts, nodes.time, decay, D[part])
             self.log_det += log_det
             self._passes.append(passes)
+            found = None
+            if levels is not None:
+                found = Differences(levels, variances, D[part], partial(_solve_columns, nodes.starts, D[part], passes))
+                self.variance[part] += found.variance
+                self.log_det += found.log_det
+            self.differences.append(found)
 
     def solve(self, r: Array) -> Array:
         """Return (K^-1 + diag D)^-1 r."""
         u = np.empty(r.size)
-        for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
+        groups = zip(self.prior.parts, self.prior.nodes, self._passes, self.differences, strict=True)
+        for part, nodes, passes, differences in groups:
             u[part] = solve(nodes.starts, self.D[part], passes, r[part])[0]
+            if differences is not None:
+                u[part] += differences.rise(r[part, None], u[part, None])[:, 0]
         return u
 
     def solve_columns(self, r: Array) -> Array:
         """Return (K^-1 + diag D)^-1 r of columns, shape (n, K)."""
         u = np.empty_like(r)
-        for part, nodes, passes in zip(self.prior.parts, self.prior.nodes, self._passes, strict=True):
+        groups = zip(self.prior.parts, self.prior.nodes, self._passes, self.differences, strict=True)
+        for part, nodes, passes, differences in groups:
             solve_columns(nodes.starts, self.D[part], passes, r[part], u[part])
+            if differences is not None:
+                u[part] += differences.rise(r[part], u[part])
         return u
+
+    def rest(self, group: int, r: Array) -> tuple[Array, Array]:
+        """Return the linear terms of a group's chains without differences (n, F), and the means of these (C, K, F)."""
+        differences = self.differences[group]
+        assert differences is not None  # noqa: S101 - the group has levels
+        c = differences.mean(r, differences.solve(r))
+        return differences.rest(r, c), c
 
     def gradient(self, r: Array) -> Array:
         """Return the derivatives of the expected log prior of the chains in theta, r = alpha + D u."""
         out, prior = [], self.prior
         groups = zip(prior.parts, prior.nodes, prior.scales, prior.names, self._passes, strict=True)
-        for part, nodes, scales, names, passes in groups:
-            D, of_part = self.D[part], r[part]
+        for number, (part, nodes, scales, names, passes) in enumerate(groups):
+            D, of_part, differences = self.D[part], r[part], self.differences[number]
+            if differences is not None:
+                of_rest, c = self.rest(number, of_part[:, None])
+                of_part = of_rest[:, 0]
             slope = solve(nodes.starts, D, passes, of_part)[1]
             slopes = score(scales, nodes.starts, nodes.time, D, passes, slope, of_part)
-            out.append(slopes[[LOGS.index(name) for name in names]])
+            if differences is not None:
+                # The chains' second moments have those of what follows the differences, too.
+                still = np.zeros(D.size)
+                at = condition(scales, nodes.starts, nodes.time, prior.decays[number], still)[2]
+                for row in differences.directions():
+                    slope = solve(nodes.starts, still, at, row)[1]
+                    slopes += score(scales, nodes.starts, nodes.time, still, at, slope, row)
+            out.append(slopes[[LOGS.index(name) for name in names if name in LOGS]])
+            if differences is not None:
+                out.append(differences.gradient(c))
         return np.concatenate(out) if out else np.zeros(0)
+
+
+def _solve_columns(starts: IntArray, D: Array, passes: Any, r: Array) -> Array:
+    """Return (K^-1 + diag D)^-1 r of columns, for chains without differences between groups."""
+    u = np.empty_like(r)
+    solve_columns(starts, D, passes, np.ascontiguousarray(r), u)
+    return u
 
 
 def _descend(
@@ -500,6 +551,7 @@ class Trajectories:
     linear: Array  # (n,)
     scales: Array  # (4,): c^2, g^2, length-scale, w^2
     response: Array | None = None  # (n, K): by how much `linear` falls with the coefficients of features
+    groups: GroupPosterior | None = None  # differences between groups, which are no part of the chains' values here
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -507,7 +559,15 @@ class Trajectories:
         if self.response is not None:
             check_arrays(self, sizes, response="n K")
         check_indices(self, "chain", self.chain, 0, np.iinfo(np.int64).max, self.time.size)
-        is_sorted = (np.diff(self.chain) > 0) | ((np.diff(self.chain) == 0) & (np.diff(self.time) > 0))
+        gap = np.diff(self.time)
+        is_later = gap > 0 if self.groups is None else gap >= 0
+        is_sorted = (np.diff(self.chain) > 0) | ((np.diff(self.chain) == 0) & is_later)
+        if self.groups is not None:
+            n = self.groups.level.shape[0], self.groups.mean.shape[0]
+            require(n == (self.time.size, self.n_chains), self, "groups", "must be of these chains")
+            features = None if self.groups.response is None else self.groups.response.shape[2]
+            same = features == (None if self.response is None else self.response.shape[1])
+            require(same, self, "groups", "must have the responses to features")
         require(bool(is_sorted.all()), self, "time", "must be in order within each chain")
         require(bool((self.D >= 0.0).all()), self, "D", "must be at least 0")
         sound = bool((self.scales >= 0.0).all()) and self.scales[2] > 0.0
@@ -540,7 +600,8 @@ class Trajectories:
         chains, n = np.concatenate([np.searchsorted(wanted, self.chain[kept]), chain]), kept.size
         nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), wanted.size)
         D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
-        D[place[:n]], linear[place[:n]] = self.D[kept], values[kept]
+        np.add.at(D, place[:n], self.D[kept])
+        np.add.at(linear, place[:n], values[kept])
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
         return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
@@ -549,18 +610,30 @@ class Trajectories:
         """Return chains and times, each at least the first one of its chain."""
         return chain, np.maximum(time, self.first[chain])
 
-    def moments(self, chain: IntArray, time: Array) -> tuple[Array, Array]:
-        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes."""
-        nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
-        return solve(nodes.starts, D, passes, linear)[0][place], variance[place]
+    def moments(self, chain: IntArray, time: Array, level: IntArray | None = None) -> tuple[Array, Array]:
+        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes.
 
-    def responses(self, chain: IntArray, time: Array) -> Array:
+        With groups, levels (n, n_kinds) are those of each; None leaves all of them out.
+        """
+        nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
+        mean, spread = solve(nodes.starts, D, passes, linear)[0][place], variance[place]
+        if self.groups is None:
+            return mean, spread
+        Z = self.D[:, None] * design_of(self.groups.level, self.groups.sizes)
+        level = np.full((chain.size, self.groups.sizes.size), LEFT_OUT) if level is None else level
+        more = self.groups.moments(chain, level, self._responses(chain, time, Z))
+        return mean + more[0], spread + more[1]
+
+    def responses(self, chain: IntArray, time: Array, level: IntArray | None = None) -> Array:
         """Return by how much means of chains at times fall with the coefficients of features, shape (n, K)."""
         assert self.response is not None  # noqa: S101 - type narrowing
-        nodes, place, D, linear, (_, _, passes) = self._conditioned(chain, time, self.response)
-        out = np.empty_like(linear)
-        solve_columns(nodes.starts, D, passes, linear, out)
-        return np.asarray(out[place])
+        fall = self._responses(chain, time, self.response)
+        return fall if self.groups is None or level is None else fall + self.groups.responses(chain, level)
+
+    def _responses(self, chain: IntArray, time: Array, values: Array) -> Array:
+        """Return solutions for columns of linear terms of the nodes, at chains and times."""
+        nodes, place, D, linear, (_, _, passes) = self._conditioned(chain, time, values)
+        return _solve_columns(nodes.starts, D, passes, linear)[place]
 
     def ends(self) -> tuple[Array, Array, Array]:
         """Return means (C, 2) and covariances (C, 3) of form and level at the last node of each chain, and its time."""
@@ -573,7 +646,12 @@ class Trajectories:
     def with_nodes(self, chain: IntArray, time: Array, D: Array, linear: Array) -> Trajectories:
         """Return chains that further rows tell of, which know nothing of the coefficients of features."""
         chains, times = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
-        nodes, place = Nodes.from_times(chains, times, int(chains.max(initial=-1)) + 1)
+        n_old, n_chains, groups = self.time.size, int(chains.max(initial=-1)) + 1, self.groups
+        part = None  # nodes in different groups stay apart
+        if groups is not None:
+            level = np.vstack([groups.level, np.full((chain.size, groups.sizes.size), -1)])
+            part = np.unique(level, axis=0, return_inverse=True)[1].ravel()
+        nodes, place = Nodes.from_times(chains, times, n_chains, part)
         total, values = (
             _sums(place, np.concatenate(each), nodes.size) for each in ((self.D, D), (self.linear, linear))
         )
@@ -581,7 +659,9 @@ class Trajectories:
         if self.response is not None:
             response = np.zeros((nodes.size, self.response.shape[1]))
             response[place[: self.time.size]] = self.response
-        return Trajectories(nodes.chain, nodes.time, total, values, self.scales, response)
+        if groups is not None:
+            groups = groups.with_nodes(place[:n_old], nodes.size, n_chains)
+        return Trajectories(nodes.chain, nodes.time, total, values, self.scales, response, groups)
 
     def covariance(self, time: Array) -> Array:
         """Return the covariance of a single chain at times, shape (n, n)."""
@@ -598,9 +678,19 @@ class Trajectories:
 
 def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
     """Return the posterior of each group of chains."""
-    out = []
-    for group, logs, part in zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True):
-        scales, nodes = np.array(group.scales(logs)), group.nodes
-        response = None if fit.features is None else (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
-        out.append(Trajectories(nodes.chain, nodes.time, fit.D[part].copy(), fit.linear[part].copy(), scales, response))
+    out, chains = [], _Conditioned(_Prior(problem, fit.theta), fit.D)
+    for number, (group, logs, part) in enumerate(zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True)):
+        scales, nodes, levels = np.array(group.scales(logs)), group.nodes, group.levels
+        response, linear, differences = None, fit.linear[part].copy(), None
+        if fit.features is not None:
+            response = (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
+        if levels is not None and (found := chains.differences[number]) is not None:
+            rest, c = chains.rest(number, linear[:, None])
+            linear, fall = rest[:, 0], None
+            if response is not None:
+                response, fall = chains.rest(number, response)
+            variances = group.variances(logs)
+            differences = GroupPosterior(c[..., 0], found.covariance, levels.level, levels.sizes, variances, fall)
+        parts = nodes.chain, nodes.time, fit.D[part].copy(), linear, scales, response, differences
+        out.append(Trajectories(*parts))
     return out

@@ -19,7 +19,7 @@ from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, describe_unknown, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.crowd.places import LEFT_OUT
+from skpref.inference.chain_groups import LEFT_OUT
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from skpref._checks import check_indices, check_types, is_count, require
 from skpref.gp.crowd.timeline import Reach, Timeline
+from skpref.inference.chain_groups import LEFT_OUT
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray

@@ -11,14 +11,13 @@ from skpref._text import nearest
 from skpref.data.ids import shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.entities import Entities
+from skpref.inference.chain_groups import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from skpref._typing import IntArray
     from skpref.data import Comparisons, IdColumn
-
-LEFT_OUT = -2  # level: no group of this kind, which is the utility in all; other levels without answers are unseen
 
 
 class NamesGroups:

@@ -19,10 +19,11 @@ from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_ot
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities, players_of
 from skpref.gp.pairwise.base import as_likelihood
-from skpref.gp.pairwise.groups import LEFT_OUT, NamesGroups
+from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.inference.chain_groups import LEFT_OUT
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         movement = Movement(dynamics, self.optimizer is not None, self.kernel, is_dated, earlier)
         found = fit_over_time(data, config, movement, as_generator(self.random_state))
         fit, self.moving_posterior_, self.dynamics_ = found
-        self.group_scales_ = np.array([group.chains.prior_variance for group in self.moving_posterior_.groups])
+        groups = self.moving_posterior_.items.groups
+        self.group_scales_ = np.zeros(0) if groups is None else groups.variances.copy()
         return fit
 
     def _refuse_dynamics(self) -> None:
@@ -143,7 +145,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""
         moving, dynamics = self.moving_posterior_, self.dynamics_
         same = type(as_likelihood(self.likelihood)) is type(self.likelihood_)
-        has_same_groups = len(moving.groups) == len(self.groups or ())
+        has_same_groups = self.group_scales_.size == len(self.groups or ())
         if not has_same_groups or moving.team_mean != (self.team == "mean"):
             raise DataError("groups or team differs from the first call; set it back, or call fit with all comparisons")
         if not same or self.dynamics not in {"auto", dynamics.name}:
@@ -298,11 +300,12 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         same = n_basis == (0 if moving.features is None else moving.features.mean.size)
         require(same, self, "moving_posterior_", "must have the features of posterior_")
         ids = [kind.vocabulary.ids for kind in self._groups]
-        same = len(ids) == len(moving.groups) == len(self.group_ids_) == self.group_scales_.size
-        require(same, self, "_groups", f"must be of {len(moving.groups)} kinds")
-        for own, public, group in zip(ids, self.group_ids_, moving.groups, strict=True):
+        sizes = [] if moving.items.groups is None else moving.items.groups.sizes.tolist()
+        same = len(ids) == len(sizes) == len(self.group_ids_) == self.group_scales_.size
+        require(same, self, "_groups", f"must be of {len(sizes)} kinds")
+        for own, public, size in zip(ids, self.group_ids_, sizes, strict=True):
             require(np.array_equal(own, public), self, "group_ids_", "must be the ids of the groups")
-            require(group.n_levels <= own.size, self, "_groups", f"must be at least {group.n_levels}")
+            require(size <= own.size, self, "_groups", f"must be at least {size}")
         if (group := self._comparisons.group) is not None:
             fits = group.shape[1] == len(ids) and all(column.max(initial=0) < i.size for column, i in zip(group.T, ids))
             require(fits, self, "_comparisons", "must be of these groups")

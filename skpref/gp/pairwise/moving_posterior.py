@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._checks import check_arrays, check_diagonals, check_indices, check_positive, check_types, require
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.groups import LEFT_OUT
 from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.inference.basis import InducingBasis, chunks
@@ -18,7 +17,7 @@ from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chains import Trajectories
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, BoolArray, Features, IntArray
+    from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
@@ -47,45 +46,6 @@ class FeaturePosterior:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupChains:
-    """Differences of items in groups of one kind to their utilities in all groups; they do not move."""
-
-    chains: Trajectories  # of one node each
-    key: IntArray  # (n_chains,): item times the number of groups, plus the group; ascending
-    n_levels: int  # number of groups
-
-    def validate(self) -> None:
-        """Raise DataError unless the parts fit together."""
-        check_types(self, chains=Trajectories, n_levels=int)
-        n = self.chains.time.size
-        require(np.array_equal(self.chains.chain, np.arange(n)), self, "chains", "must have one node each")
-        check_indices(self, "key", self.key, 0, np.iinfo(np.int64).max, n)
-        require(bool((np.diff(self.key) > 0).all()), self, "key", "must ascend")
-        require(self.n_levels > 0, self, "n_levels", "must be at least 1")
-
-    def _find(self, position: IntArray, level: IntArray) -> tuple[BoolArray, IntArray]:
-        """Return which items were seen in these groups, and the chains of those."""
-        key = position * self.n_levels + level
-        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
-        seen = (position >= 0) & (level >= 0) & (level < self.n_levels) & (self.key[at] == key)
-        return seen, at[seen]
-
-    def moments(self, position: IntArray, level: IntArray) -> tuple[Array, Array]:
-        """Return means and variances of items in groups, shape (n,)."""
-        mean, variance = np.zeros(position.size), np.where(level == LEFT_OUT, 0.0, self.chains.prior_variance)
-        seen, chain = self._find(position, level)
-        mean[seen], variance[seen] = self.chains.moments(chain, np.zeros(chain.size))
-        return mean, variance
-
-    def responses(self, position: IntArray, level: IntArray, n_features: int) -> Array:
-        """Return by how much these means fall with the coefficients of features, shape (n, K)."""
-        rows = np.zeros((position.size, n_features))
-        seen, chain = self._find(position, level)
-        rows[seen] = self.chains.responses(chain, np.zeros(chain.size))
-        return rows
-
-
-@dataclass(frozen=True, eq=False)
 class MovingPosterior:
     """Posterior of utilities over time, and of effects that drift."""
 
@@ -96,12 +56,10 @@ class MovingPosterior:
     has_order: bool
     is_dated: bool  # whether times are years since 1970
     features: FeaturePosterior | None = None
-    groups: tuple[GroupChains, ...] = ()  # of each kind
     team_mean: bool = False  # whether a team has the mean of its players' utilities, and not the sum
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        require(all(isinstance(g, GroupChains) for g in self.groups), self, "groups", "must be chains of groups")
         types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool, "team_mean": bool}
         check_types(self, items=Trajectories, features=FeaturePosterior | None, **types)
         check_arrays(self, covariate_scale="q")
@@ -114,7 +72,6 @@ class MovingPosterior:
             require(whole, self, name, "must have nodes of each chain")
         size = None if self.features is None else self.features.mean.size
         chains = {"items": self.items, "effects": self.effects, "career": self.career}
-        chains |= {f"groups[{k}]": group.chains for k, group in enumerate(self.groups)}
         for name, part in chains.items():
             response = None if part is None or part.response is None else part.response.shape[1]
             require(part is None or response == size, self, name, "must have the responses to features")
@@ -134,43 +91,30 @@ class MovingPosterior:
         """Time of the last comparison."""
         return float(self.items.time.max())
 
-    def part(self, name: str) -> Trajectories:
-        """Return chains by their name: "items", "effects", "career", or "group 0" and so on."""
-        if name.startswith("group "):
-            return self.groups[int(name.removeprefix("group "))].chains
-        return getattr(self, name)  # type: ignore[no-any-return]
-
-    def _levels(self, levels: IntArray | None) -> list[tuple[GroupChains, IntArray]]:
-        """Return each kind of groups with its levels; None leaves all out."""
-        return [] if levels is None else list(zip(self.groups, levels.T, strict=True))
-
     def utility(self, position: IntArray, time: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and variances of items at times in groups, without the function of features, shape (n,).
 
         Before its first comparison an item is as there. Levels are numbers of groups, shape (n, n_kinds).
         """
         mean, variance = np.zeros(position.size), np.full(position.size, self.items.prior_variance)
+        if self.items.groups is not None and levels is not None:
+            variance += self.items.groups.unseen(levels)
         seen = position >= 0
         item, at = self.items.clamped(position[seen], time[seen])
-        mean[seen], variance[seen] = self.items.moments(item, at)
+        mean[seen], variance[seen] = self.items.moments(item, at, None if levels is None else levels[seen])
         if self.career is not None:
             of_age = self.career.moments(np.zeros(item.size, dtype=np.int64), at - self.first[item])
             mean[seen] += of_age[0]
             variance[seen] += of_age[1]
-        for group, level in self._levels(levels):
-            of_group = group.moments(position, level)
-            mean, variance = mean + of_group[0], variance + of_group[1]
         return mean, variance
 
     def _rows(self, position: IntArray, time: Array, phi: Array, levels: IntArray | None = None) -> Array:
         """Return by how much utilities of items at times rise with the coefficients of features, shape (n, K)."""
         rows, seen = phi.copy(), position >= 0
         item, at = self.items.clamped(position[seen], time[seen])
-        rows[seen] -= self.items.responses(item, at)
+        rows[seen] -= self.items.responses(item, at, None if levels is None else levels[seen])
         if self.career is not None:
             rows[seen] -= self.career.responses(np.zeros(item.size, dtype=np.int64), at - self.first[item])
-        for group, level in self._levels(levels):
-            rows -= group.responses(position, level, rows.shape[1])
         return rows
 
     def pairs(

@@ -24,10 +24,11 @@ from skpref.gp.pairwise.fit import (
     root_mean_square,
     start_kernel,
 )
-from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, GroupChains, MovingPosterior
+from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.chain_groups import Levels
 from skpref.inference.chains import (
     LOGS,
     ChainFit,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairData
     from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.inference.chains import Trajectories
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -65,7 +67,7 @@ KINDS = {
 # in spans of the comparisons, and of drifts over a span. So the unit of time changes nothing.
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
-_GROUPS = {"start": (-1.0, 1.0)}  # of differences between groups, which do not move
+_GROUPS = -1.0, 1.0  # of differences between groups, which do not move
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
@@ -287,12 +289,12 @@ class _Choice:
 
     kind: str
     career: bool
-    others: tuple[str, ...]  # names of the chains beside those of the items and the career
+    effects: bool
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Names of the chains that share hyperparameters."""
-        return "items", *self.others, *(["career"] if self.career else [])
+        return "items", *(["effects"] if self.effects else []), *(["career"] if self.career else [])
 
     def __str__(self) -> str:
         return self.kind + ("+career" if self.career else "")
@@ -325,19 +327,21 @@ class _Model:
         columns = [*columns, *([np.ones(c.n_pairs)] if config.order else [])]
         self.slots = ends, coefficient
         self.rows: dict[str, tuple[Nodes, IntArray, Array]] = {}  # nodes, those of each row, and coefficients
-        nodes, place = Nodes.from_times(ends.ravel(), times, n)
+        level = None if c.group is None else np.repeat(c.group, ends.shape[1], axis=0)
+        part = None if level is None else np.unique(level, axis=0, return_inverse=True)[1].ravel()
+        nodes, place = Nodes.from_times(ends.ravel(), times, n, part)
+        self.levels = None
+        if level is not None:
+            of_node = np.empty((nodes.size, level.shape[1]), dtype=np.int64)
+            of_node[place] = level
+            self.levels = Levels(nodes.chain, of_node, 1 + level.max(axis=0), n)
         self.rows["items"] = nodes, place.reshape(ends.shape), coefficient
         self.first = nodes.time[nodes.starts[:-1]] if first is None else first
         if columns:
             p = len(columns)
             nodes, place = Nodes.from_times(np.tile(np.arange(p), c.n_pairs), np.repeat(time, p), p)
             self.rows["effects"] = nodes, place.reshape(-1, p), np.column_stack(columns)
-        self.keys = [] if c.group is None else [level[:, None] + ends * (1 + level.max()) for level in c.group.T]
-        for kind, key in enumerate(self.keys):
-            known, place = np.unique(key, return_inverse=True)
-            nodes = Nodes(np.arange(known.size), np.zeros(known.size), np.arange(known.size + 1))
-            self.rows[f"group {kind}"] = nodes, place.reshape(ends.shape), coefficient
-        self.others = tuple(self.rows)[1:]
+        self.has_effects = bool(columns)
         age = np.rint((times - self.first[ends.ravel()]) * (AGES / span)) * (span / AGES)
         nodes, place = Nodes.from_times(np.zeros(age.size, dtype=np.int64), age, 1)
         place = place.reshape(ends.shape)
@@ -354,7 +358,8 @@ class _Model:
         groups, nodes, coefficients, start = [], [], [], 0
         for name in choice.parts:
             held, place, coefficient = self.rows[name]
-            groups.append(ChainGroup(held, self._priors(name, choice.kind)))
+            levels = self.levels if name == "items" else None
+            groups.append(ChainGroup(held, self._priors(name, choice.kind), levels))
             nodes.append(start + place)
             coefficients.append(coefficient)
             start += held.size
@@ -368,21 +373,26 @@ class _Model:
 
     def _priors(self, name: str, kind: str) -> dict[str, tuple[float, float]]:
         """Return the priors of logs in the unit of the times and of the answer noise."""
-        table = {"items": _ITEMS, "effects": _EFFECTS, "career": _CAREER}.get(name, _GROUPS)
+        table = {"items": _ITEMS, "effects": _EFFECTS, "career": _CAREER}[name]
         # Effects drift wherever utilities move.
         kept = KINDS[kind] if name == "items" or kind == "constant" else table
         used = {key: table[key] for key in kept if key in table}
         unit, span = float(np.log(noise_unit(self.config.likelihood))), float(np.log(self.span))
         shift = {"start": unit, "form": unit, "length": span, "drift": unit - 0.5 * span}
-        return {key: (mean + shift[key], deviation) for key, (mean, deviation) in used.items()}
+        found = {key: (mean + shift[key], deviation) for key, (mean, deviation) in used.items()}
+        if name == "items" and self.levels is not None:
+            mean, deviation = _GROUPS
+            found |= {f"group {kind}": (mean + unit, deviation) for kind in range(self.levels.sizes.size)}
+        return found
 
     def again(self, moving: MovingPosterior, record: SkillDynamics) -> _Learnt:
         """Return what moved in an earlier fit, with its hyperparameters."""
-        choice, theta = _Choice(record.name.partition("+career")[0], moving.career is not None, self.others), []
+        choice, theta = _Choice(record.name.partition("+career")[0], moving.career is not None, self.has_effects), []
         for name in choice.parts:
-            scales: Array = moving.part(name).scales
-            kept = [LOGS.index(key) for key in self._priors(name, choice.kind)]
-            theta.append(np.log(scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
+            chains: Trajectories = getattr(moving, name)
+            kept = [LOGS.index(key) for key in self._priors(name, choice.kind) if key in LOGS]
+            theta.append(np.log(chains.scales[kept]) / np.array([2.0, 2.0, 1.0, 2.0])[kept])
+            theta += [] if chains.groups is None else [0.5 * np.log(chains.groups.variances)]
         if moving.features is not None:
             theta.append(np.log([moving.features.sd]))
         return _Learnt(choice, np.concatenate(theta), None, 0.0)
@@ -399,7 +409,7 @@ class _Model:
         kind, with_career, _ = dynamics.partition("+career")
         kinds = ("constant", "drift+form") if kind == "auto" else (kind,)
         plain = self.featured(None)
-        found = [plain.learnt(_Choice(one, bool(with_career), self.others)) for one in kinds]
+        found = [plain.learnt(_Choice(one, bool(with_career), self.has_effects)) for one in kinds]
         if dynamics == "auto":
             found.append(plain.learnt(replace(found[-1].choice, career=True), found[-1].theta))
         tried = {str(each.choice): each.log_posterior for each in found}
@@ -426,15 +436,12 @@ class _Model:
         """Return the record for predictions."""
         parts = dict(zip(choice.parts, trajectories(problem, fit), strict=True))
         more = self.covariate_scale, self.config.order, is_dated
-        sizes = () if self.c.group is None else (1 + self.c.group.max(axis=0)).tolist()
-        keys = enumerate(zip(self.keys, sizes, strict=True))
-        groups = tuple(GroupChains(parts[f"group {k}"], np.unique(key), size) for k, (key, size) in keys)
         features = None
         if basis is not None and fit.features is not None and self.phi is not None:
             found = fit.features
             sd, average = float(found.precision**-0.5), self.phi.mean(axis=0)
             features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
-        rest = features, groups, self.config.team_mean
+        rest = features, self.config.team_mean
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
 
 

@@ -1,0 +1,166 @@
+"""Differences between groups in Gaussian chains: a node's value is u = x(time) + c_1(group_1) + ... (docs/maths 12).
+
+Each chain has a difference c for each group of each kind, with a variance for each kind, which does not move. Given what
+rows say of the nodes, c is integrated out exactly, chain by chain: K columns for K groups of all kinds together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skpref._checks import check_arrays, check_positive, require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skpref._typing import Array, BoolArray, IntArray
+
+LEFT_OUT = -2  # level: no group of this kind, which is the utility in all; others below 0 or without answers are unseen
+
+
+def columns_of(level: IntArray, sizes: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return the columns of levels (n, n_kinds) among those of all kinds, and which levels have one."""
+    return level + np.cumsum(sizes) - sizes, (level >= 0) & (level < sizes)
+
+
+def design_of(level: IntArray, sizes: IntArray) -> Array:
+    """Return the indicators of levels, shape (n, K); others than those of the fit have none."""
+    (column, known), Z = columns_of(level, sizes), np.zeros((level.shape[0], int(sizes.sum())))
+    row, kind = np.nonzero(known)
+    Z[row, column[row, kind]] = 1.0
+    return Z
+
+
+def multiply(B: Array, c: Array, chain: IntArray) -> Array:
+    """Return the products of rows (n, K) with the columns of their chain's c (C, K, F), shape (n, F)."""
+    total = np.zeros((B.shape[0], c.shape[2]))
+    for k in range(B.shape[1]):
+        total += B[:, k, None] * c[chain, k]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The groups of the nodes of chains."""
+
+    chain: IntArray  # (n,)
+    level: IntArray  # (n, n_kinds)
+    sizes: IntArray  # (n_kinds,): number of groups of each kind
+    n_chains: int
+
+    @cached_property
+    def Z(self) -> Array:
+        """Indicators of the groups, shape (n, K)."""
+        return design_of(self.level, self.sizes)
+
+    @cached_property
+    def _sums(self) -> csr_array:
+        """What adds values of nodes for each chain and column, shape (C K, n)."""
+        n, K = self.Z.shape
+        node, column = np.nonzero(self.Z)
+        return csr_array((np.ones(node.size), (self.chain[node] * K + column, node)), shape=(self.n_chains * K, n))
+
+    def sums(self, values: Array) -> Array:
+        """Return Z^T values of each chain, shape (C, K, F)."""
+        return np.asarray(self._sums @ values).reshape(self.n_chains, -1, values.shape[1])
+
+
+class Differences:
+    """Posterior of c given the precisions D of nodes, of chains whose solutions are those without differences."""
+
+    def __init__(self, levels: Levels, variances: Array, D: Array, solve: Callable[[Array], Array]) -> None:
+        self.levels, self.D, self.solve = levels, D, solve
+        self.precision = np.repeat(1.0 / variances, levels.sizes)
+        # By how much values of nodes rise with c: x falls where c rises.
+        self.B = levels.Z - solve(D[:, None] * levels.Z)
+        A = levels.sums(D[:, None] * self.B) + np.diag(self.precision)
+        self.covariance = np.linalg.inv(A)
+        self.variance = np.einsum("nk,nk->n", multiply(self.B, self.covariance, levels.chain), self.B)
+        self.log_det = float(np.linalg.slogdet(A)[1].sum() - levels.n_chains * np.log(self.precision).sum())
+
+    def mean(self, r: Array, x: Array) -> Array:
+        """Return the means of c for the linear terms r of nodes and x without differences, shape (C, K, F)."""
+        return np.asarray(self.covariance @ self.levels.sums(r - self.D[:, None] * x))
+
+    def rise(self, r: Array, x: Array) -> Array:
+        """Return by how much the values of nodes rise with c, shape (n, F)."""
+        return multiply(self.B, self.mean(r, x), self.levels.chain)
+
+    def rest(self, r: Array, c: Array) -> Array:
+        """Return the linear terms of x, shape (n, F)."""
+        return r - self.D[:, None] * multiply(self.levels.Z, c, self.levels.chain)
+
+    def directions(self) -> list[Array]:
+        """Return what c adds to the linear terms of the chains' prior in K directions of one deviation each, (n,)."""
+        root = np.linalg.cholesky(self.covariance)
+        moved = -self.D[:, None] * multiply(self.B, root, self.levels.chain)
+        return list(moved.T)
+
+    def gradient(self, c: Array) -> Array:
+        """Return the derivatives of the expected log prior of c in the logs of standard deviations of each kind."""
+        square = c[..., 0] ** 2 + np.diagonal(self.covariance, axis1=1, axis2=2)
+        of_column = (square * self.precision - 1.0).sum(axis=0)
+        return np.add.reduceat(of_column, np.cumsum(self.levels.sizes) - self.levels.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPosterior:
+    """Posterior of the differences c of chains, for predictions."""
+
+    mean: Array  # (C, K)
+    covariance: Array  # (C, K, K)
+    level: IntArray  # (n, n_kinds): of the chains' nodes; below 0: one that says nothing of c
+    sizes: IntArray  # (n_kinds,): number of groups of each kind
+    variances: Array  # (n_kinds,): prior variances
+    response: Array | None = None  # (C, K, F): by how much c falls with the coefficients of features
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        sound = self.sizes.ndim == 1 and self.sizes.dtype == np.int64 and bool((self.sizes > 0).all())
+        require(sound and self.sizes.size > 0, self, "sizes", "must be numbers of groups")
+        sizes = check_arrays(self, {"K": int(self.sizes.sum()), "J": self.sizes.size}, mean="C K", variances="J")
+        check_arrays(self, sizes, covariance="C K K")
+        if self.response is not None:
+            check_arrays(self, sizes, response="C K F")
+        check_positive(self, "variances")
+        numbered = self.level.ndim == 2 and self.level.dtype == np.int64 and self.level.shape[1] == self.sizes.size
+        require(numbered, self, "level", "must be numbers of groups")
+
+    @property
+    def prior_variance(self) -> float:
+        """Variance of the differences of a chain in one group of each kind."""
+        return float(self.variances.sum())
+
+    def moments(self, chain: IntArray, level: IntArray, fall: Array) -> tuple[Array, Array]:
+        """Return what groups add to means and variances of chains, of which x falls with c, shape (n, K)."""
+        Z = design_of(level, self.sizes)
+        B, (_, known) = Z - fall, columns_of(level, self.sizes)
+        variance = np.einsum("nk,nk->n", multiply(B, self.covariance, chain), B)
+        unseen = (~known & (level != LEFT_OUT)) @ self.variances
+        return np.einsum("nk,nk->n", Z, self.mean[chain]), variance + unseen
+
+    def unseen(self, level: IntArray) -> Array:
+        """Return the variances of chains without nodes in groups, shape (n,)."""
+        return np.asarray((level != LEFT_OUT) @ self.variances)
+
+    def responses(self, chain: IntArray, level: IntArray) -> Array:
+        """Return by how much the differences of chains in groups fall with the coefficients of features, (n, F)."""
+        assert self.response is not None  # noqa: S101 - type narrowing
+        return multiply(design_of(level, self.sizes), self.response, chain)
+
+    def with_nodes(self, place: IntArray, n_nodes: int, n_chains: int) -> GroupPosterior:
+        """Return the same with further nodes and chains, which say nothing of c; `place` is of the nodes."""
+        level: Any = np.full((n_nodes, self.sizes.size), -1)
+        level[place] = self.level
+        C, K = self.mean.shape
+        new = np.tile(np.diag(np.repeat(self.variances, self.sizes)), (n_chains - C, 1, 1))
+        mean, covariance = np.vstack([self.mean, np.zeros((n_chains - C, K))]), np.concatenate([self.covariance, new])
+        response = self.response
+        if response is not None:
+            response = np.concatenate([response, np.zeros((n_chains - C, *response.shape[1:]))])
+        return GroupPosterior(mean, covariance, level, self.sizes, self.variances, response)
