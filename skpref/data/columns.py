@@ -180,9 +180,10 @@ class Columns:
         A cell may be a list of players, too.
         """
         cells = [[_as_cells(cell) for cell in _as_list(self.column(name))] for name in names]
-        teams = [[id_ for cell in row for id_ in cell if not is_missing(id_) and id_ != ""] for row in zip(*cells)]
+        rows = zip(*cells, strict=True)
+        teams = [[id_ for cell in row for id_ in cell if not is_missing(id_) and id_ != ""] for row in rows]
         self.refuse_empty("a team has no players", (not team for team in teams), names[0])
-        players = iter(replace(self, values={names[0]: [id_ for team in teams for id_ in team]}, lines=()).ids(names[0]))
+        players = iter(as_ids([id_ for team in teams for id_ in team], f"column {names[0]!r}", self.unit).tolist())
         return objects([tuple(next(players) for _ in team) for team in teams])
 
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:

@@ -198,7 +198,7 @@ class Entities:
         return self.vocabulary.ids[rows], self.rows(rows)
 
     def encode_teams(self, *sides: IdColumn, unknown: Literal["raise", "mark"] = "raise") -> list[IntArray]:
-        """Return the rows of the players of teams, shape (n, S) each: -1 after the last one, -2 if marked as unknown."""
+        """Return the rows of the players of teams, shape (n, S) each: -1 after these, -2 if marked as unknown."""
         found, S = [], max(len(as_team(team)) for side in sides for team in side.tolist())
         for side in sides:
             sizes = np.array([len(as_team(team)) for team in side.tolist()])

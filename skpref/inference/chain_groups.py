@@ -1,7 +1,7 @@
 """Differences between groups in Gaussian chains: a node's value is u = x(time) + c_1(group_1) + ... (docs/maths 12).
 
-Each chain has a difference c for each group of each kind, with a variance for each kind, which does not move. Given what
-rows say of the nodes, c is integrated out exactly, chain by chain: K columns for K groups of all kinds together.
+Each chain has a difference c for each group of each kind, with a variance for each kind, which does not move. Given
+what rows say of the nodes, c is integrated out exactly, chain by chain: K columns for K groups of all kinds together.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Differences:
         # By how much values of nodes rise with c: x falls where c rises.
         self.B = levels.Z - solve(D[:, None] * levels.Z)
         A = levels.sums(D[:, None] * self.B) + np.diag(self.precision)
-        self.covariance = np.linalg.inv(A)
-        self.variance = np.einsum("nk,nk->n", multiply(self.B, self.covariance, levels.chain), self.B)
+        self.covariance: Array = np.linalg.inv(A).astype(np.float64, copy=False)
+        self.variance = (multiply(self.B, self.covariance, levels.chain) * self.B).sum(axis=1)
         self.log_det = float(np.linalg.slogdet(A)[1].sum() - levels.n_chains * np.log(self.precision).sum())
 
     def mean(self, r: Array, x: Array) -> Array:
@@ -97,7 +97,7 @@ class Differences:
 
     def directions(self) -> list[Array]:
         """Return what c adds to the linear terms of the chains' prior in K directions of one deviation each, (n,)."""
-        root = np.linalg.cholesky(self.covariance)
+        root: Array = np.linalg.cholesky(self.covariance).astype(np.float64, copy=False)
         moved = -self.D[:, None] * multiply(self.B, root, self.levels.chain)
         return list(moved.T)
 
@@ -140,9 +140,9 @@ class GroupPosterior:
         """Return what groups add to means and variances of chains, of which x falls with c, shape (n, K)."""
         Z = design_of(level, self.sizes)
         B, (_, known) = Z - fall, columns_of(level, self.sizes)
-        variance = np.einsum("nk,nk->n", multiply(B, self.covariance, chain), B)
+        variance = (multiply(B, self.covariance, chain) * B).sum(axis=1)
         unseen = (~known & (level != LEFT_OUT)) @ self.variances
-        return np.einsum("nk,nk->n", Z, self.mean[chain]), variance + unseen
+        return (Z * self.mean[chain]).sum(axis=1), variance + unseen
 
     def unseen(self, level: IntArray) -> Array:
         """Return the variances of chains without nodes in groups, shape (n,)."""

@@ -34,7 +34,7 @@ from skpref.inference.chain_groups import LEFT_OUT, Differences, GroupPosterior,
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
-    from skpref._compiled.chains import Layout
+    from skpref._compiled.chains import Layout, Passes
     from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
     from skpref.likelihoods import Likelihood
@@ -267,7 +267,7 @@ class _Conditioned:
         return np.concatenate(out) if out else np.zeros(0)
 
 
-def _solve_columns(starts: IntArray, D: Array, passes: Any, r: Array) -> Array:
+def _solve_columns(starts: IntArray, D: Array, passes: Passes, r: Array) -> Array:
     """Return (K^-1 + diag D)^-1 r of columns, for chains without differences between groups."""
     u = np.empty_like(r)
     solve_columns(starts, D, passes, np.ascontiguousarray(r), u)
@@ -679,7 +679,9 @@ class Trajectories:
 def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
     """Return the posterior of each group of chains."""
     out, chains = [], _Conditioned(_Prior(problem, fit.theta), fit.D)
-    for number, (group, logs, part) in enumerate(zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True)):
+    for number, (group, logs, part) in enumerate(
+        zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True)
+    ):
         scales, nodes, levels = np.array(group.scales(logs)), group.nodes, group.levels
         response, linear, differences = None, fit.linear[part].copy(), None
         if fit.features is not None:

@@ -19,12 +19,12 @@ from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, describe_unknown, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.inference.chain_groups import LEFT_OUT
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.inference.chain_groups import LEFT_OUT
 from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:

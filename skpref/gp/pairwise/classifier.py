@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -27,7 +27,6 @@ from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
     as_likelihood,
     connected_components,
-    draw_utilities,
     probability_positive,
     utility_moments,
 )
@@ -37,7 +36,6 @@ from skpref.gp.pairwise.moving import MovingClassifier
 from skpref.gp.pairwise.over_time import DYNAMICS
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides, warn_unlabelled
-from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import Likelihood
 from skpref.settings import CHECKPOINT_CONSTRAINTS
 
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, IdRows, IntArray, MatrixLike, RandomState, Stored
-    from skpref.data import IdColumn
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.settings import LBFGS, SVI, Checkpoint, Fixed, Gamma, Inducing
@@ -437,11 +434,12 @@ class GPPLClassifier(MovingClassifier):
         """Return comparisons by rows of the vocabulary."""
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
         if self._has_teams:
-            sides = items.encode_teams(rows.left, rows.right)
+            left, right = items.encode_teams(rows.left, rows.right)
         else:
-            sides = [items.vocabulary.encode(side, "X") for side in (rows.left, rows.right)]
+            left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
         return from_labels(
-            *sides,
+            left,
+            right,
             y,
             items.vocabulary.size,
             sample_weight=sample_weight if rows.weight is None else rows.weight,
@@ -525,8 +523,9 @@ class GPPLClassifier(MovingClassifier):
     def predict_preference(self, X: IdRows) -> Array:
         """Return the probability that the left item has the larger utility.
 
-        It leaves out the answer noise, covariates and the order effect; groups are those of the row. It predicts aggregated answers (the majority of
-        many, a gold standard); `predict_proba` predicts single answers. With more data it tends to 0 or 1.
+        It leaves out the answer noise, covariates and the order effect; groups are those of the row. It predicts
+        aggregated answers (the majority of many, a gold standard); `predict_proba` predicts single answers. With more
+        data it tends to 0 or 1.
 
         Parameters
         ----------
@@ -540,10 +539,28 @@ class GPPLClassifier(MovingClassifier):
         """
         return probability_positive(*self._moments(X, order=False))
 
-    def _select(self, items: Any) -> tuple[IdColumn, Items]:
-        check_is_fitted(self)
-        return self._items.select(items)
-
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        item_effects: bool = True,
+    ) -> Array: ...
+    @overload
+    def utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        *,
+        at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        item_effects: bool = True,
+    ) -> tuple[Array, Array]: ...
     def utility(
         self,
         items: Table | MatrixLike | None = None,
@@ -581,37 +598,12 @@ class GPPLClassifier(MovingClassifier):
         """
         _, chosen = self._select(items)
         return utility_moments(
-            self._posterior_at(at, groups), chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
+            self._posterior_at(at, groups),
+            chosen,
+            return_std=return_std,
+            return_cov=return_cov,
+            item_effects=item_effects,
         )
-
-    def sample_utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        n_samples: int = 1,
-        random_state: RandomState = None,
-        *,
-        at: Any = None,
-    ) -> Array:
-        """Draw joint samples of utilities from the posterior.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items, at most 10,000. None: all items.
-        n_samples : int, default=1
-            Number of draws.
-        random_state : int, RandomState, Generator or None, default=None
-            Seed of the draws.
-        at : date or number, default=None
-            Time of the utilities, as in `utility`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            One draw per column.
-        """
-        _, chosen = self._select(items)
-        return draw_utilities(self._posterior_at(at), chosen, n_samples, as_generator(random_state))
 
     def rank(
         self,
@@ -662,35 +654,9 @@ class GPPLClassifier(MovingClassifier):
         elif at is not None and items is None:
             items = self.item_ids_[self._begun(at)]
         ids, chosen = self._select(items)
-        counts = np.append(self._in_groups(self._comparisons, groups).counts(), 0.0)[chosen.position]
+        of_groups = self._in_groups(self._kept_comparisons("rank"), groups) if groups else self._comparisons
+        counts = np.append(of_groups.counts(), 0.0)[chosen.position]
         ranking = rank_items(
             posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
         return ranking.to_scale(scale, self.likelihood_)
-
-    def win_matrix(
-        self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None
-    ) -> WinMatrix:
-        """Return the probability that one item is preferred to another, and how often it was.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), default=None
-            Ids, at most 10,000. None: all compared items, the best first.
-        groups : dict, default=None
-            Groups of the comparisons, as in `utility`.
-
-        Returns
-        -------
-        WinMatrix
-            Predicted and observed shares of the item in the row against that in the column, without covariates and the
-            order effect. Of teams, comparisons of single players are observed.
-        """
-        check_is_fitted(self)
-        posterior = self._posterior_at(None, groups)
-        if items is None:
-            mean = posterior.utility(self._items.rows(self._items.seen))[0]
-            items = self.item_ids_[np.argsort(-mean, kind="stable")]
-        ids, chosen = self._select(items)
-        comparisons = self._in_groups(self._kept_comparisons("win_matrix"), groups).decided().between_single_items()
-        return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)

@@ -149,16 +149,7 @@ class PairColumns:
         teams = {side: column for side, column in ids.items() if isinstance(column, tuple)}
         places |= {f"{side}[{k}]": part for side, column in teams.items() for k, part in enumerate(column)}
         places |= {f"groups={column!r}": column for column in groups}
-        for (first, column), (second, other) in combinations(places.items(), 2):
-            if column == other:
-                usual = {side: place for place, side in enumerate(self.sides)} | {
-                    side: own for side, own in self._ids.items() if own is not None
-                }
-                named = ", ".join(f"{name}={usual[name]!r}" if name in ids else name for name in places)
-                if teams:
-                    raise DataError(f"{first} and {second} are the same column of X, {column!r}")
-                same = f"{first} and {second} are the same column of X, {column!r} ({named})"
-                raise DataError(f"{same}; name all of {', '.join(self.sides)}")
+        self._refuse_equal(places)
         for (first, term), (second, other) in combinations(zip(self.names, terms, strict=True), 2):
             if _parts(term) == _parts(other):
                 raise DataError(f"covariates: {first!r} and {second!r} are the same column of X; leave one of them out")
@@ -172,6 +163,17 @@ class PairColumns:
                 if column in _parts(term):
                     where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
                     raise DataError(f"{what}: {where}, and set {side.split('=')[0]}= if the ids are elsewhere")
+
+    def _refuse_equal(self, places: dict[str, Any]) -> None:
+        """Refuse a column that has the ids of two sides or groups."""
+        for (first, column), (second, other) in combinations(places.items(), 2):
+            if column == other:
+                usual = {side: place for place, side in enumerate(self.sides)} | {
+                    side: own for side, own in self._ids.items() if own is not None
+                }
+                named = ", ".join(f"{name}={usual[name]!r}" if name in usual else name for name in places)
+                same = f"{first} and {second} are the same column of X, {column!r} ({named})"
+                raise DataError(f"{same}; name all of {', '.join(self.sides)}")
 
     def check_sizes(self, covariates: Array) -> None:
         """Refuse numbers whose effects leave float64."""

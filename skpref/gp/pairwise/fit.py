@@ -93,8 +93,8 @@ class PairConfig:
     offsets: bool  # whether items have offsets
     order: bool  # whether there is an order effect
     learn_length_scales: bool  # of the default kernel or of a named one, under their prior
-    team_mean: bool  # whether the utility of a team is the mean of its players' utilities, and not the sum
     n_restarts: int | None  # further starts of L-BFGS-B over all hyperparameters; None: they are not learnt by it
+    team_mean: bool = False  # whether the utility of a team is the mean of its players' utilities, and not the sum
 
     def prior_of_scale(self, strength: float = 1.0) -> Scale:
         """Return the prior of an inverse variance, with this share of its weight."""

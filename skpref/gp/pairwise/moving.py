@@ -18,11 +18,12 @@ from skpref.data.records import frame_or_record, make_frame
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities, players_of
-from skpref.gp.pairwise.base import as_likelihood
+from skpref.gp.pairwise.base import as_likelihood, draw_utilities
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.inference.chain_groups import LEFT_OUT
 from skpref.likelihoods import PairwiseTies
 
@@ -31,13 +32,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, BoolArray, IdRows, IntArray
+    from skpref._typing import Array, BoolArray, IdRows, IntArray, MatrixLike, RandomState
     from skpref.data import Comparisons, IdColumn, Table
+    from skpref.data.shards import ShardSummary
     from skpref.data.tasks import Tasks
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit
     from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.inference.shards import Shards
 
 _MAX_FILTERED = 100.0  # weight of an answer beyond which the filter's quadrature is inaccurate
 
@@ -82,6 +85,10 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         tasks = super()._read_tasks(X, reset=reset, weighted=weighted)
         return replace(tasks, time=np.zeros(len(tasks.present))) if self._stands_still else tasks
 
+    def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
+        self._set_groups(())
+        super()._fit_shards(shards, summaries, rows)
+
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
         """Fit to tasks in memory, in addition to old ones of known items."""
         self._refuse_with_tasks(**({} if self.inference in {"auto", "vb"} else {"inference": self.inference}))
@@ -122,6 +129,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             for name in ("moving_posterior_", "dynamics_"):
                 if hasattr(self, name):
                     delattr(self, name)
+            self.group_scales_ = np.zeros(0)
             return fit
         self._refuse_fixed_parameters()
         if data.X is not None:
@@ -307,8 +315,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             require(np.array_equal(own, public), self, "group_ids_", "must be the ids of the groups")
             require(size <= own.size, self, "_groups", f"must be at least {size}")
         if (group := self._comparisons.group) is not None:
-            fits = group.shape[1] == len(ids) and all(column.max(initial=0) < i.size for column, i in zip(group.T, ids))
-            require(fits, self, "_comparisons", "must be of these groups")
+            wanted = group.shape[1] == len(ids) and bool((group.max(axis=0) < [own.size for own in ids]).all())
+            require(wanted, self, "_comparisons", "must be of these groups")
 
     def dynamics_table(self) -> Any:
         """Return how utilities may move, as far as it was tried, the best first.
@@ -378,9 +386,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         if comparisons.time is None:
             moments = self.posterior_.pairs(*pairs, covariates=covariates)
         else:
-            moments = self.moving_posterior_.pairs(
-                *pairs, comparisons.time, covariates, comparisons.group, order=True
-            )
+            moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.group, order=True)
         if isinstance(self.likelihood_, PairwiseTies):
             return self.likelihood_.predict_answers(*moments) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
         return self.likelihood_.predict(*moments)
@@ -428,3 +434,62 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         time = np.tile(to_dates(grid) if moving.is_dated else grid, chosen.size)
         columns = np.repeat(ids, grid.size), time, utility, std, utility - half_width, utility + half_width
         return frame_or_record(UtilityCurves(*columns))
+
+    def _select(self, items: Any) -> tuple[IdColumn, Items]:
+        check_is_fitted(self)
+        return self._items.select(items)
+
+    def sample_utility(
+        self,
+        items: Table | MatrixLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        *,
+        at: Any = None,
+    ) -> Array:
+        """Draw joint samples of utilities from the posterior.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
+            Ids, or features of items, at most 10,000. None: all items.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of the draws.
+        at : date or number, default=None
+            Time of the utilities, as in `utility`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            One draw per column.
+        """
+        _, chosen = self._select(items)
+        return draw_utilities(self._posterior_at(at), chosen, n_samples, as_generator(random_state))
+
+    def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:
+        """Return the probability that one item is preferred to another, and how often it was.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), default=None
+            Ids, at most 10,000. None: all compared items, the best first.
+        groups : dict, default=None
+            Groups of the comparisons, as in `utility`.
+
+        Returns
+        -------
+        WinMatrix
+            Predicted and observed shares of the item in the row against that in the column, without covariates and the
+            order effect. Of teams, comparisons of single players are observed.
+        """
+        check_is_fitted(self)
+        posterior = self._posterior_at(None, groups)
+        if items is None:
+            mean = posterior.utility(self._items.rows(self._items.seen))[0]
+            items = self.item_ids_[np.argsort(-mean, kind="stable")]
+        ids, chosen = self._select(items)
+        comparisons = self._in_groups(self._kept_comparisons("win_matrix"), groups)
+        comparisons = comparisons.decided().between_single_items()
+        return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)

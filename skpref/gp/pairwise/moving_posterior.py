@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,8 +60,8 @@ class MovingPosterior:
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        types = {"effects": Trajectories | None, "career": Trajectories | None, "has_order": bool, "is_dated": bool, "team_mean": bool}
-        check_types(self, items=Trajectories, features=FeaturePosterior | None, **types)
+        types = {"effects": Trajectories | None, "career": Trajectories | None, "features": FeaturePosterior | None}
+        check_types(self, items=Trajectories, has_order=bool, is_dated=bool, team_mean=bool, **types)
         check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
         require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
@@ -71,8 +71,8 @@ class MovingPosterior:
             whole = part is None or np.array_equal(chains, np.arange(n or max(chains.size, 1)))
             require(whole, self, name, "must have nodes of each chain")
         size = None if self.features is None else self.features.mean.size
-        chains = {"items": self.items, "effects": self.effects, "career": self.career}
-        for name, part in chains.items():
+        parts = {"items": self.items, "effects": self.effects, "career": self.career}
+        for name, part in parts.items():
             response = None if part is None or part.response is None else part.response.shape[1]
             require(part is None or response == size, self, name, "must have the responses to features")
 
@@ -133,7 +133,7 @@ class MovingPosterior:
         if f is not None and n > (most := max(_AT_ONCE // (f.mean.size * left[:1].size), 1)):
             found = []
             for part in chunks(n, most):
-                few = (None if values is None else values[part] for values in (covariates, levels))
+                few: list[Any] = [None if values is None else values[part] for values in (covariates, levels)]
                 found.append(self.pairs(items, left[part], right[part], time[part], *few, order=order))
             means, variances = zip(*found, strict=True)
             return np.concatenate(means), np.concatenate(variances)

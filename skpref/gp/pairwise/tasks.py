@@ -289,8 +289,8 @@ class TaskClassifier(ComparisonClassifier):
         rows, _ = feature_columns(as_source(X, y, sample_weight))
         if rows.n_rows > _MOST_STORED:
             raise DataError(
-                f"X has {rows.n_rows} rows; tasks, grades and teams of files or a cluster are brought into memory, at most "
-                f"{_MOST_STORED}: fit to a part of the users"
+                f"X has {rows.n_rows} rows; tasks, grades, groups and teams of files or a cluster are brought into "
+                f"memory, at most {_MOST_STORED}: fit to a part of the users"
             )
         return rows.everything()
 

@@ -424,7 +424,7 @@ def test_predictions_need_times_and_other_methods_need_a_model_over_time(moved):
     frame, y, _ = league(n=40)
     with pytest.raises(DataError, match="there is no column 'week'"):
         moved.predict(frame[["left", "right", "home"]])
-    with pytest.raises(DataError, match="latent_covariance is of utilities that do not move"):
+    with pytest.raises(DataError, match="latent_covariance is of items whose utilities do not move"):
         moved.latent_covariance(frame)
     still = GPPLClassifier(left="left", right="right").fit(frame, y)
     for call in (lambda: still.utility(at=1.0), still.curves, lambda: still.rank(active=1.0)):
