@@ -195,7 +195,7 @@ class Comparisons:
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
         Without `user`, all comparisons count as those of one user. Where (b, a)
-        becomes (a, b), covariates change their signs. Teams keep their sides.
+        becomes (a, b), covariates change their signs.
 
         Parameters
         ----------
@@ -217,7 +217,9 @@ class Comparisons:
         pairs = self if used.all() else self.take(used)
         if pairs.stage is not None:
             return pairs
-        if not keep_order and pairs.left.ndim == 1:
+        if pairs.left.ndim == 2:  # the order of players in a team says nothing
+            pairs = replace(pairs, left=-np.sort(-pairs.left, axis=1), right=-np.sort(-pairs.right, axis=1))
+        if not keep_order:
             pairs = _left_first(pairs)
         if not keep_ties:
             return _grouped(pairs)
@@ -347,9 +349,10 @@ def are_decided(stage: IntArray) -> BoolArray:
 
 
 def _left_first(pairs: Comparisons) -> Comparisons:
-    """Return every comparison with left < right."""
-    left, right = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
-    swap, covariates = pairs.left > pairs.right, pairs.covariates
+    """Return every comparison with left < right; of teams, by their first players, which are different ones."""
+    swap, covariates = pairs.players[:, 0] > pairs.players[:, pairs.players.shape[1] // 2], pairs.covariates
+    exchange = swap if pairs.left.ndim == 1 else swap[:, None]
+    left, right = np.where(exchange, (pairs.right, pairs.left), (pairs.left, pairs.right))
     if covariates is not None:
         covariates = np.where(swap[:, None], -covariates, covariates)
     return replace(pairs, left=left, right=right, y=np.where(swap, 1.0 - pairs.y, pairs.y), covariates=covariates)

@@ -123,8 +123,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _infer_at_times(self, data: PairData, config: PairConfig, *, is_dated: bool, resume: bool = False) -> PairFit:
         """Fit, over time where comparisons have times; with `resume`, hyperparameters stay."""
+        if self.time is None and self.dynamics != "auto":
+            raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
         if data.comparisons.time is None:
-            self._refuse_dynamics()
             fit = self._infer(data, config, self.item_ids_, resume=resume)
             for name in ("moving_posterior_", "dynamics_"):
                 if hasattr(self, name):
@@ -143,11 +144,6 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         groups = self.moving_posterior_.items.groups
         self.group_scales_ = np.zeros(0) if groups is None else groups.variances.copy()
         return fit
-
-    def _refuse_dynamics(self) -> None:
-        """Refuse dynamics without a column of times."""
-        if self.dynamics != "auto":
-            raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
 
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""

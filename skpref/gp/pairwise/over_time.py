@@ -270,7 +270,8 @@ def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.rando
     config = replace(config, n_inducing=min(config.n_inducing, max(_MOST_RESPONSES // c.n_pairs, _LEAST)))
     start = start_kernel(data.X, movement.kernel, rng)
     model = pair_model(data, start, config, rng, None)
-    basis = model.basis(choose_kernel(model, start, rng))
+    # Pairs that choose a kernel are of single items; of teams, its length-scales are at their medians.
+    basis = model.basis(choose_kernel(model, start, rng) if c.left.ndim == 1 else start)
     assert basis is not None  # noqa: S101 - items have features
     return basis
 

@@ -66,7 +66,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("tol max_new", [-1.0]),
         ("scale_prior", [1.0, "fixed", *(Gamma(bad, 1.0) for bad in (0.0, -2.0, 1e-12, 1e300)), Gamma(1.0, np.nan)]),
         ("factor_prior", ["wide", FactorPrior(user_scale=Gamma(0.0, 1.0)), FactorPrior(item_kernel="matern")]),
-        ("dynamics", ["wiener", 3]),
+        ("dynamics team", ["wiener", 3]),
         ("learning_rate noise C alpha", [-1.0]),
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),

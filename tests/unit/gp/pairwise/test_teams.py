@@ -1,0 +1,232 @@
+"""Teams of players, and groups in which items differ, in `GPPLClassifier`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import skpref
+from skpref import GPPLClassifier, Table
+from skpref.data import Comparisons
+from skpref.exceptions import DataError, UnknownIdError
+
+SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
+PLAYERS = np.array([f"p{k}" for k in range(12)])
+SKILL = np.linspace(-1.5, 1.5, 12)
+
+
+def doubles(n=300, seed=0, singles=0):
+    """Games of two against two; the first ones have one player a side."""
+    rng = np.random.default_rng(seed)
+    chosen = np.array([rng.choice(12, 4, replace=False) for _ in range(n)])
+    sign = np.array([1.0, 1.0, -1.0, -1.0])
+    frame = pd.DataFrame(PLAYERS[chosen], columns=list("abcd")).astype(object)
+    frame.loc[: singles - 1, ["b", "d"]] = None
+    weight = np.where(frame.isna(), 0.0, sign)
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(-(SKILL[chosen] * weight).sum(axis=1)))
+    return frame.assign(day=rng.uniform(0.0, 3.0, n), where=rng.choice(["in", "out"], n)), y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame, y = doubles(singles=60)
+    return GPPLClassifier(**SIDES, likelihood="logit").fit(frame, y), frame, y
+
+
+def test_players_are_ranked_by_their_share_in_wins(fitted):
+    model, frame, y = fitted
+    utility, std = model.utility(PLAYERS, return_std=True)
+    assert np.corrcoef(utility, SKILL)[0, 1] > 0.9
+    assert np.mean(np.abs(utility - SKILL) < 2.0 * std) > 0.8
+    assert model.score(frame, y) > 0.7
+    assert model.rank().n_comparisons.sum() == 240 * 4 + 60 * 2
+    assert set(model.item_ids_) == set(PLAYERS)
+
+
+def test_single_players_are_teams_of_one(fitted):
+    """Games of single players, written as teams, are the model of items."""
+    frame, y = doubles(singles=300)
+    teams = GPPLClassifier(**SIDES, likelihood="logit").fit(frame, y)
+    items = GPPLClassifier(left="a", right="c", likelihood="logit", time="still", dynamics="constant")
+    with pytest.warns(UserWarning, match="same time"):
+        clone(items).set_params(dynamics="drift").fit(frame.assign(still=1.0), y)
+    items.fit(frame.assign(still=1.0), y)
+    assert_allclose(teams.predict_proba(frame), items.predict_proba(frame.assign(still=1.0)), rtol=1e-6)
+
+
+def test_a_cell_may_be_a_list_of_players(fitted):
+    model, frame, y = fitted
+    lists = frame.assign(
+        home=[[p for p in row if p is not None] for row in frame[["a", "b"]].to_numpy()],
+        away=[tuple(p for p in row if p is not None) for row in frame[["c", "d"]].to_numpy()],
+    )[["home", "away"]]
+    same = GPPLClassifier(left=["home"], right=["away"], likelihood="logit").fit(lists, y)
+    assert_allclose(same.predict_proba(lists), model.predict_proba(frame), rtol=1e-9)
+    pairs = [[("p0", "p1"), ("p2", "p3")], ["p4", "p5"]]
+    rows = pd.DataFrame([["p0", "p1", "p2", "p3"], ["p4", None, "p5", None]], columns=list("abcd"))
+    assert_allclose(model.predict_proba(pairs), model.predict_proba(rows))
+
+
+def test_the_mean_of_a_team_is_half_the_sum_of_two():
+    """A fixed prior of twice the width makes both the same model."""
+    frame, y = doubles()
+    total = GPPLClassifier(**SIDES, likelihood="logit", optimizer=None).fit(frame, y)
+    mean = GPPLClassifier(**SIDES, likelihood="logit", optimizer=None, team="mean").fit(frame, y)
+    assert mean.dynamics_.start_sd == total.dynamics_.start_sd
+    utility = total.utility(PLAYERS), mean.utility(PLAYERS)
+    assert np.corrcoef(*utility)[0, 1] > 0.999
+    assert utility[1].std() > 1.2 * utility[0].std()
+
+
+def test_teams_with_everything(tmp_path):
+    """Times, features of players, covariates, the left side, groups and ties in one model, kept by a file."""
+    frame, y = doubles(n=200, singles=20)
+    frame["length"] = np.random.default_rng(1).normal(size=200)
+    answers = np.where(np.arange(200) % 9 == 0, 0.5, y.astype(float))
+    items = Table(np.column_stack([SKILL, SKILL**2]), ids=PLAYERS)
+    model = GPPLClassifier(
+        items,
+        **SIDES,
+        time="day",
+        dynamics="drift",
+        covariates=["length"],
+        order_effect=True,
+        groups=["where"],
+        likelihood="logit-ties",
+    ).fit(frame[:150], answers[:150])
+    p = model.predict_proba(frame, ties=True)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert np.isfinite(model.curves(PLAYERS[:2], groups={"where": "in"}).to_numpy()[:, 2:].astype(float)).all()
+    inside, std = model.utility(PLAYERS, at=1.0, groups={"where": "in"}, return_std=True)
+    assert (std > 0.0).all()
+    assert not np.allclose(inside, model.utility(PLAYERS, at=1.0))
+    skpref.save(model, tmp_path / "model.skpref")
+    loaded = skpref.load(tmp_path / "model.skpref")
+    assert_allclose(loaded.predict_proba(frame), model.predict_proba(frame), rtol=1e-12)
+    later = frame[150:].sort_values("day").assign(day=lambda rows: rows.day + 3.0)
+    before = model.predict_proba(later)
+    loaded.update(later, answers[later.index])
+    assert not np.allclose(loaded.predict_proba(later), before)
+    assert_allclose(model.partial_fit(later, answers[later.index]).predict_proba(frame).sum(axis=1), 1.0)
+
+
+def test_teams_from_a_file_are_those_in_memory(tmp_path, fitted):
+    model, frame, y = fitted
+    frame.assign(y=y.astype(int)).to_parquet(tmp_path / "games.parquet")
+    stored = clone(model).fit(tmp_path / "games.parquet", "y")
+    assert_allclose(stored.predict_proba(frame)[:, 1], model.predict_proba(frame)[:, 1], atol=1e-8)
+
+
+def test_cross_validation_takes_teams():
+    frame, y = doubles()
+    assert cross_val_score(GPPLClassifier(**SIDES), frame, y, cv=3).mean() > 0.6
+
+
+def test_odd_teams_are_refused(fitted):
+    model, frame, y = fitted
+    with pytest.raises(DataError, match="both are lists of columns"):
+        GPPLClassifier(left=["a", "b"], right="c").fit(frame, y)
+    with pytest.raises(DataError, match="are the same column"):
+        GPPLClassifier(left=["a", "b"], right=["b", "d"]).fit(frame, y)
+    with pytest.raises(DataError, match="has player 'p1' twice"):
+        twice = pd.DataFrame([["p1", "p2", "p3", "p1"]], columns=list("abcd"))
+        GPPLClassifier(**SIDES).fit(twice, [1])
+    with pytest.raises(DataError, match=r"row 2, column 'a': a team has no players"):
+        GPPLClassifier(**SIDES).fit(frame.assign(a=None, b=[None if k == 2 else "p0" for k in range(300)]), y)
+    with pytest.raises(DataError, match="there is no column 'd'"):
+        model.predict(frame[["a", "b", "c"]])
+    with pytest.raises(DataError, match="checkpoint=.* is not for models with time, groups or teams"):
+        GPPLClassifier(**SIDES, checkpoint="x", random_state=0).fit(frame, y)
+    with pytest.raises(DataError, match="needs utilities that move"):
+        model.rank(at=1)
+    with pytest.raises(DataError, match="needs time="):
+        GPPLClassifier(**SIDES, dynamics="drift").fit(frame, y)
+    with pytest.raises(DataError, match="groups or team differs"):
+        clone_of(model).set_params(team="mean").partial_fit(frame, y)
+
+
+def clone_of(model):
+    frame, y = doubles(n=40)
+    return clone(model).fit(frame, y)
+
+
+def test_records_of_teams_count_every_player():
+    left, right = np.array([[0, 1], [2, -1]]), np.array([[2, 3], [4, -1]])
+    teams = Comparisons(left, right, np.array([1.0, 0.0]), np.array([1.0, 2.0]), 6)
+    assert teams.counts().tolist() == [1, 1, 3, 1, 2, 0]
+    assert teams.components()[1].tolist() == [0, 0, 0, 0, 0, -1]
+    assert teams.between_single_items().left.tolist() == [2]
+    compact, items = teams.compact()
+    assert items.tolist() == [0, 1, 2, 3, 4]
+    assert compact.left.tolist() == left.tolist()
+    for bad in (np.array([[0, 0], [2, -1]]), np.array([[-1, 1], [2, -1]]), np.array([[0, 9], [2, -1]])):
+        with pytest.raises(DataError):
+            Comparisons(bad, right, np.ones(2), np.ones(2), 6)
+
+
+# ------------------------------------------------------------------------------------------------------------- groups
+def surfaces(n=1500, sd=0.8, seed=0):
+    rng = np.random.default_rng(seed)
+    skill = np.linspace(-1.0, 1.0, 12) + sd * rng.normal(size=(3, 12))
+    surface, left = rng.integers(3, size=n), rng.integers(12, size=n)
+    right = (left + rng.integers(1, 12, n)) % 12
+    y = rng.random(n) < 1.0 / (1.0 + np.exp(skill[surface, right] - skill[surface, left]))
+    frame = pd.DataFrame({"left": PLAYERS[left], "right": PLAYERS[right]})
+    return frame.assign(surface=np.array(["clay", "grass", "hard"])[surface]), y, skill
+
+
+def test_items_differ_in_groups():
+    frame, y, skill = surfaces()
+    model = GPPLClassifier(groups=["surface"], likelihood="logit").fit(frame, y)
+    assert 0.3 < np.sqrt(model.group_scales_[0]) < 1.2
+    inside = 0
+    for k, name in enumerate(["clay", "grass", "hard"]):
+        utility, std = model.utility(PLAYERS, groups={"surface": name}, return_std=True)
+        inside += np.sum(np.abs(utility - skill[k] + skill[k].mean()) < 1.645 * std)
+    assert 28 <= inside <= 36
+    clay = model.rank(groups={"surface": "clay"})
+    assert clay.n_comparisons.sum() == 2 * np.sum(frame.surface == "clay")
+    assert model.win_matrix(groups={"surface": "clay"}).n_comparisons.sum() == 2 * np.sum(frame.surface == "clay")
+    # An unseen group has the mean of all, and its own variance.
+    new = frame.assign(surface="carpet")
+    (mean, variance), (known, _) = (model.latent_mean_and_variance(rows) for rows in (new, frame))
+    assert not np.allclose(mean, known)
+    assert (variance > 2.0 * model.group_scales_[0]).all()
+
+
+def test_groups_without_differences_vanish():
+    frame, y, _ = surfaces(sd=0.0)
+    model = GPPLClassifier(groups=["surface"], likelihood="logit").fit(frame, y)
+    pooled = GPPLClassifier(likelihood="logit").fit(frame[["left", "right"]], y)
+    assert model.group_scales_[0] < 0.1
+    difference = model.predict_proba(frame) - pooled.predict_proba(frame[["left", "right"]])
+    assert np.abs(difference).mean() < 0.05
+
+
+def test_unknown_groups_are_refused_by_name():
+    frame, y, _ = surfaces(n=100)
+    model = GPPLClassifier(groups=["surface"]).fit(frame, y)
+    with pytest.raises(UnknownIdError, match=r"unknown group 'sand' of groups='surface'"):
+        model.rank(groups={"surface": "sand"})
+    with pytest.raises(DataError, match="groups names the column 'court'"):
+        model.utility(groups={"court": "clay"})
+    with pytest.raises(DataError, match="fitted without groups"):
+        GPPLClassifier().fit(frame[["left", "right"]], y).rank(groups={"surface": "clay"})
+
+
+def test_tasks_have_groups():
+    rng = np.random.default_rng(3)
+    shown = np.array([rng.choice(12, 3, replace=False) for _ in range(400)])
+    where = rng.integers(2, size=400)
+    skill = np.vstack([SKILL, -SKILL])
+    noise = rng.gumbel(size=shown.shape)
+    y = np.argmax(skill[where[:, None], shown] + noise, axis=1)
+    frame = pd.DataFrame(PLAYERS[shown], columns=list("xyz")).assign(mood=np.array(["up", "down"])[where])
+    model = GPPLClassifier(groups=["mood"], likelihood="luce").fit(frame, y)
+    assert model.score(frame, y) > 0.5
+    up, down = (model.utility(PLAYERS, groups={"mood": mood}) for mood in ("up", "down"))
+    assert np.corrcoef(up, down)[0, 1] < -0.8

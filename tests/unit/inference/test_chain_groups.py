@@ -1,0 +1,117 @@
+"""Differences between groups in chains, against dense linear algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpref.exceptions import DataError
+from skpref.inference.chain_groups import LEFT_OUT, GroupPosterior, Levels
+from skpref.inference.chains import ChainGroup, ChainProblem, Nodes, _Conditioned, _Prior, fit_chains, trajectories
+from skpref.likelihoods import PairwiseLogit
+
+PRIORS = {name: (0.0, 1.0) for name in ("start", "form", "length", "drift", "group 0", "group 1")}
+THETA = np.log([0.8, 0.6, 0.3, 0.9, 0.5, 0.7])
+SIZES = np.array([2, 3])
+N_CHAINS = 3
+
+
+def group_of_nodes(seed=1, n=18):
+    rng = np.random.default_rng(seed)
+    chain = np.concatenate([np.arange(N_CHAINS), rng.integers(N_CHAINS, size=n - N_CHAINS)])
+    time, level = np.round(rng.random(n), 1), np.column_stack([rng.integers(size, size=n) for size in SIZES])
+    part = np.unique(level, axis=0, return_inverse=True)[1].ravel()
+    nodes, place = Nodes.from_times(chain, time, N_CHAINS, part)
+    of_node = np.empty((nodes.size, 2), dtype=np.int64)
+    of_node[place] = level
+    return ChainGroup(nodes, PRIORS, Levels(nodes.chain, of_node, SIZES, N_CHAINS))
+
+
+def covariance(theta, chain, time, level, first):
+    """Return the prior covariance of values at times in groups; a level below 0 has no difference."""
+    c, g, length, w, *groups = np.exp(theta)
+    since = time - first[chain]
+    K = c**2 + g**2 * np.exp(-np.abs(time[:, None] - time) / length) + w**2 * np.minimum(since[:, None], since)
+    for scale, column in zip(groups, level.T, strict=True):
+        K += scale**2 * ((column[:, None] == column) & (column >= 0))
+    return np.where(chain[:, None] == chain, K, 0.0)
+
+
+def problem_of(group, seed=2):
+    n = group.nodes.size
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([np.arange(n), (np.arange(n) + 1) % n])
+    y = rng.integers(0, 2, n).astype(float)
+    return ChainProblem((group,), rows, np.tile([1.0, -1.0], (n, 1)), y, np.ones(n), PairwiseLogit(), np.arange(n + 1))
+
+
+def test_solutions_and_gradients_are_those_of_dense_algebra():
+    group, rng = group_of_nodes(), np.random.default_rng(3)
+    problem, nodes, n = problem_of(group), group.nodes, group.nodes.size
+    D, r = 3.0 * rng.random(n), rng.normal(size=n)
+    chains, first = _Conditioned(_Prior(problem, THETA), D), nodes.time[nodes.starts[:-1]]
+
+    def prior(theta):
+        return covariance(theta, nodes.chain, nodes.time, group.levels.level, first)
+
+    S = np.linalg.inv(np.linalg.inv(prior(THETA)) + np.diag(D))
+    assert_allclose(chains.solve(r), S @ r, atol=1e-12)
+    columns = np.column_stack([r, r**2])
+    assert_allclose(chains.solve_columns(columns), S @ columns, atol=1e-12)
+    assert_allclose(chains.variance, np.diag(S), atol=1e-12)
+    assert_allclose(chains.log_det, np.linalg.slogdet(np.eye(n) + prior(THETA) * D)[1], atol=1e-10)
+    u = S @ r
+
+    def expected_log_prior(theta):
+        K = prior(theta)
+        return -0.5 * (np.linalg.slogdet(K)[1] + u @ np.linalg.solve(K, u) + np.trace(np.linalg.solve(K, S)))
+
+    steps = 1e-5 * np.eye(THETA.size)
+    wanted = [(expected_log_prior(THETA + h) - expected_log_prior(THETA - h)) / 2e-5 for h in steps]
+    assert_allclose(chains.gradient(r), wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_predictions_are_those_of_dense_algebra():
+    """At other times, in a group, in an unseen one, and in none, given what rows say of the nodes."""
+    group = group_of_nodes()
+    problem, nodes = problem_of(group), group.nodes
+    fit = fit_chains(problem, THETA, max_iter=50, tol=1e-8)
+    (chains,) = trajectories(problem, fit)
+    chains.validate()
+    first = nodes.time[nodes.starts[:-1]]
+    at, time = np.array([0, 0, 1, 2]), np.array([0.95, 2.0, 0.5, 0.33])
+    time = np.maximum(time, first[at])
+    level = np.array([[1, 2], [LEFT_OUT, 0], [-1, 1], [LEFT_OUT, LEFT_OUT]])
+    everywhere = [np.concatenate(pair) for pair in ((nodes.chain, at), (nodes.time, time))]
+    K = covariance(THETA, *everywhere, np.vstack([group.levels.level, level]), first)
+    K[np.diag_indices_from(K)] += np.concatenate([np.zeros(nodes.size), (level == -1) @ np.exp(2.0 * THETA[4:])])
+    n = nodes.size
+    gain = K[n:, :n] @ np.linalg.inv(np.eye(n) + fit.D[:, None] * K[:n, :n])
+    mean, variance = chains.moments(at, time, level)
+    assert_allclose(mean, gain @ fit.linear, atol=1e-9)
+    assert_allclose(variance, np.diag(K[n:, n:] - gain @ (fit.D[:, None] * K[:n, n:])), atol=1e-9)
+
+
+def test_further_nodes_keep_groups_apart():
+    """Nodes of a filter say nothing of differences, and known groups keep what they know."""
+    group = group_of_nodes()
+    problem = problem_of(group)
+    (chains,) = trajectories(problem, fit_chains(problem, THETA, max_iter=20, tol=1e-6))
+    more = chains.with_nodes(np.array([0, 3]), np.array([2.0, 2.0]), np.zeros(2), np.zeros(2))
+    more.validate()
+    at, level = np.array([0, 1, 2]), np.array([[0, 1], [1, -1], [LEFT_OUT, 2]])
+    time = np.array([2.0, 3.0, 1.5])
+    for before, after in zip(chains.moments(at, time, level), more.moments(at, time, level), strict=True):
+        assert_allclose(after, before, rtol=1e-12)
+    new = more.moments(np.array([3]), np.array([2.0]), np.array([[0, LEFT_OUT]]))
+    assert_allclose(new[1], np.exp(2.0 * THETA[[0, 1, 4]]).sum())
+
+
+def test_parts_that_do_not_fit_are_refused():
+    group = GroupPosterior(np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((4, 1), int), np.array([3]), np.ones(1))
+    group.validate()
+    for name, bad in {"mean": np.zeros((2, 2)), "sizes": np.array([0]), "variances": np.zeros(1)}.items():
+        parts = {field: getattr(group, field) for field in ("mean", "covariance", "level", "sizes", "variances")}
+        with pytest.raises(DataError, match=name if name != "mean" else "mean|covariance"):
+            GroupPosterior(**parts | {name: bad}).validate()
