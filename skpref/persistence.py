@@ -141,7 +141,7 @@ _RECORDS = _named(
         "skpref.gp.posterior": "ExactLatent SparseLatent",
         "skpref.inference.basis": "InducingBasis",
         "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",
-        "skpref.inference.chain_groups": "GroupPosterior",
+        "skpref.inference.chain_groups": "GroupDifferences",
         "skpref.inference.chains": "Trajectories",
         "skpref.inference.collapsed": "Moments",
         "skpref.inference.gibbs": "Chain",

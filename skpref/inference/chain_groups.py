@@ -109,7 +109,7 @@ class Differences:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupPosterior:
+class GroupDifferences:
     """Posterior of the differences c of chains, for predictions."""
 
     mean: Array  # (C, K)
@@ -153,7 +153,7 @@ class GroupPosterior:
         assert self.response is not None  # noqa: S101 - type narrowing
         return multiply(design_of(level, self.sizes), self.response, chain)
 
-    def with_nodes(self, place: IntArray, n_nodes: int, n_chains: int) -> GroupPosterior:
+    def with_nodes(self, place: IntArray, n_nodes: int, n_chains: int) -> GroupDifferences:
         """Return the same with further nodes and chains, which say nothing of c; `place` is of the nodes."""
         level: Any = np.full((n_nodes, self.sizes.size), -1)
         level[place] = self.level
@@ -163,4 +163,4 @@ class GroupPosterior:
         response = self.response
         if response is not None:
             response = np.concatenate([response, np.zeros((n_chains - C, *response.shape[1:]))])
-        return GroupPosterior(mean, covariance, level, self.sizes, self.variances, response)
+        return GroupDifferences(mean, covariance, level, self.sizes, self.variances, response)

@@ -30,7 +30,7 @@ from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
-from skpref.inference.chain_groups import LEFT_OUT, Differences, GroupPosterior, Levels, design_of
+from skpref.inference.chain_groups import LEFT_OUT, Differences, GroupDifferences, Levels, design_of
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
@@ -551,7 +551,7 @@ class Trajectories:
     linear: Array  # (n,)
     scales: Array  # (4,): c^2, g^2, length-scale, w^2
     response: Array | None = None  # (n, K): by how much `linear` falls with the coefficients of features
-    groups: GroupPosterior | None = None  # differences between groups, which are no part of the chains' values here
+    groups: GroupDifferences | None = None  # differences between groups, which are no part of the chains' values here
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -692,7 +692,7 @@ def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
             if response is not None:
                 response, fall = chains.rest(number, response)
             variances = group.variances(logs)
-            differences = GroupPosterior(c[..., 0], found.covariance, levels.level, levels.sizes, variances, fall)
+            differences = GroupDifferences(c[..., 0], found.covariance, levels.level, levels.sizes, variances, fall)
         parts = nodes.chain, nodes.time, fit.D[part].copy(), linear, scales, response, differences
         out.append(Trajectories(*parts))
     return out

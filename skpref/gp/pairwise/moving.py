@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import require
+from skpref._checks import check_arrays, check_types, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
 from skpref.data.comparisons import append_comparisons
@@ -24,7 +24,7 @@ from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
-from skpref.inference.chain_groups import LEFT_OUT
+from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -287,9 +287,29 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
                 f"sample_weight is at most {_MAX_FILTERED:g} in update; use partial_fit for heavier answers"
             )
 
+    def _check_groups(self, groups: GroupDifferences | None) -> None:
+        """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
+        check_types(self, _groups=tuple, group_ids_=list)
+        require(all(isinstance(kind, Entities) for kind in self._groups), self, "_groups", "must be ids of groups")
+        sizes = np.zeros(0, dtype=np.int64) if groups is None else groups.sizes
+        check_arrays(self, {"n": sizes.size}, group_scales_="n")
+        same = len(self._groups) == len(self.group_ids_) == sizes.size
+        require(same, self, "_groups", f"must be of {sizes.size} kinds")
+        for kind, public, size in zip(self._groups, self.group_ids_, sizes.tolist(), strict=True):
+            ids = kind.vocabulary.ids
+            require(np.array_equal(ids, public), self, "group_ids_", "must be the ids of the groups")
+            require(size <= ids.size, self, "_groups", f"must be at least {size}")
+        numbers = getattr(self._comparisons, "group", None)
+        require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
+        if numbers is not None:
+            n_ids = np.array([ids.size for ids in self.group_ids_])
+            known = numbers.shape[1] == n_ids.size and bool((numbers.max(axis=0) < n_ids).all())
+            require(known, self, "_comparisons", "must be of these groups")
+
     def _check_moving(self) -> None:
         """Raise DataError unless the posterior over time fits the other attributes."""
         if self.time is None and not self._stands_still and not hasattr(self, "moving_posterior_"):
+            self._check_groups(None)
             return
         both = {name: getattr(self, name, None) for name in ("moving_posterior_", "dynamics_")}
         found = isinstance(both["moving_posterior_"], MovingPosterior), isinstance(both["dynamics_"], SkillDynamics)
@@ -303,16 +323,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         require(same, self, "moving_posterior_", "must have the effects of posterior_")
         same = n_basis == (0 if moving.features is None else moving.features.mean.size)
         require(same, self, "moving_posterior_", "must have the features of posterior_")
-        ids = [kind.vocabulary.ids for kind in self._groups]
-        sizes = [] if moving.items.groups is None else moving.items.groups.sizes.tolist()
-        same = len(ids) == len(sizes) == len(self.group_ids_) == self.group_scales_.size
-        require(same, self, "_groups", f"must be of {len(sizes)} kinds")
-        for own, public, size in zip(ids, self.group_ids_, sizes, strict=True):
-            require(np.array_equal(own, public), self, "group_ids_", "must be the ids of the groups")
-            require(size <= own.size, self, "_groups", f"must be at least {size}")
-        if (group := self._comparisons.group) is not None:
-            wanted = group.shape[1] == len(ids) and bool((group.max(axis=0) < [own.size for own in ids]).all())
-            require(wanted, self, "_comparisons", "must be of these groups")
+        self._check_groups(moving.items.groups)
 
     def dynamics_table(self) -> Any:
         """Return how utilities may move, as far as it was tried, the best first.

@@ -47,6 +47,9 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "covariates": lambda: at.classifier(left="left", right="right", covariates=["length"], order_effect=True).fit(
         frame(), at.PREFERRED
     ),
+    "teams": lambda: at.classifier(left=["left", "other"], right=["right"], groups=["kind"]).fit(
+        frame().assign(other=[f"y{user}" for user in at.USER]), at.PREFERRED
+    ),
     "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
     "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL),
     "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", max_iter=2).fit(at.X, at.SCORE),
@@ -122,7 +125,13 @@ FREE = {
         "Entities.seen 0",
     ),
     *("ExactLatent.X 1", "FMDraws.log_likelihoods 0", "FMDraws.theta 1", "FMDraws.theta 2", "Factors.items 1"),
-    *("Factors.thresholds 2", "GroupPosterior.half 0", "InducingBasis.points 1", "LatentHyper.Z 0"),
+    *(
+        "Factors.thresholds 2",
+        "GroupDifferences.level 0",
+        "GroupPosterior.half 0",
+        "InducingBasis.points 1",
+        "LatentHyper.Z 0",
+    ),
     *(
         "LatentMapping.V 1",
         "Prior.group 0",

@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref.exceptions import DataError
-from skpref.inference.chain_groups import LEFT_OUT, GroupPosterior, Levels
+from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences, Levels
 from skpref.inference.chains import ChainGroup, ChainProblem, Nodes, _Conditioned, _Prior, fit_chains, trajectories
 from skpref.likelihoods import PairwiseLogit
 
-PRIORS = {name: (0.0, 1.0) for name in ("start", "form", "length", "drift", "group 0", "group 1")}
+PRIORS = dict.fromkeys(("start", "form", "length", "drift", "group 0", "group 1"), (0.0, 1.0))
 THETA = np.log([0.8, 0.6, 0.3, 0.9, 0.5, 0.7])
 SIZES = np.array([2, 3])
 N_CHAINS = 3
@@ -109,9 +109,9 @@ def test_further_nodes_keep_groups_apart():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    group = GroupPosterior(np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((4, 1), int), np.array([3]), np.ones(1))
+    group = GroupDifferences(np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((4, 1), int), np.array([3]), np.ones(1))
     group.validate()
     for name, bad in {"mean": np.zeros((2, 2)), "sizes": np.array([0]), "variances": np.zeros(1)}.items():
         parts = {field: getattr(group, field) for field in ("mean", "covariance", "level", "sizes", "variances")}
         with pytest.raises(DataError, match=name if name != "mean" else "mean|covariance"):
-            GroupPosterior(**parts | {name: bad}).validate()
+            GroupDifferences(**parts | {name: bad}).validate()

@@ -132,14 +132,14 @@ def test_odd_teams_are_refused(fitted):
         GPPLClassifier(left=["a", "b"], right="c").fit(frame, y)
     with pytest.raises(DataError, match="are the same column"):
         GPPLClassifier(left=["a", "b"], right=["b", "d"]).fit(frame, y)
+    twice = pd.DataFrame([["p1", "p2", "p3", "p1"]], columns=list("abcd"))
     with pytest.raises(DataError, match="has player 'p1' twice"):
-        twice = pd.DataFrame([["p1", "p2", "p3", "p1"]], columns=list("abcd"))
         GPPLClassifier(**SIDES).fit(twice, [1])
     with pytest.raises(DataError, match=r"row 2, column 'a': a team has no players"):
         GPPLClassifier(**SIDES).fit(frame.assign(a=None, b=[None if k == 2 else "p0" for k in range(300)]), y)
     with pytest.raises(DataError, match="there is no column 'd'"):
         model.predict(frame[["a", "b", "c"]])
-    with pytest.raises(DataError, match="checkpoint=.* is not for models with time, groups or teams"):
+    with pytest.raises(DataError, match=r"checkpoint=.* is not for models with time, groups or teams"):
         GPPLClassifier(**SIDES, checkpoint="x", random_state=0).fit(frame, y)
     with pytest.raises(DataError, match="needs utilities that move"):
         model.rank(at=1)
