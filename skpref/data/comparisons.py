@@ -241,7 +241,7 @@ class Comparisons:
         rows = are_decided(self.stage) & (self.left != self.right)  # nothing is said of two equal profiles
         return replace(replace(self, stage=np.arange(rows.size)).take(rows), stage=None)
 
-    def between_single_items(self) -> Comparisons:
+    def single_pairs(self) -> Comparisons:
         """Leave out the comparisons of teams with several players.
 
         Returns
@@ -386,13 +386,13 @@ def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
     """Return old and new comparisons; the rows of the old users and items are the same in both."""
     old = replace(old, n_items=new.n_items, n_users=new.n_users)
     if old.left.ndim == 2:
-        old, new = _of_one_size(old, new)
+        old, new = _pad_teams(old, new)
     if old.stage is not None and new.stage is not None:
         new = replace(new, stage=new.stage + int(old.stage.max(initial=-1)) + 1)
     return _concatenated([old, new])
 
 
-def _of_one_size(*parts: Comparisons) -> list[Comparisons]:
+def _pad_teams(*parts: Comparisons) -> list[Comparisons]:
     """Return comparisons of teams with as many places for players."""
     most = max(part.left.shape[1] for part in parts)
     padded = [

@@ -24,12 +24,12 @@ LEFT_OUT = -2  # level: no group of this kind, which is the utility in all; othe
 
 
 def columns_of(level: IntArray, sizes: IntArray) -> tuple[IntArray, BoolArray]:
-    """Return the columns of levels (n, n_kinds) among those of all kinds, and which levels have one."""
+    """Return the columns of levels (n, n_kinds) in the order of all kinds, and which levels have one."""
     return level + np.cumsum(sizes) - sizes, (level >= 0) & (level < sizes)
 
 
 def design_of(level: IntArray, sizes: IntArray) -> Array:
-    """Return the indicators of levels, shape (n, K); others than those of the fit have none."""
+    """Return the indicators of levels, shape (n, K); levels that the fit did not see have none."""
     (column, known), Z = columns_of(level, sizes), np.zeros((level.shape[0], int(sizes.sum())))
     row, kind = np.nonzero(known)
     Z[row, column[row, kind]] = 1.0
@@ -71,7 +71,7 @@ class Levels:
 
 
 class Differences:
-    """Posterior of c given the precisions D of nodes, of chains whose solutions are those without differences."""
+    """Posterior of c given the precisions D of nodes; `solve` leaves differences out."""
 
     def __init__(self, levels: Levels, variances: Array, D: Array, solve: Callable[[Array], Array]) -> None:
         self.levels, self.D, self.solve = levels, D, solve
@@ -137,7 +137,7 @@ class GroupDifferences:
         return float(self.variances.sum())
 
     def moments(self, chain: IntArray, level: IntArray, fall: Array) -> tuple[Array, Array]:
-        """Return what groups add to means and variances of chains, of which x falls with c, shape (n, K)."""
+        """Return what groups add to means and variances of chains; x falls with c by `fall`, shape (n, K)."""
         Z = design_of(level, self.sizes)
         B, (_, known) = Z - fall, columns_of(level, self.sizes)
         variance = (multiply(B, self.covariance, chain) * B).sum(axis=1)

@@ -59,7 +59,7 @@ _BOUNDS = 7.0  # distance of each log from the mean of its prior
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The distinct times of each chain, in order; of groups, in each of them."""
+    """The distinct times of each chain, in order; with groups, of each group."""
 
     chain: IntArray  # (n,)
     time: Array  # (n,)

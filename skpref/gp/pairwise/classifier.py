@@ -654,7 +654,7 @@ class GPPLClassifier(MovingClassifier):
         elif at is not None and items is None:
             items = self.item_ids_[self._begun(at)]
         ids, chosen = self._select(items)
-        of_groups = self._in_groups(self._kept_comparisons("rank"), groups) if groups else self._comparisons
+        of_groups = self._select_groups(self._kept_comparisons("rank"), groups) if groups else self._comparisons
         counts = np.append(of_groups.counts(), 0.0)[chosen.position]
         ranking = rank_items(
             posterior, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)

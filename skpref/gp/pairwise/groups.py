@@ -28,7 +28,7 @@ class NamesGroups:
     _groups: tuple[Entities, ...]  # of each kind
 
     def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
-        """Store the groups of rows, beside those that are known."""
+        """Store the groups of rows, and keep the known ones."""
         if known:
             self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, columns, strict=True))
         else:
@@ -71,8 +71,8 @@ class NamesGroups:
             f"{advice}{nearest(group, seen)}"
         )
 
-    def _in_groups(self, comparisons: Comparisons, groups: Mapping[Any, Hashable] | None) -> Comparisons:
-        """Return the comparisons in groups that a caller named."""
+    def _select_groups(self, comparisons: Comparisons, groups: Mapping[Any, Hashable] | None) -> Comparisons:
+        """Return the comparisons in the groups that a caller named."""
         for kind, level in enumerate(self._named_levels(groups)):
             if level != LEFT_OUT and comparisons.group is not None:
                 comparisons = comparisons.take(comparisons.group[:, kind] == level)

@@ -497,6 +497,6 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             mean = posterior.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        comparisons = self._in_groups(self._kept_comparisons("win_matrix"), groups)
-        comparisons = comparisons.decided().between_single_items()
+        comparisons = self._select_groups(self._kept_comparisons("win_matrix"), groups)
+        comparisons = comparisons.decided().single_pairs()
         return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)

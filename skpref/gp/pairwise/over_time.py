@@ -67,7 +67,7 @@ KINDS = {
 # in spans of the comparisons, and of drifts over a span. So the unit of time changes nothing.
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
-_GROUPS = -1.6, 1.5  # of differences between groups, which do not move
+_GROUPS = -1.6, 1.5  # standard deviation of differences between groups, which do not move
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers

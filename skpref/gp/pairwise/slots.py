@@ -1,4 +1,4 @@
-"""The items that a comparison adds to z, and those that it subtracts: one of each, or the players of two teams."""
+"""Slots of a comparison: the items whose utilities z adds and subtracts, one of each, or the players of two teams."""
 
 from __future__ import annotations
 

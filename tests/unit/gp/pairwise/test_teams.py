@@ -159,7 +159,7 @@ def test_records_of_teams_count_every_player():
     teams = Comparisons(left, right, np.array([1.0, 0.0]), np.array([1.0, 2.0]), 6)
     assert teams.counts().tolist() == [1, 1, 3, 1, 2, 0]
     assert teams.components()[1].tolist() == [0, 0, 0, 0, 0, -1]
-    assert teams.between_single_items().left.tolist() == [2]
+    assert teams.single_pairs().left.tolist() == [2]
     compact, items = teams.compact()
     assert items.tolist() == [0, 1, 2, 3, 4]
     assert compact.left.tolist() == left.tolist()
