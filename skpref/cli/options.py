@@ -212,7 +212,7 @@ class Data(File):
         'rows of several items, patterns of a column for each: "price_*"',
         _COMPARED,
     )
-    groups: Names = _names("columns of groups with utilities of their own; see rank --groups", ("comparisons", "crowd"))
+    groups: Names = _names("columns of groups with utilities of their own; see rank --groups", _COMPARED)
     time: str | None = _name("column of dates or numbers: utilities move in time", _COMPARED)
     weight: str | None = _name("column of weights, of any kind of rows (default: all weights are 1)", ("comparisons",))
     items: Path | None = _path("file of the items' features", _COMPARED, metavar="ITEMS")

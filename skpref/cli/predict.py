@@ -141,7 +141,7 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     is_crowd, time, shown = isinstance(model, CrowdGPPL), getattr(model, "time", None), options.features or ()
     columns: dict[str, Any] = {
         "user": options.user or sheet.usual(*USERS) if is_crowd else None,
-        "groups": tuple(model.groups or ()) if is_crowd else (),
+        "groups": tuple(model.groups or ()),
         "time": None if time is None else options.time or sheet.usual("time", "date"),
     }
     purpose = _WANTED
@@ -178,7 +178,7 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
     users, more = _context(model, sheet, roles)
     items = [read_ids(sheet, name, ids, strict=strict) for name in roles.offered]
     names = model.covariate_names_.tolist()
-    C = [] if model.time is None else [np.zeros(sheet.size)] * len(names)
+    C = [] if model.time is None and not roles.groups else [np.zeros(sheet.size)] * len(names)
     if any(column in name for name in names for column in sheet.values):
         C = [sheet.numbers(covariate(sheet, name), meaning="a covariate").astype(object) for name in names]
     elif names:

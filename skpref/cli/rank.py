@@ -50,10 +50,10 @@ def rank(options: Rank) -> int:
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
-    if options.at is not None and not hasattr(model, "dynamics_"):
+    if options.at is not None and getattr(last, "time", None) is None:
         raise DataError(f"{options.model}: --at is for models that were learnt with --time")
-    if options.groups is not None and not isinstance(model, CrowdGPPL):
-        raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
+    if options.groups is not None and not isinstance(model, GPPLClassifier | CrowdGPPL):
+        raise DataError(f"{options.model}: --groups is for models of comparisons that were learnt with --groups")
     rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
     if not rankers:
         kinds = "model of comparisons, or of users and items"
@@ -90,7 +90,7 @@ def _user_of(options: Rank, ids: AnyArray, more: str = "") -> Any:
 # --------------------------------------------------------------------------------------------------------- comparisons
 def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     """Rank by utility: of a crowd by the consensus, or by the utility of one user."""
-    items, at = _items_to_rank(model, options), cast("Any", options.at)
+    items, at, groups = _items_to_rank(model, options), cast("Any", options.at), _groups(model, options)
     if at is not None and is_number(at):
         fitted: Any = model
         timed = fitted.posterior_.places.timeline if isinstance(model, CrowdGPPL) else fitted.moving_posterior_
@@ -100,11 +100,11 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     if isinstance(model, CrowdGPPL):
         ids, more = known_ids(model, "user"), " Without --user, the consensus ranks"
         user = None if options.user is None else _user_of(options, ids, more)
-        ranking = model.rank(items, user, groups=_groups(model, options), at=at)
+        ranking = model.rank(items, user, groups=groups, at=at)
     elif options.user is not None:
         raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
     else:
-        ranking = model.rank(items, at=at)
+        ranking = model.rank(items, groups=groups, at=at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {options.at[:80]}"
@@ -131,7 +131,7 @@ def _items_to_rank(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Any:
     return _read(options, read)
 
 
-def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
+def _groups(model: GPPLClassifier | CrowdGPPL, options: Rank) -> dict[str, Any] | None:
     """Return the groups in which to rank, by the names of their columns; refuse unknown ones."""
     if options.groups is None:
         return None

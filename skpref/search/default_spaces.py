@@ -158,15 +158,17 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
     space: dict[str, Any] = {} if str(estimator.likelihood) == "luce" else {"likelihood": ["probit", "logit"]}
     if getattr(estimator, "_ranks_groups", False):
         space["likelihood"].append("plackett-luce")
-    moves = getattr(estimator, "time", None) is not None  # its priors are those of the dynamics
+    # Priors are those of the dynamics, and items have effects.
+    moves = getattr(estimator, "time", None) is not None or getattr(estimator, "_stands_still", False)
     if moves and not space:
-        return {"dynamics": ["auto", "constant"]}
+        return {"order_effect": [False, True]} if estimator.time is None else {"dynamics": ["auto", "constant"]}
     if not (moves or isinstance(estimator.scale_prior, Fixed)):
         space |= {"scale_prior__shape": stats.loguniform(0.5, 20.0), "scale_prior__rate": stats.loguniform(0.2, 50.0)}
     items = getattr(estimator, "items", None)
     if items is None:
         return space
-    space["item_effects"] = [False, True]
+    if not moves:
+        space["item_effects"] = [False, True]
     if items.ids.size > _FEW_ITEMS:
         space["inducing"] = LogInteger(50, min(500, items.ids.size))
     return space

@@ -444,7 +444,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--covariates", "winner"),
         "column 'winner': this column has another meaning; --covariates must name another",
     ),
-    "no groups": (HOME, ("--groups", "home"), "--groups is for --model crowd, not for gppl"),
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),

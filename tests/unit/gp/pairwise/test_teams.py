@@ -11,8 +11,10 @@ from sklearn.model_selection import cross_val_score
 
 import skpref
 from skpref import GPPLClassifier, Table
+from skpref.cli.main import main
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, UnknownIdError
+from skpref.search import default_space
 
 SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
 PLAYERS = np.array([f"p{k}" for k in range(12)])
@@ -230,3 +232,25 @@ def test_tasks_have_groups():
     assert model.score(frame, y) > 0.5
     up, down = (model.utility(PLAYERS, groups={"mood": mood}) for mood in ("up", "down"))
     assert np.corrcoef(up, down)[0, 1] < -0.8
+
+
+def test_the_command_line_takes_groups(tmp_path, capsys):
+    """Without users, too: fit, ranking in a group, and predictions."""
+    frame, y, _ = surfaces(n=200)
+    path, out = tmp_path / "matches.csv", tmp_path / "out"
+    frame.assign(winner=np.where(y, "left", "right")).to_csv(path, index=False)
+    assert main(["tune", str(path), "--groups", "surface", "--trials", "2", "--out", str(out), "--no-mlflow"]) == 0
+    model = str(next(out.rglob("model.skpref")))
+    assert main(["rank", model, "--groups", "surface=clay"]) == 0
+    assert "Ranking in surface=clay" in capsys.readouterr().out
+    assert main(["predict", model, str(path)]) == 0
+    assert main(["rank", model, "--at", "2020"]) != 0
+
+
+def test_default_spaces_of_teams_fit():
+    frame, y = doubles(n=60)
+    space = default_space(GPPLClassifier(**SIDES))
+    assert "scale_prior__shape" not in space
+    assert clone(GPPLClassifier(**SIDES)).set_params(likelihood=space["likelihood"][0]).fit(frame, y).n_iter_ > 0
+    assert "item_effects" not in default_space(GPPLClassifier(Table(np.eye(3)), time=2))
+    assert default_space(GPPLClassifier(groups=["mood"], likelihood="luce"))
