@@ -30,7 +30,7 @@ FITS: dict[str, tuple[Any, Any, Any]] = {
     "levels": (GPOrdinalRegressor(), X[:50], np.digitize(X[:50, 0], [-0.5, 0.5])),
     "rows": (SVGPRegressor(inducing=30, random_state=0), X[:150], X[:150, 0] ** 2),
     "ratings": (
-        GibbsM3F(n_sweeps=20, burn_in=5, duplicates="last", random_state=0),
+        GibbsM3F(max_iter=20, burn_in=5, duplicates="last", random_state=0),
         RATINGS,
         RNG.integers(1, 6, 2_000),
     ),

@@ -82,7 +82,7 @@ RATING = RNG.integers(1, 4, len(RATED))
 WORDS = np.array(["bad", "fair", "good"], dtype=object)
 DESIGN = OneHotDesign().fit(RATED).transform(RATED)
 KERNEL = ConstantKernel(1.0) * RBF([1.0, 2.0, 3.0])
-CHAIN = {"n_sweeps": 8, "burn_in": 3, "n_samples": 4, "random_state": 0}
+CHAIN = {"max_iter": 8, "burn_in": 3, "n_samples": 4, "random_state": 0}
 EPOCHS = {"n_factors": 2, "max_iter": 6, "random_state": 0}
 
 
@@ -229,7 +229,7 @@ CASES: dict[str, Case] = {
     "machine, mini-batches": Case(VariationalFM(**EPOCHS, batch_size=8), DESIGN, RATING * 1.0),
     "machine, ordered levels": Case(VariationalFMOrdinal(**EPOCHS), DESIGN, RATING),
     "machine, drawn levels": Case(
-        VariationalFMOrdinal(**EPOCHS, inference="gibbs", n_sweeps=6, burn_in=2), DESIGN, RATING
+        VariationalFMOrdinal(**EPOCHS, inference="gibbs", max_iter=6, burn_in=2), DESIGN, RATING
     ),
     "machine, words": Case(
         VariationalFMClassifier(**EPOCHS, link="logit"), DESIGN, np.array(["no", "yes"])[RATING % 2]
@@ -310,8 +310,8 @@ def test_predictions_and_files_are_equal_to_the_bit_and_learning_resumes(name: s
 def test_a_chain_resumes_where_the_uninterrupted_one_would_be(tmp_path: Path) -> None:
     for name in ("m3f", "ipm3f"):
         save(fitted(name), tmp_path / "m")
-        after = load(tmp_path / "m").set_params(warm_start=True, n_sweeps=12).fit(RATED, RATING)
-        whole = clone(CASES[name].model).set_params(n_sweeps=20).fit(RATED, RATING)
+        after = load(tmp_path / "m").set_params(warm_start=True, max_iter=12).fit(RATED, RATING)
+        whole = clone(CASES[name].model).set_params(max_iter=20).fit(RATED, RATING)
         assert np.array_equal(after.risks_, whole.risks_)
 
 
