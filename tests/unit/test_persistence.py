@@ -18,13 +18,14 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - makes IterativeImputer known
 from sklearn.feature_selection import f_regression
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
-from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer, StandardScaler
 
 import skpref
 from skpref import (
@@ -229,7 +230,7 @@ CASES: dict[str, Case] = {
     "machine, mini-batches": Case(VariationalFM(**EPOCHS, batch_size=8), DESIGN, RATING * 1.0),
     "machine, ordered levels": Case(VariationalFMOrdinal(**EPOCHS), DESIGN, RATING),
     "machine, drawn levels": Case(
-        VariationalFMOrdinal(**EPOCHS, inference="gibbs", max_iter=6, burn_in=2), DESIGN, RATING
+        VariationalFMOrdinal(**EPOCHS | {"max_iter": 6}, inference="gibbs", burn_in=2), DESIGN, RATING
     ),
     "machine, words": Case(
         VariationalFMClassifier(**EPOCHS, link="logit"), DESIGN, np.array(["no", "yes"])[RATING % 2]
@@ -433,7 +434,7 @@ def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
     cls = getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
     steps = [("a", StandardScaler())]
     given = {"ColumnTransformer": [[("a", StandardScaler(), [0])]], "FeatureUnion": [steps], "Pipeline": [steps]}
-    rows = abs(X)
+    rows = abs(X) if cls.__name__ != "KernelCenterer" else abs(X) @ abs(X).T
     if cls.__module__ == "sklearn.feature_extraction.text" and cls.__name__ != "TfidfTransformer":
         rows = np.array(["a b", "bb cc", "cc aa aa"])
     if cls.__name__ in {"DictVectorizer", "FeatureHasher"}:
@@ -449,6 +450,16 @@ def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
     save(before, tmp_path / "m")
     use = "transform" if hasattr(cls, "transform") else "predict"
     assert np.array_equal(dense(getattr(load(tmp_path / "m"), use)(rows)), dense(getattr(before, use)(rows)))
+
+
+@pytest.mark.parametrize(
+    ("transformer", "why"),
+    [(SplineTransformer(), "its splines hold functions"), (IterativeImputer(random_state=0), "it holds a RandomState")],
+    ids=str,
+)
+def test_usual_transformers_that_no_file_can_hold_say_why(transformer: Any, why: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"cannot save a Pipeline: .*{type(transformer).__name__} is not .*; {why}, "):
+        save(quiet(make_pipeline(transformer, SVGPRegressor(inducing=5, optimizer=None)).fit, X, Y), tmp_path / "m")
 
 
 def test_functions_of_numpy_that_are_listed_come_back_and_searches_name_what_to_save(tmp_path: Path) -> None:
