@@ -24,7 +24,7 @@ _PROCESS: Final = os.getpid()
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-class _Cache(FunctionCache):
+class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
     """A cache on disk that does without the disk where that is full, or cannot be written any more."""
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own

@@ -17,8 +17,8 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - makes IterativeImputer known
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.feature_selection import f_regression
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer

@@ -105,8 +105,7 @@ def test_a_ranking_prints_as_a_table() -> None:
         "rank         id  utility    std  utility_low  utility_high  probability_best  rank_low  rank_high",
     ]
     assert (
-        text[3]
-        == "   2  iced\\ntea    0.000  0.500       -0.822         0.822             0.000         2          2"
+        text[3] == "   2  iced\\ntea    0.000  0.500       -0.822         0.822             0.000         2          2"
     )
     assert text[-1] == "... 2 more"
     assert len(text) == 13
