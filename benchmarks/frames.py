@@ -12,18 +12,21 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skpref
 from skpref.tracking import save_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -99,12 +102,12 @@ FILES = {
 }
 
 
-def by_position(frame: pd.DataFrame) -> Any:
+def by_position(frame: pd.DataFrame) -> np.ndarray:
     """Return an array: of numbers where all columns are."""
     return frame.to_numpy(float if all(kind.kind == "f" for kind in frame.dtypes) else object)
 
 
-def in_a_file(frame: pd.DataFrame) -> Any:
+def in_a_file(frame: pd.DataFrame) -> Path:
     """Return the path of a Parquet file."""
     path = Path(tempfile.mkdtemp()) / "rows.parquet"
     frame.to_parquet(path)
@@ -133,7 +136,7 @@ def frames() -> dict[str, Callable[[pd.DataFrame], Any]]:
     }
 
 
-def try_once(model: Any, convert: Callable[[pd.DataFrame], Any], table: pd.DataFrame, y: Any) -> str:
+def try_once(model: BaseEstimator, convert: Callable[[pd.DataFrame], Any], table: pd.DataFrame, y: np.ndarray) -> str:
     """Return "yes", or what differs or fails first."""
     import mlflow
 
@@ -168,7 +171,6 @@ def main(names: list[str]) -> None:
     import logging
 
     from distributed import Client
-    from sklearn.base import clone
 
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
