@@ -330,10 +330,10 @@ def command_cases() -> dict[str, Case]:
         "fit crowd of users": use(f"battles.csv {crowd} --users judges.csv --items models.csv", "--json"),
         "fit crowd in groups": use(f"battles.csv {crowd} --groups topic", "--groups topic=code --json"),
         "fit m3f": use(
-            "stars.csv --model m3f --set n_sweeps=8 --set burn_in=1", "--user u3", "stars.csv", "--json < 4 2 q"
+            "stars.csv --model m3f --set max_iter=8 --set burn_in=1", "--user u3", "stars.csv", "--json < 4 2 q"
         ),
         "fit ipm3f": use(
-            "stars.csv --model ipm3f --set n_sweeps=8 --set burn_in=1 --levels 1,2,3,4,5", "--user u3", "stars.csv"
+            "stars.csv --model ipm3f --set max_iter=8 --set burn_in=1 --levels 1,2,3,4,5", "--user u3", "stars.csv"
         ),
         "fit fm": use("stars.csv --model fm --rating amount", "--user u3", "stars.csv", "--json < 4 2 q"),
         "fit fm-classifier": use("stars.csv --model fm-classifier --rating liked", "--user u3", "stars.csv", "< y n q"),
@@ -363,7 +363,7 @@ def command_cases() -> dict[str, Case]:
         "tune by time": tune("battles.csv --time-split day --covariates length_a-length_b"),
         "tune crowd": tune(f"few.csv {crowd}", "rank out/model.skpref --user j8 --json", trials=1),
         "tune m3f": tune(
-            "stars.csv --model m3f --set n_sweeps=8 --set burn_in=1 --set n_factors=3",
+            "stars.csv --model m3f --set max_iter=8 --set burn_in=1 --set n_factors=3",
             "rank out/model.skpref --user u3 --json",
         ),
         "tune fm-ordinal": tune("stars.csv --model fm-ordinal --json"),
@@ -373,7 +373,7 @@ def command_cases() -> dict[str, Case]:
         "tune best and worst": tune(f"survey.csv {shown} --worst worst --json"),
         "tune a grid": tune(
             "survey.csv --model m3f --user person --item-ratings Q3_* "
-            "--set n_sweeps=8 --set burn_in=1 --set n_factors=2"
+            "--set max_iter=8 --set burn_in=1 --set n_factors=2"
         ),
         "demo": partial(
             commanded,

@@ -155,7 +155,7 @@ KINDS = {
     "GPPLRegressor": Kind(grades, of_groups, {"inducing": 12, "optimizer": None, "tol": 1e-2}),
     "SVGPRegressor": Kind(grades, of_features, {"inducing": 12, "max_iter": 40}),
     "SVGPClassifier": Kind(grades, of_features, {"inducing": 8, "tol": 1e-2, "learn_inducing": False}),
-    "GibbsM3F": Kind(sales, of_ratings, {"n_factors": 3, "C": 0.5, "n_sweeps": 6, "burn_in": 2}),
+    "GibbsM3F": Kind(sales, of_ratings, {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2}),
     "VariationalFM": Kind(sales, of_machine, FM),
     "VariationalFMClassifier": Kind(sales, of_machine, FM),
     "VariationalFMOrdinal": Kind(sales, of_machine, FM),

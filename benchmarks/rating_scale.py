@@ -34,7 +34,7 @@ from skpref import GibbsM3F
 from skpref.factorization.max_margin import base
 
 OF_USER, FILE_USERS = 50, 20_000
-SETTINGS: dict[str, Any] = {"n_sweeps": 8, "burn_in": 4, "n_samples": 2, "random_state": 0}
+SETTINGS: dict[str, Any] = {"max_iter": 8, "burn_in": 4, "n_samples": 2, "random_state": 0}
 
 
 def write(folder: Path, n_ratings: int) -> None:

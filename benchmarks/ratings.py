@@ -89,7 +89,7 @@ def chosen(kind: str, part: Partition, params: dict[str, Any], grid: list[float]
 
 def run_nmae(args: argparse.Namespace) -> None:
     params = {
-        "n_sweeps": args.sweeps,
+        "max_iter": args.sweeps,
         "burn_in": args.burn_in,
         "n_chains": args.chains,
         "dtype": args.dtype,
@@ -160,7 +160,7 @@ def machine_levels(name: str, train: Rated, X: Any) -> tuple[Any, float]:  # noq
 def m3f_levels(weak: Rated, strong: Rated, X: Any, args: argparse.Namespace) -> tuple[Any, float]:  # noqa: ANN401
     """Levels of `GibbsM3F` that folds strong users in, and its CPU seconds."""
     start = time.process_time()
-    model = GibbsM3F(C=args.C or 0.075, n_sweeps=args.sweeps, n_chains=args.chains, levels=LEVELS, random_state=0)
+    model = GibbsM3F(C=args.C or 0.075, max_iter=args.sweeps, n_chains=args.chains, levels=LEVELS, random_state=0)
     model.fit(weak.X, weak.y)
     known = np.isin(strong.X[:, 1], model.item_ids_)
     model.fold_in(strong.X[known], strong.y[known])

@@ -240,7 +240,7 @@ def latent(again: bool = False, **options: Any) -> Numbers:
 def rated(estimator: str, later: str = "", **options: Any) -> Numbers:
     X, y = ratings()
     make = getattr(skpref, estimator)
-    model = make(random_state=0, **{"C": 0.2, "n_sweeps": 14, "burn_in": 4, "levels": [1, 2, 3, 4, 5]} | options)
+    model = make(random_state=0, **{"C": 0.2, "max_iter": 14, "burn_in": 4, "levels": [1, 2, 3, 4, 5]} | options)
     model.fit(X, y, sample_weight=np.tile([1.0, 2.0], y.size)[: y.size] if later == "weights" else None)
     if later == "warm":
         model.set_params(warm_start=True).fit(X, y)
@@ -311,7 +311,7 @@ def asked_model(kind: str) -> Any:
             pairs, level > 3
         )
     if kind == "levels":
-        return skpref.GibbsM3F(4, C=0.2, n_sweeps=20, burn_in=5, levels=[1, 2, 3, 4, 5], random_state=0).fit(
+        return skpref.GibbsM3F(4, C=0.2, max_iter=20, burn_in=5, levels=[1, 2, 3, 4, 5], random_state=0).fit(
             pairs, level
         )
     if kind == "pairs":
@@ -522,8 +522,8 @@ def factor_cases() -> dict[str, Case]:
         | variants(
             partial(machine, kind="level"),
             "VariationalFMOrdinal",
-            gibbs={"inference": "gibbs", "n_sweeps": 12, "burn_in": 4},
-            gibbs_implicit={"design": "implicit", "inference": "gibbs", "n_sweeps": 12, "burn_in": 4},
+            gibbs={"inference": "gibbs", "max_iter": 12, "burn_in": 4},
+            gibbs_implicit={"design": "implicit", "inference": "gibbs", "max_iter": 12, "burn_in": 4},
             **{name: options for name, options in fm.items() if name not in {"batches_implicit", "samples", "warm"}},
         )
     )

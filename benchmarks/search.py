@@ -104,7 +104,7 @@ def movielens(ratings: Path | None) -> Task:
     def score(model: GibbsM3F, X: np.ndarray, y: np.ndarray) -> float:
         return -float(log_loss(y, model.predict_proba(X), labels=levels))
 
-    return Task(GibbsM3F(n_sweeps=20, burn_in=5, levels=levels, random_state=0), table[:, :2], table[:, 2], score)
+    return Task(GibbsM3F(max_iter=20, burn_in=5, levels=levels, random_state=0), table[:, :2], table[:, 2], score)
 
 
 TASKS = {"ukpconvarg": ukpconvarg, "movielens": movielens}

@@ -126,8 +126,7 @@ def _with_callbacks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Itera
     """Yield once, between the news of the fit's start and of its end."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-    limits = (getattr(estimator, name, None) for name in ("max_iter", "n_sweeps"))
-    context = estimator._init_callback_context(max_subtasks=next((n for n in limits if n is not None), None))
+    context = estimator._init_callback_context(max_subtasks=getattr(estimator, "max_iter", None))
     try:
         context.call_on_fit_task_begin(**data)
         context.max_subtasks = None  # only a forecast, for bars: a fit in stages may have more

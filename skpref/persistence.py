@@ -48,7 +48,7 @@ FORMAT_VERSION = 2
 _MAX_INTEGER = 1 << 32  # integers of a parameter are smaller: seeds are the largest
 _LARGE = 1e150  # numbers of a record are smaller, so that their squares are finite
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
-_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
+_ATTRIBUTE = re.compile(r"(?:[a-z]|[KX]_)[a-z0-9_]*_|_[a-z][a-z0-9_]*X?")
 _UNFITTED = {"_sklearn_output_config"}  # attributes that scikit-learn sets before a fit
 _NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # attributes that a search around the estimator sets
 _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a model file has None for them
@@ -81,12 +81,14 @@ _OURS = _named(
 # Their fitted state is arrays and plain values, and none of it is an index that compiled code follows unchecked.
 _SCIKIT_LEARN = _named(
     {
+        "sklearn.cluster._agglomerative": "FeatureAgglomeration",
         "sklearn.cluster._kmeans": "KMeans MiniBatchKMeans",
         "sklearn.compose._column_transformer": "ColumnTransformer",
         "sklearn.compose._target": "TransformedTargetRegressor",
         "sklearn.decomposition._factor_analysis": "FactorAnalysis",
         "sklearn.decomposition._fastica": "FastICA",
         "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+        "sklearn.decomposition._kernel_pca": "KernelPCA",
         "sklearn.decomposition._nmf": "MiniBatchNMF NMF",
         "sklearn.decomposition._pca": "PCA",
         "sklearn.decomposition._sparse_pca": "SparsePCA",
@@ -105,7 +107,7 @@ _SCIKIT_LEARN = _named(
         "sklearn.kernel_approximation": "AdditiveChi2Sampler Nystroem RBFSampler SkewedChi2Sampler",
         "sklearn.pipeline": "FeatureUnion Pipeline",
         "sklearn.preprocessing._polynomial": "PolynomialFeatures",
-        "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
+        "sklearn.preprocessing._data": "Binarizer KernelCenterer MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
         "QuantileTransformer RobustScaler StandardScaler",
         "sklearn.preprocessing._discretization": "KBinsDiscretizer",
         "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
@@ -171,6 +173,12 @@ _OTHERS = _named(
         "RationalQuadratic Sum WhiteKernel",
     }
 )
+# Reasons why usual transformers are in none of the lists.
+_UNSAFE = {
+    "SplineTransformer": "its splines hold functions, and SciPy follows their sizes without a check; fit it apart from "
+    "the model, or take KBinsDiscretizer or PolynomialFeatures",
+    "IterativeImputer": "it holds a RandomState, whose position NumPy follows without a check; KNNImputer can be saved",
+}
 _ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
 _OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
 _OF_NUMPY = (
@@ -178,7 +186,7 @@ _OF_NUMPY = (
     "square tanh"
 )
 _FUNCTIONS = {
-    "numpy": _OF_NUMPY,
+    "numpy": f"{_OF_NUMPY} max mean median min",
     "numpy._core._multiarray_umath": _OF_NUMPY,  # where they are with numpy 2.0
     "sklearn.feature_selection._mutual_info": "mutual_info_classif mutual_info_regression",
     "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression",
@@ -275,8 +283,9 @@ def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], co
         check_schema(schema, members, _NODES, _parts_of)
         _check(prepared, {})
     except Exception as error:
-        hint = "joblib saves any estimator, in files that run code when they are loaded"
-        raise DataError(f"cannot save a {name}: {error}; {hint}") from error
+        hints = [why for kind, why in _UNSAFE.items() if f".{kind} " in str(error)]
+        hints += ["joblib saves any estimator, in files that run code when they are loaded"]
+        raise DataError(f"cannot save a {name}: {'; '.join([str(error), *hints])}") from error
     write_archive(path, schema, members)
 
 

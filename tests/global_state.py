@@ -29,6 +29,12 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
+def dask_client() -> Any:
+    """Return the client of Dask that computes what names none; None if no client is open."""
+    distributed = sys.modules.get("distributed.client")
+    return None if distributed is None else distributed._get_global_client()
+
+
 class GlobalState(NamedTuple):
     """The state at one time, of values that can be compared."""
 
@@ -37,12 +43,15 @@ class GlobalState(NamedTuple):
     python_random: tuple[Any, ...]
     numpy_random: tuple[Any, ...]
     mlflow: dict[str, str | None]
+    dask_client: str | None  # id of the default client, which the estimators would fit on
 
     @classmethod
     def now(cls) -> GlobalState:
         kind, key, *rest = np.random.get_state()  # noqa: NPY002 - the global generator is what is watched
         settings = {name: getattr(sys.modules.get(module), name, None) for module, name in MLFLOW.items()}
-        return cls(os.getcwd(), _environment(), random.getstate(), (kind, key.tobytes(), *rest), settings)  # noqa: PTH109
+        client = getattr(dask_client(), "id", None)
+        numpy_random = (kind, key.tobytes(), *rest)
+        return cls(os.getcwd(), _environment(), random.getstate(), numpy_random, settings, client)  # noqa: PTH109
 
     def restore(self) -> None:
         os.chdir(self.folder)
@@ -55,6 +64,9 @@ class GlobalState(NamedTuple):
         for module, name in MLFLOW.items():
             if module in sys.modules:
                 setattr(sys.modules[module], name, self.mlflow[name])
+        client = dask_client()
+        if client is not None and client.id != self.dask_client:
+            client.close()
 
     def differences(self, other: GlobalState) -> list[str]:
         """Name what is otherwise in the other state: fields, and of dictionaries the keys."""

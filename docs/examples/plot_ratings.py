@@ -26,7 +26,7 @@ test = rng.random(len(y)) < 0.2
 # %%
 # ``C`` is the weight of the loss. With fewer ratings, a larger ``C`` is better. Expected stars lean to the middle where
 # a level is rare: one star and five stars.
-options = {"n_sweeps": 120, "burn_in": 60, "random_state": 0}
+options = {"max_iter": 120, "burn_in": 60, "random_state": 0}
 factors = GibbsM3F(n_factors=4, C=0.2, **options).fit(X[~test], y[~test])
 features = GibbsIPM3F(C=0.2, sigma=5.0, **options).fit(X[~test], y[~test])
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
 
 from skpref._math.threads import limit_blas_threads
+from skpref._warn import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +22,23 @@ __all__ = ["limited_threads", "may_use_threads", "n_threads", "njit"]
 _PROCESS: Final = os.getpid()
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
+    """A cache on disk that does without the disk where that is full, or cannot be written any more."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own
+        """Save compiled code, or warn that every process will compile it."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_of(os.path.dirname(self.cache_path), error.strerror)  # noqa: PTH120 - a text
+
+
+@functools.cache
+def _warn_of(folder: str, why: str) -> None:
+    """Warn once that compiled functions cannot be saved."""
+    warn(f"compiled functions cannot be saved in {folder}: {why}. Every process will compile them.", UserWarning)
 
 
 def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - numba's own options
@@ -38,6 +58,7 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
         options.setdefault("error_model", "numpy")
         try:
             compiled = numba.njit(cache=True, **options)(function)
+            compiled._cache = _Cache(function)  # noqa: SLF001 - as numba sets its own
         except RuntimeError:  # "cannot cache function ...: no locator available for file ..."
             compiled = numba.njit(cache=False, **options)(function)
         return cast("_Function", compiled)

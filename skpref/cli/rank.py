@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -94,7 +95,7 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     if at is not None and is_number(at):
         fitted: Any = model
         timed = fitted.posterior_.places.timeline if isinstance(model, CrowdGPPL) else fitted.moving_posterior_
-        at = at if timed.is_dated else number(at)
+        at = number(at) if not timed.is_dated else f"{at}-01-01" if re.fullmatch(r"\d{4}", at) else at
     elif at is not None:
         at = date_of_file(at, columns_of(options.model).get("dates"))
     if isinstance(model, CrowdGPPL):
@@ -107,7 +108,7 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
         ranking = model.rank(items, groups=groups, at=at)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
-    title += "" if options.at is None else f" at {options.at[:80]}"
+    title += "" if options.at is None else f" at {(at if isinstance(at, str) else options.at)[:80]}"
     title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
     return ranking.columns(), ranking_text(ranking, options.top, title)
 

@@ -73,8 +73,9 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     batch_size : int, default=None
         Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
         learning rate and never lowers the bound.
-    max_iter : int, default=100
-        Maximum number of passes over all rows.
+    max_iter : int, default=150
+        Maximum number of passes over all rows; of "gibbs" the number of sweeps of the chain, including burn-in. More
+        sweeps make predictions more exact.
     learning_rate : float, default=0.02
         Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
@@ -108,12 +109,11 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
         better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
         variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
-        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, and weights are whole numbers. It is
-        "variational" otherwise, with mini-batches or early stopping, in files, on clusters and in `partial_fit`.
-    n_sweeps : int, default=150
-        Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
+        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, weights are whole numbers, and `max_iter` is
+        above `burn_in` + 1. It is "variational" otherwise, with mini-batches or early stopping, in files, on clusters
+        and in `partial_fit`.
     burn_in : int, default=40
-        Number of first sweeps, which are not used; at most `n_sweeps` - 2. At most 200 of the other sweeps are kept,
+        Number of first sweeps, which are not used; at most `max_iter` - 2. At most 200 of the other sweeps are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
     checkpoint : str, path-like or Checkpoint, default=None
         File to which the chain of "gibbs" is saved. If the file exists and belongs to the same data and parameters,
@@ -192,7 +192,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
     _: KW_ONLY
     class_order: ArrayLike | None = None
     inference: Literal["auto", "variational", "gibbs"] = "auto"
-    n_sweeps: int = 150
+    max_iter: int = 150
     burn_in: int = 40
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None
     n_samples: ClassVar[int] = 0  # type: ignore[misc]  # no parameter here: the bound is in closed form
@@ -202,7 +202,6 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
         "inference": [StrOptions({"auto", "variational", "gibbs"})],
-        "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
         **CHECKPOINT_CONSTRAINTS,
     }
@@ -226,15 +225,16 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         if self.inference == "auto":
             n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
             sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
+            sound &= self.burn_in <= self.max_iter - 2
             short = n_products <= POLICY.most_products and self.batch_size is None and not self.early_stopping
             return sound and short and not stream and self._check_chain(data.weight)
         return self.inference == "gibbs" and self._check_chain(data.weight)
 
     def _check_chain(self, weight: Array) -> bool:
         """Raise DataError unless a chain can have these weights and so many sweeps."""
-        if self.burn_in > self.n_sweeps - 2:
-            msg = f"burn_in must be at most n_sweeps - 2; got burn_in={self.burn_in} and"
-            raise DataError(f"{msg} n_sweeps={self.n_sweeps}. Increase n_sweeps or decrease burn_in.")
+        if self.burn_in > self.max_iter - 2:
+            msg = f"burn_in must be at most max_iter - 2; got burn_in={self.burn_in} and"
+            raise DataError(f"{msg} max_iter={self.max_iter}. Increase max_iter or decrease burn_in.")
         if np.any(weight != np.round(weight)) or weight.sum() > _MOST_ROWS:
             wrong = weight[np.argmax(np.where(weight != np.round(weight), np.inf, weight))]
             msg = f"with inference='gibbs', sample_weight must be whole numbers with a sum of at most {_MOST_ROWS:g}"
@@ -257,9 +257,9 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
             data.X[rows],
             data.y[rows].astype(np.int64),
         )
-        settings = seed, self.n_sweeps, self.burn_in, bool(self.learn_priors)
+        settings = seed, self.max_iter, self.burn_in, bool(self.learn_priors)
         options = ChainOptions(
-            self.n_sweeps,
+            self.max_iter,
             self.burn_in,
             learn_priors=bool(self.learn_priors),
             checkpoint=checkpoint_of(self.checkpoint, self.posterior_, (X, level), settings),

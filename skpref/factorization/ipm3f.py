@@ -60,10 +60,10 @@ class GibbsIPM3F(MaxMarginFactorization):
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
-    n_sweeps : int, default=50
-        Sweeps of each chain, including burn-in.
+    max_iter : int, default=50
+        Sweeps of each chain, including burn-in. All are made, unless a callback stops the fit.
     burn_in : int, default=10
-        First sweeps of each chain, which are not used for predictions. Must be less than `n_sweeps`.
+        First sweeps of each chain, which are not used for predictions. Must be less than `max_iter`.
     n_chains : int, default=1
         Independent chains, run one after the other. Predictions are averaged over them.
     n_samples : int, default=20
@@ -124,9 +124,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     level_weights_ : ndarray of shape (L,)
         Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings,
         because levels of equal loss need not be equally frequent.
-    risks_ : ndarray of shape (n_chains, n_sweeps)
+    risks_ : ndarray of shape (n_chains, n_iter_)
         Regularised risk after each sweep.
-    n_factors_ : ndarray of shape (n_chains, n_sweeps), dtype int64
+    n_factors_ : ndarray of shape (n_chains, n_iter_), dtype int64
         Number of features after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
@@ -184,7 +184,7 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     @property
     def n_factors_(self) -> NDArray[np.int64]:
-        """Number of features after each sweep, shape (n_chains, n_sweeps)."""
+        """Number of features after each sweep, shape (n_chains, n_iter_)."""
         return self._learnt.trace("n_factors").astype(np.int64)
 
     def feature_table(self, n_ids: int = 5) -> Any:

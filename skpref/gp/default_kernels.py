@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _SCALE_BOUNDS = (1e-2, 1e3)  # bounds of length-scales, as factors on their start
-_ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
 _LARGEST = 1e150  # largest number that is squared
 _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
 # Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
@@ -92,7 +91,7 @@ def feature_scales(X: Features) -> Array:
 
     In units of its deviation a rare category would be far from all others.
     """
-    low, high = (end.toarray().ravel() if sparse.issparse(X) else end for end in (X.min(axis=0), X.max(axis=0)))
+    low, high = _ends(X)
     if sparse.issparse(X):
         at_end = X.data == high[X.indices]
         counts = [np.bincount(X.indices[kind], minlength=X.shape[1]) for kind in (at_end, ~at_end)]
@@ -107,13 +106,20 @@ def standard_deviations(X: Features) -> Array:
     """Return the standard deviation of every feature, exactly 0 where it is constant, shape (d,)."""
     if np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0) > _LARGEST:
         raise DataError(_OVERFLOW)
-    if not sparse.issparse(X):
-        # Rounding can give equal numbers a positive standard deviation.
-        return np.where(X.max(axis=0) > X.min(axis=0), X.std(axis=0), 0.0)
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-    variance = square - mean**2
-    return np.sqrt(np.where(variance > _ROUNDING * square, variance, 0.0))
+    if sparse.issparse(X):
+        n, d = X.shape
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, d)
+        deviation = np.sqrt((squares + (n - np.bincount(X.indices, minlength=d)) * mean**2) / n)
+    else:
+        deviation = X.std(axis=0)
+    low, high = _ends(X)
+    return np.where(high > low, deviation, 0.0)  # rounding can give equal numbers a positive standard deviation
+
+
+def _ends(X: Features) -> list[Array]:
+    """Return the smallest and the largest value of every feature, shape (d,) each."""
+    return [end.toarray().ravel() if sparse.issparse(X) else end for end in (X.min(axis=0), X.max(axis=0))]
 
 
 def kernel_parameters(kernel: Kernel | str | None) -> Any:

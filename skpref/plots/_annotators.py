@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, fitted_part, fitting, heights_apart, label_size, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, fitting, label_ends, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,16 +127,5 @@ class AnnotatorDisplay(Display):
         worst = np.argsort(mean, kind="stable")[: self.n_names]
         step, _ = fitting(ax, worst.size)
         worst = worst[: -(-worst.size // step)]  # as many as fit
-        size = label_size(ax, worst.size)
-        style = {
-            "fontsize": size,
-            "va": "center",
-            "parse_math": False,
-            "arrowprops": {"arrowstyle": "-", "color": PALE},
-        }
-        middle = float(ax.transAxes.transform((0.5, 0.5))[0])
-        for row, height in zip(worst, heights_apart(ax, mean[worst], size) if worst.size else (), strict=True):
-            x, y = ax.transData.transform((n[row], height))
-            side, align = (size, "left") if x < middle else (-size, "right")
-            place = ax.transData.inverted().transform((x + side, y))
-            ax.annotate(shortened(self.user[row]), (n[row], mean[row]), xytext=tuple(place), ha=align, **style)
+        names = [shortened(self.user[row]) for row in worst]
+        label_ends(ax, mean[worst], names, ["grey"] * worst.size, n[worst])

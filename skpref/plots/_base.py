@@ -85,18 +85,25 @@ def heights_apart(ax: Axes, heights: Array, size: float) -> Array:
     return np.asarray(gaps + isotonic_regression(heights - gaps, y_min=low, y_max=high - gaps[-1]))
 
 
-def label_ends(ax: Axes, ends: Array, names: Sequence[str], colours: Sequence[str]) -> None:
-    """Name lines right of the axes by the heights of their ends, so that no two names overlap, as in `label_rows`."""
+def label_ends(
+    ax: Axes, ends: Array, names: Sequence[str], colours: Sequence[str], places: Array | None = None
+) -> None:
+    """Name lines right of the axes by the heights of their ends, so that no two names overlap, as in `label_rows`.
+
+    With places on the other axis, the names are those of points.
+    """
+    if not ends.size:
+        return
     step, size = fitting(ax, len(names))
     order = np.argsort(ends, kind="stable")[::step]
     size = min(size, ax.xaxis.label.get_fontsize())
-    places = heights_apart(ax, ends[order], size)
-    style = {"va": "center", "fontsize": size, "parse_math": False, "annotation_clip": False}
-    style |= dict.fromkeys(("xycoords", "textcoords"), ax.get_yaxis_transform())
-    for line, place in zip(order.tolist(), places.tolist(), strict=True):
+    beside = ax.get_yaxis_transform()
+    style = {"va": "center", "fontsize": size, "parse_math": False, "annotation_clip": False, "textcoords": beside}
+    x, style["xycoords"] = (np.ones(ends.size), beside) if places is None else (places, "data")
+    for line, place in zip(order.tolist(), heights_apart(ax, ends[order], size).tolist(), strict=True):
         leader = {"arrowstyle": "-", "color": colours[line], "linewidth": 0.6, "relpos": (0.0, 0.5), "shrinkB": 0.0}
         text = {"xytext": (1.03, place), "color": colours[line], "arrowprops": leader}
-        ax.annotate(names[line], (1.0, ends[line]), **style, **text)
+        ax.annotate(names[line], (x[line], ends[line]), **style, **text)
 
 
 def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:

@@ -77,6 +77,7 @@ class Outbox:
     def __init__(self, client: Client, folder: Path) -> None:
         self.online = True
         self.buffer = Buffer()
+        self._cut: set[str | None] = set()  # runs that were interrupted while they began: all that is theirs is kept
         self.spool = Spool(folder)
         self.client = client
         self._identity = uuid.uuid4().hex
@@ -95,7 +96,7 @@ class Outbox:
         """Send an event now or, if the store has failed, keep it."""
         event = {"op": op, "time": unix_milliseconds(), "run": run, **values}
         with LOCK:
-            if self.online:
+            if self.online and run not in self._cut:
                 try:
                     note = self.client.send(event)
                 except Exception as error:  # noqa: BLE001 - no error of a store may stop the fit
@@ -103,6 +104,7 @@ class Outbox:
                     self._report(error)
                 except BaseException:  # an interruption: the event may have arrived or not
                     self._keep(event)
+                    self._cut |= {run} if op == "start" else set()
                     raise
                 else:
                     if note is not None:

@@ -73,12 +73,12 @@ def run(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@parametrize_with_checks([M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE)])
+@parametrize_with_checks([M3F(n_factors=3, max_iter=30, burn_in=10, **MORE)])
 def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
     run(estimator, check)
 
 
 @pytest.mark.slow  # the family's checks run in the default run on another variant
-@parametrize_with_checks([IPM3F(prediction="scores", n_sweeps=30, burn_in=10, **MORE)])
+@parametrize_with_checks([IPM3F(prediction="scores", max_iter=30, burn_in=10, **MORE)])
 def test_features_of_an_indian_buffet_pass_every_check(estimator: Any, check: Any) -> None:
     run(estimator, check)

@@ -173,7 +173,7 @@ def kinds() -> dict[str, Kind]:
         ),
         "groups": Kind(GPPLRegressor(inducing=8, **quick), X, latent, fit={"qid": group}, **features),
         "ratings": Kind(
-            GibbsM3F(n_factors=2, C=1.0, n_sweeps=12, burn_in=4, n_jobs=1, random_state=0),
+            GibbsM3F(n_factors=2, C=1.0, max_iter=12, burn_in=4, n_jobs=1, random_state=0),
             rated,
             stars,
             groups=user,

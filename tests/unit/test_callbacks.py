@@ -206,7 +206,7 @@ def test_whoever_knows_no_iterations_gets_tasks() -> None:
     ("model", "n"),
     [
         (VariationalFM(max_iter=4), 4),
-        (GibbsM3F(n_sweeps=5, burn_in=2, random_state=0), 5),
+        (GibbsM3F(max_iter=5, burn_in=2, random_state=0), 5),
         (BayesianGPLVM(1, max_iter=3, inducing=4, tol=1.0, random_state=0), 3),
     ],
 )

@@ -36,7 +36,7 @@ def test_every_fit_refuses_a_second_thread(name: str) -> None:
 
 
 def test_copies_and_the_same_thread_are_not_refused() -> None:
-    model, y = GibbsM3F(2, n_sweeps=3, burn_in=1), [0, 1, 0, 1]
+    model, y = GibbsM3F(2, max_iter=3, burn_in=1), [0, 1, 0, 1]
     with one_fit_at_a_time(model):
         for other in (clone(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
             elsewhere(other.fit, PAIRS, y)

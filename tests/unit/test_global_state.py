@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.global_state import GlobalState, restored
+from tests.global_state import GlobalState, dask_client, restored
 
 pytest_plugins = ["pytester"]
 
@@ -31,6 +31,18 @@ def test_whatever_a_block_changes_is_named_and_restored(tmp_path, monkeypatch):
     changed = {"folder", "CHANGED", "ADDED", "REMOVED", "python_random", "numpy_random"}
     assert changed | {"_tracking_uri", "_registry_uri"} <= set(left)
     assert GlobalState.now() == before
+
+
+def test_a_client_of_dask_is_closed():
+    distributed = pytest.importorskip("distributed")
+    with restored() as left:
+        client = distributed.Client(processes=False, dashboard_address=None)
+        with restored() as within:
+            pass
+        assert client.status == "running"
+    assert (left, within) == (["dask_client"], [])
+    assert client.status == "closed"
+    assert dask_client() is None
 
 
 def test_an_error_restores_it_too():

@@ -192,7 +192,7 @@ for k in range(2):
 LESS = {
     "as_frame=True)": "as_frame=True); X, y = X[:90], y[:90]",
     "inducing=30": "inducing=5",
-    "n_sweeps=30": "n_sweeps=12",
+    "GibbsM3F(max_iter=30": "GibbsM3F(max_iter=12",
     "n_trials=20": "n_trials=1",
     "n_trials=10": "n_trials=1",
     "size=(60, 2)": "size=(20, 2)",

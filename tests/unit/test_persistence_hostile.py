@@ -362,7 +362,7 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("pairs", "inducing", always(-3), "'inducing' parameter"),
     ("pairs", "max_iter", always(2**40), "max_iter is too large a number"),
     ("crowd, svi", "inference.batch_size", always(2**63), "batch_size is too large a number"),
-    ("m3f", "n_sweeps", always(2**40), "n_sweeps is too large a number"),
+    ("m3f", "max_iter", always(2**40), "max_iter is too large a number"),
     ("svgp", "n_features_in_", always(0.5), "n_features_in_ must be a whole number"),
     ("pairs", "n_features_in_", always(None), "n_features_in_ must be 2"),
     ("crowd", "n_features_in_", always(None), "n_features_in_ must be 3"),

@@ -141,7 +141,7 @@ def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
     r_hat, limit = split_rhat(trace[None]), warning_limit(1, n_sweeps, trace.size, POLICY.chain_tau)
     if r_hat > limit:
         msg = f"The chain of {name} is not stationary: R-hat of the log likelihood is {r_hat:.2f}, above {limit:.2f}."
-        warn(f"{msg} Increase n_sweeps and burn_in.", ConvergenceWarning)
+        warn(f"{msg} Increase max_iter and burn_in.", ConvergenceWarning)
 
 
 def checkpoint_of(

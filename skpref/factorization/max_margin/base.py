@@ -73,7 +73,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "threshold_scale": [_SCALE],
     "threshold_means": ["array-like", StrOptions({"symmetric"}), None],
     "levels": ["array-like", None],
-    "n_sweeps": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
     "burn_in": [Interval(Integral, 0, None, closed="left")],
     "n_chains": [Interval(Integral, 1, None, closed="left")],
     "n_samples": [Interval(Integral, 1, None, closed="left")],
@@ -100,7 +100,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     threshold_scale: float = 1.5
     threshold_means: ArrayLike | Literal["symmetric"] | None = None
     levels: ArrayLike | None = None
-    n_sweeps: int = 50
+    max_iter: int = 50
     burn_in: int = 10
     n_chains: int = 1
     n_samples: int = 20
@@ -176,7 +176,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     @property
     def risks_(self) -> Array:
-        """Regularised risk after each sweep, shape (n_chains, n_sweeps)."""
+        """Regularised risk after each sweep, shape (n_chains, n_iter_)."""
         return self._learnt.trace()
 
     @property
@@ -260,7 +260,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     ) -> Self:
         """Add ratings, of old and new users and items, and continue the chains.
 
-        Earlier ratings are kept. The chains continue for `n_sweeps` sweeps, with new averages after `burn_in` of these.
+        Earlier ratings are kept. The chains continue for `max_iter` sweeps, with new averages after `burn_in` of these.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     def fold_in(self, X: IdRows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add new users and leave items and old users unchanged.
 
-        The new users' factors and thresholds are sampled with the items fixed: `n_sweeps` sweeps with each chain's
+        The new users' factors and thresholds are sampled with the items fixed: `max_iter` sweeps with each chain's
         average, then a few with each kept sample. This is much faster than `partial_fit`, which also updates the items.
 
         Parameters
@@ -325,7 +325,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         Raises
         ------
         ValueError
-            As in `fit`; or if a user has ratings already, an item has none, or `burn_in` is not less than `n_sweeps`.
+            As in `fit`; or if a user has ratings already, an item has none, or `burn_in` is not less than `max_iter`.
         """
         check_is_fitted(self)
         with unchanged_on_failure(self):
@@ -368,10 +368,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
                 raise DataError(f"{msg}, or call fit with all ratings.")
 
     def _check_sweeps(self) -> None:
-        if self.burn_in >= self.n_sweeps:
+        if self.burn_in >= self.max_iter:
             raise InvalidParameterError(
-                f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}: set burn_in={self.n_sweeps // 5}, "
-                "or a larger n_sweeps."
+                f"burn_in={self.burn_in} must be less than max_iter={self.max_iter}: set burn_in={self.max_iter // 5}, "
+                "or a larger max_iter."
             )
 
     def _prior(self, n_levels: int) -> MarginPrior:
@@ -441,7 +441,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
         limit = gibbs.warning_limit(len(chains), n_averaged, n_averaged, self._chain_model.tau)
         if r_hat > limit:
             msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {r_hat:.2f}, "
-            msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
+            msg += f"above {limit:.2f}. Increase max_iter and burn_in, and n_chains to see when they are enough."
             warn(msg, ConvergenceWarning)
 
     def _learn_calibration(self, chains: list[gibbs.Chain], merged: Ratings | ShardedRatings) -> Calibration:
@@ -456,9 +456,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
     def _plan(self, key: str, starts: list[gibbs.Chain]) -> gibbs.Plan:
         # Chains hold their seeds; another `random_state` is another run, whose checkpoint must not be used.
         seed = int(self.random_state) if isinstance(self.random_state, Integral) else None
-        run = key, seed, self.n_sweeps, self.burn_in, self.n_samples, [chain.sweep for chain in starts]
+        run = key, seed, self.max_iter, self.burn_in, self.n_samples, [chain.sweep for chain in starts]
         return gibbs.Plan(
-            self.n_sweeps,
+            self.max_iter,
             self.burn_in,
             self.n_samples,
             keep=self._chain_model.keep_sample,
@@ -510,7 +510,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
                 fold_in_users(
                     chain,
                     self._chain_model.fold_in(problem, int(chain.state["seed"])),
-                    self.n_sweeps,
+                    self.max_iter,
                     self.burn_in,
                 )
                 for chain in restore_tables(old.chains, old.posterior)

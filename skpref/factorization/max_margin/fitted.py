@@ -49,7 +49,7 @@ class M3FFitted:
             check_chain(self, chain, self.posterior)
 
     def trace(self, name: str = "risk") -> Array:
-        """Return what the sweeps of each chain reported, shape (n_chains, n_sweeps); a running fit has fewer sweeps."""
+        """Return what the sweeps of each chain reported, shape (n_chains, n_iter_); a running fit has fewer sweeps."""
         traces = [chain.trace[name] for chain in self.chains]
         return np.array([trace[: min(map(len, traces))] for trace in traces])
 

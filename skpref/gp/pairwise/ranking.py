@@ -12,7 +12,8 @@ from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
 from skpref._math.linalg import cholesky, times_lower_t
-from skpref.data.ids import shorten
+from skpref._text import printable
+from skpref.data.ids import MAX_ID_CHARACTERS, shorten
 from skpref.data.records import make_frame
 from skpref.exceptions import DataError
 from skpref.inference.basis import chunks
@@ -207,8 +208,7 @@ class Ranking:
     def __repr__(self) -> str:
         """Return the top as a table."""
         columns = self._shown(_MAX_SHOWN)
-        widths = [max(map(len, column)) for column in columns]
-        rows = ["  ".join(map(str.rjust, row, widths)) for row in zip(*columns, strict=True)]
+        rows = aligned([list(row) for row in zip(*columns, strict=True)])
         more = [f"... {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else []
         return "\n".join([self._title, *rows, *more])
 
@@ -234,16 +234,22 @@ class Ranking:
         names = ["rank", "id", *(name for name in top if name not in {"rank", "id"})]
         places = 1 if self.scale == "elo" else 3
         return [
-            [name, *(_cell(v, 3 if name == "probability_best" else places) for v in top[name].tolist())]
+            [name, *(cell(v, 3 if name == "probability_best" else places) for v in top[name].tolist())]
             for name in names
         ]
 
 
-def _cell(value: Any, places: int) -> str:
+def cell(value: Any, places: int) -> str:
     """Return a rounded number, without a minus before zero, or an id."""
-    if not isinstance(value, float):
-        return shorten(value)
-    return f"{round(value, places) + 0.0:.{places}f}"
+    if isinstance(value, float):
+        return f"{round(value, places) + 0.0:.{places}f}"
+    return printable(value)[:MAX_ID_CHARACTERS] if isinstance(value, str) else shorten(value)
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.rjust, row, widths)) for row in rows]
 
 
 def whole_numbers(values: Array) -> npt.NDArray[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from skpref.data.records import make_frame
 from skpref.exceptions import DataError, MissingExtraError
+from skpref.gp.pairwise.ranking import aligned, cell
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["WinMatrix"]
 
+_MAX_SHOWN = 8  # items in the text of a matrix
+_WIDTH = 12  # characters of an id in it
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class WinMatrix:
     """Shares of the comparisons of two items that the item in the row wins.
 
@@ -67,6 +71,16 @@ class WinMatrix:
             If pandas is not installed.
         """
         return make_frame(getattr(self, which), index=self.id, columns=self.id)
+
+    def __repr__(self) -> str:
+        """Return the first predictions as a table."""
+        n = min(len(self.id), _MAX_SHOWN)
+        names = [cell(item, 2)[:_WIDTH] for item in self.id[:n].tolist()]
+        shares = self.predicted[:n, :n].tolist()
+        rows = [[name, *(cell(p, 2) for p in row)] for name, row in zip(names, shares, strict=True)]
+        more = f", of the first {n}" if n < len(self.id) else ""
+        title = f"WinMatrix of {len(self.id)} items: predicted P(row wins over column){more}"
+        return "\n".join([title, *aligned([["", *names], *rows])])
 
     def _repr_html_(self) -> str | None:
         """Return the predictions as a table for notebooks; None, and with it the plain text, without pandas."""

@@ -84,7 +84,7 @@ def machine(kind: type, **params: Any) -> Any:
 
 
 def gibbs(kind: type, **params: Any) -> Any:
-    short = {"n_sweeps": 6, "burn_in": 2, "n_samples": 2, "levels": [1, 2, 3, 4, 5], "random_state": 0}
+    short = {"max_iter": 6, "burn_in": 2, "n_samples": 2, "levels": [1, 2, 3, 4, 5], "random_state": 0}
     return kind(**{**short, **({"n_factors": 2} if kind is GibbsM3F else {}), **params})
 
 

@@ -61,7 +61,7 @@ PARAMETERS: dict[str, list[Any]] = {
     name: values
     for names, values in (
         ("batch_size max_iter n_chains n_components", [0]),
-        ("n_sweeps pairs_per_item n_iter_no_change n_max_exact window", [0]),
+        ("pairs_per_item n_iter_no_change n_max_exact window", [0]),
         ("burn_in n_samples", [-1]),
         ("tol max_new", [-1.0]),
         ("scale_prior", [1.0, "fixed", *(Gamma(bad, 1.0) for bad in (0.0, -2.0, 1e-12, 1e300)), Gamma(1.0, np.nan)]),

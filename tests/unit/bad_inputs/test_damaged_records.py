@@ -50,7 +50,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "teams": lambda: at.classifier(left=["left", "other"], right=["right"], groups=["kind"]).fit(
         frame().assign(other=[f"y{user}" for user in at.USER]), at.PREFERRED
     ),
-    "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", n_sweeps=6, burn_in=2).fit(at.X, at.LEVEL),
+    "draws": lambda: at.machine(at.VariationalFMOrdinal, inference="gibbs", max_iter=6, burn_in=2).fit(at.X, at.LEVEL),
     "softmax": lambda: at.sparse_gp(at.SVGPClassifier, multi_class="softmax", inducing=5).fit(at.X, at.LEVEL),
     "independent": lambda: at.machine(at.VariationalFM, posterior="factorised", max_iter=2).fit(at.X, at.SCORE),
 }
@@ -63,7 +63,7 @@ SMALL_PAIRS = np.array(at.NAMED_PAIRS)[SMALL]
 SMALL_TRIPLES = np.column_stack([np.array(at.USER_NAMES)[at.USER % 4][SMALL], SMALL_PAIRS])
 SMALL_RATED = (at.RATED[:, 0] < 8) & (at.RATED[:, 1] < 6)
 SMALL_RATINGS = at.RATED[SMALL_RATED], np.minimum(at.RATING[SMALL_RATED], 4)
-SMALL_CHAIN: dict[str, Any] = {"levels": [1, 2, 3, 4], "n_samples": 1, "n_sweeps": 4}
+SMALL_CHAIN: dict[str, Any] = {"levels": [1, 2, 3, 4], "n_samples": 1, "max_iter": 4}
 OF_ITEMS = "_items components_ item_ids_ posterior_ _comparisons"
 OF_CROWD = OF_ITEMS + " _users user_ids_ item_factors_ user_factors_"
 OF_FEATURES = " kernel_ inducing_points_"

@@ -23,11 +23,10 @@ STEPS = (
 LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
     name: limits
     for names, limits in (
-        ("max_iter n_sweeps n_chains n_components", ([1, 2], [0, 1.5])),
+        ("max_iter n_chains n_components", ([1, 2], [0, 1.5])),
         ("batch_size window n_iter_no_change pairs_per_item n_max_exact", ([1, 2], [0, 1.5])),
         ("burn_in n_factors max_new", ([0, 1], [-1, 0.5])),
         ("GibbsM3F.n_factors GibbsM3F.n_samples GibbsIPM3F.n_samples", ([1, 2], [0, 1.5])),
-        ("VariationalFMOrdinal.n_sweeps", ([2, 3], [1, 2.5])),
         ("n_samples", ([0, 1], [-1, 0.5])),
         ("tol C", ([0.0, 0.5], [-1e-9])),
         ("learning_rate noise", ([1e-9, 0.5], [0.0, -1.0])),

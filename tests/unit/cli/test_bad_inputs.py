@@ -35,7 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(GPPLClassifier(table, max_iter=2, tol=1.0).fit(pairs, np.arange(20) % 2), folder / "items")
     rated = np.array([(u, i) for u in range(5) for i in range(5)])
     save(
-        GibbsM3F(n_factors=2, n_sweeps=4, burn_in=1, random_state=0).fit(rated, rated.sum(axis=1) % 3), folder / "stars"
+        GibbsM3F(n_factors=2, max_iter=4, burn_in=1, random_state=0).fit(rated, rated.sum(axis=1) % 3), folder / "stars"
     )
     X = RNG.normal(size=(20, 2))
     grades = GPOrdinalRegressor(optimizer=None, max_iter=2, tol=1.0, random_state=0).fit(X, np.arange(20) % 2)

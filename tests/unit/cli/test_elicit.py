@@ -42,7 +42,7 @@ def models(tmp_path_factory: Any) -> Path:
     save(make_pipeline(OneHotDesign(), VariationalFM(**SHORT)).fit(PAIRS, Z), folder / "numbers")
     words = np.where(Z > 0.0, "seen", "not seen")
     save(make_pipeline(OneHotDesign(), VariationalFMClassifier(**SHORT)).fit(PAIRS, words), folder / "words")
-    levels = GibbsM3F(2, C=0.2, n_sweeps=15, burn_in=5, random_state=0)
+    levels = GibbsM3F(2, C=0.2, max_iter=15, burn_in=5, random_state=0)
     save(levels.fit(PAIRS, 1 + np.digitize(Z, [-1.0, 0.0, 1.0])), folder / "levels")
     save(GPPLClassifier().fit([row[1:] for row in np.asarray(CROWD.comparisons).tolist()], CROWD.y), folder / "pairs")
     save(CrowdGPPL(n_factors=1, random_state=0).fit(CROWD.comparisons, CROWD.y), folder / "crowd")
@@ -196,7 +196,7 @@ def test_a_session_resumes_and_its_answers_reach_a_model(
 @pytest.mark.parametrize("user", ["1", "--1"])
 def test_ids_of_any_type(user: str, name: Any, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     pairs = np.array([[name(u), name(i)] for u in range(4) for i in range(2, 6)], dtype=object)
-    save(GibbsM3F(2, n_sweeps=4, burn_in=1).fit(pairs, [2, 1, 3, 1] * 4), tmp_path / "model")
+    save(GibbsM3F(2, max_iter=4, burn_in=1).fit(pairs, [2, 1, 3, 1] * 4), tmp_path / "model")
     asked = [tmp_path / "model", f"--user={user}"]
     assert run(asked, "s\nq\n", monkeypatch) == (2 if user == "1" else 0)  # a known user and a new one
     out, err = capsys.readouterr()

@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     ),
     "m3f": (
         table("user,item,rating", STARS),
-        ("--set", "n_factors=3", "--set", "C=0.5", "--set", "n_sweeps=20", "--set", "burn_in=4"),
+        ("--set", "n_factors=3", "--set", "C=0.5", "--set", "max_iter=20", "--set", "burn_in=4"),
         "user,item\n1,0\n1,7\n",
         "level",
     ),
@@ -150,7 +150,7 @@ def test_predict_reads_the_columns_of_fit(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", table("who,what,rating", STARS))
-    few = ("--set", "max_iter=2") if model == "fm" else ("--set", "n_sweeps=5", "--set", "burn_in=1")
+    few = ("--set", "max_iter=2") if model == "fm" else ("--set", "max_iter=5", "--set", "burn_in=1")
     assert main(["fit", "stars.csv", "--model", model, "--user", "who", "--item", "what", *few]) == 0
     write(tmp_path / "asked.csv", "who,what\n1,0\n")
     capsys.readouterr()
@@ -163,7 +163,7 @@ def test_predict_reads_the_columns_of_fit(
 def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", KINDS["m3f"][0])
-    fit = ["fit", "stars.csv", "--model", "m3f", "--set", "n_factors=2", "--set", "n_sweeps=10", "--set", "burn_in=2"]
+    fit = ["fit", "stars.csv", "--model", "m3f", "--set", "n_factors=2", "--set", "max_iter=10", "--set", "burn_in=2"]
     assert main([*fit, "--set", "prediction=median", "--set", "margin=5", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
@@ -327,7 +327,7 @@ def test_rank_takes_ids_of_any_type(name: Any, tmp_path: Path, capsys: pytest.Ca
     rows = [(k % 2, 2 + k % 3, 2 + (k + 1) % 3) for k in range(12)]
     ids = np.array([[name(cell) for cell in row] for row in rows], dtype=object)
     save(CrowdGPPL(n_factors=1).fit(ids), tmp_path / "crowd")
-    save(GibbsM3F(n_factors=2, n_sweeps=4, burn_in=1, duplicates="last").fit(ids[:, :2], [1, 2] * 6), tmp_path / "m3f")
+    save(GibbsM3F(n_factors=2, max_iter=4, burn_in=1, duplicates="last").fit(ids[:, :2], [1, 2] * 6), tmp_path / "m3f")
     items = write(tmp_path / "items.csv", "id\n2\n3\n")
     capsys.readouterr()
     for model in ("crowd", "m3f"):

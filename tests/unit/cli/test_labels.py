@@ -181,7 +181,7 @@ def test_levels_of_machines_may_be_words(
 ) -> None:
     rows = [(u, i, ("bad", "fair", "good")[(u + i) % 3]) for u in range(6) for i in range(6)]
     write(folder / "words.csv", "user,item,rating\n" + "".join(f"u{u},i{i},{word}\n" for u, i, word in rows))
-    asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "n_sweeps=10"]
+    asked = ["fit", "words.csv", "--model", "fm-ordinal", "--set", "inference=gibbs", "--set", "max_iter=10"]
     asked += ["--set", "burn_in=2", "--out", "m.skpref"]
     assert main(asked) == 2
     assert "expected a number (or name all levels, low to high, by --levels), got 'bad'" in capsys.readouterr().err

@@ -37,7 +37,7 @@ M3F = (
     "m3f",
     *WEIGHT,
     "--set",
-    "n_sweeps=4",
+    "max_iter=4",
     "--set",
     "burn_in=0",
     "--set",

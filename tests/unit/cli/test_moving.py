@@ -91,6 +91,17 @@ def test_fit_predict_and_rank_are_those_of_python(
     assert f"Ranking at {at} (4)" in capsys.readouterr().out
 
 
+def test_a_year_is_its_first_day(games: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    fit("--time", "date")
+    assert printed(capsys, "rank", "model.skpref", "--at", "2023") == printed(
+        capsys, "rank", "model.skpref", "--at", "2023-01-01"
+    )
+    assert main(["rank", "model.skpref", "--at", "2023"]) == 0
+    assert "Ranking at 2023-01-01 (4)" in capsys.readouterr().out
+    assert main(["rank", "model.skpref", "--at", "20.5"]) == 2
+    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+
+
 def test_a_file_without_covariates_is_predicted_without_differences(
     games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ PAIRS, STARS = np.indices((4, 3)).reshape(2, -1).T, np.arange(12) % 4
 
 
 @pytest.mark.parametrize(
-    "model", [VariationalFM(1, random_state=0), GibbsM3F(1, n_sweeps=4, burn_in=1, random_state=0)]
+    "model", [VariationalFM(1, random_state=0), GibbsM3F(1, max_iter=4, burn_in=1, random_state=0)]
 )
 def test_models_of_different_rows_have_different_tokens(model) -> None:
     one, same, other = (clone(model).fit(PAIRS, y) for y in (STARS, STARS, STARS[::-1]))

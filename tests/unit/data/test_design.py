@@ -122,7 +122,7 @@ def test_data_frames_keep_their_names():
 def test_pairs_of_ids_need_no_names_after_a_fit_to_a_frame(recwarn):
     frame = pd.DataFrame({"user": ["ann", "bob", "ann"], "film": ["Alien", "Alien", "Brazil"]})
     OneHotDesign().fit(frame).transform([("ann", "Alien")])
-    options = {"n_factors": 1, "n_sweeps": 2, "burn_in": 0, "random_state": 0}
+    options = {"n_factors": 1, "max_iter": 2, "burn_in": 0, "random_state": 0}
     GibbsM3F(**options).fit(frame, [1, 2, 2]).predict([("bob", "Brazil")])
     assert not [warning for warning in recwarn if "feature names" in str(warning.message)]
     with pytest.raises(ValueError, match="feature names should match"):

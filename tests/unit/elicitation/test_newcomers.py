@@ -19,7 +19,7 @@ def fitted(**options):
     pairs = np.argwhere(rng.random((40, 12)) < 0.7)
     z = taste[pairs[:, 0]] * quality[pairs[:, 1]] + 0.3 * rng.standard_normal(len(pairs))
     y = 1 + (z[:, None] > [-0.7, 0.7]).sum(axis=1)
-    options = {"n_factors": 1, "user_thresholds": False, "n_sweeps": 30, "burn_in": 10, "random_state": 0, **options}
+    options = {"n_factors": 1, "user_thresholds": False, "max_iter": 30, "burn_in": 10, "random_state": 0, **options}
     return GibbsM3F(**options).fit(pairs, y)
 
 
@@ -58,7 +58,7 @@ def test_a_new_user_is_drawn_from_the_population_given_the_answers(C):
 def test_without_answers_draws_are_of_the_population():
     rng = np.random.default_rng(1)
     pairs = np.argwhere(rng.random((30, 8)) < 0.8)
-    model = GibbsM3F(n_factors=2, n_sweeps=20, burn_in=5, random_state=0).fit(pairs, rng.integers(1, 4, len(pairs)))
+    model = GibbsM3F(n_factors=2, max_iter=20, burn_in=5, random_state=0).fit(pairs, rng.integers(1, 4, len(pairs)))
     newcomers, samples = Newcomers.from_posterior(model.posterior_), model.posterior_.samples
     users, theta, sample = newcomers.draw(model.posterior_, np.zeros(0, dtype=int), np.zeros(0, dtype=int))
     everything = np.concatenate([samples.users, samples.thresholds], axis=2)

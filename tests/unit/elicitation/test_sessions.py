@@ -56,9 +56,9 @@ FITS = {
     "classifier": lambda: machine(VariationalFMClassifier, LIKES),
     "regressor": lambda: machine(VariationalFM, Z),
     "levels": lambda: machine(VariationalFMOrdinal, LEVELS, inference="variational"),
-    "drawn levels": lambda: machine(VariationalFMOrdinal, LEVELS, inference="gibbs", n_sweeps=60, burn_in=20),
-    "ratings": lambda: GibbsM3F(4, C=0.2, n_sweeps=40, burn_in=15, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
-    "features": lambda: GibbsIPM3F(C=0.3, n_sweeps=30, burn_in=10, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "drawn levels": lambda: machine(VariationalFMOrdinal, LEVELS, inference="gibbs", max_iter=60, burn_in=20),
+    "ratings": lambda: GibbsM3F(4, C=0.2, max_iter=40, burn_in=15, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "features": lambda: GibbsIPM3F(C=0.3, max_iter=30, burn_in=10, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
     "pairs": lambda: GPPLClassifier().fit(OF_TWO, CROWD.y),
     "pairs in order": lambda: GPPLClassifier(CROWD.table, order_effect=True, likelihood="probit-ties").fit(
         OF_TWO, CROWD.y
@@ -639,7 +639,7 @@ def test_models_of_data_frames_are_asked_without_warnings():
     for model, row in (
         (CrowdGPPL(n_factors=1, random_state=0).fit(votes, CROWD.y), 0),
         (GPPLClassifier().fit(votes[["left", "right"]], CROWD.y), 0),
-        (GibbsM3F(2, n_sweeps=8, burn_in=4, random_state=0).fit(ratings, LEVELS[KNOWN].ravel()), 1),
+        (GibbsM3F(2, max_iter=8, burn_in=4, random_state=0).fit(ratings, LEVELS[KNOWN].ravel()), 1),
     ):
         session = Session(model, random_state=0)
         session.tell({int(session.ask()[0]): row})

@@ -33,13 +33,13 @@ from skpref.likelihoods import OrdinalProbit
 from tests.unit.callbacks import StopAfter
 from tests.unit.factorization.test_fm_ordinal import X, Y, fitted_machine
 
-SHORT = VariationalFMOrdinal(2, inference="gibbs", n_sweeps=20, burn_in=5, random_state=0)
+SHORT = VariationalFMOrdinal(2, inference="gibbs", max_iter=20, burn_in=5, random_state=0)
 
 
 @functools.cache
 def drawn_machine():
     """Draw once, when a test first asks for it."""
-    return clone(SHORT).set_params(n_sweeps=200).fit(X, Y)
+    return clone(SHORT).set_params(max_iter=200).fit(X, Y)
 
 
 def test_probabilities_are_near_those_of_the_variational_fit_and_less_certain() -> None:
@@ -84,7 +84,7 @@ def test_a_weight_is_a_number_of_copies() -> None:
 def test_unseen_users_have_the_prior_of_their_group() -> None:
     seen = X[:, [0]].toarray().ravel() == 0.0
     groups = np.repeat(["user", "item"], [30, 20])
-    model = VariationalFMOrdinal(0, groups=groups, inference="gibbs", n_sweeps=120, random_state=0).fit(
+    model = VariationalFMOrdinal(0, groups=groups, inference="gibbs", max_iter=120, random_state=0).fit(
         X[seen], Y[seen]
     )
     assert_allclose(model.weights_std_[0], model.group_priors_["user"]["weight_std"], rtol=0.25)
@@ -155,7 +155,7 @@ def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) ->
         model.fit(X, Y)
     assert model.checkpoint.path.exists()
     assert not hasattr(model, "posterior_")
-    for changed in ({"n_sweeps": 21}, {"random_state": 1}, {"learn_priors": False}):
+    for changed in ({"max_iter": 21}, {"random_state": 1}, {"learn_priors": False}):
         with pytest.raises(CheckpointError, match="other data or parameters"):
             clone(model).set_params(**changed).fit(X, Y)
     with pytest.raises(CheckpointError, match="other data or parameters"):
@@ -302,8 +302,8 @@ def test_the_ratio_of_scales_has_the_density_of_features_and_precisions(monkeypa
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_sweeps": 20, "burn_in": 19}, "burn_in must be at most n_sweeps - 2; got burn_in=19"),
-        ({"n_sweeps": 1}, "The 'n_sweeps' parameter"),
+        ({"max_iter": 20, "burn_in": 19}, "burn_in must be at most max_iter - 2; got burn_in=19"),
+        ({"max_iter": 0}, "The 'max_iter' parameter"),
     ],
 )
 def test_wrong_parameters(params: dict[str, object], message: str) -> None:
@@ -336,20 +336,22 @@ def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None
         ({}, np.full(Y.size, 1e4), "variational"),  # too many rows
         ({"batch_size": 100}, np.ones(Y.size), "variational"),
         ({"early_stopping": True}, np.ones(Y.size), "variational"),
+        ({"max_iter": SHORT.burn_in + 1}, np.ones(Y.size), "variational"),  # no two sweeps are left
+        ({"max_iter": SHORT.burn_in + 2}, np.ones(Y.size), "gibbs"),
     ],
 )
 def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inference: str) -> None:
-    model = clone(SHORT).set_params(inference="auto", max_iter=2, **options).fit(X, Y, weight)
+    model = clone(SHORT).set_params(inference="auto", **options).fit(X, Y, weight)
     assert model.inference_ == inference
     if inference == "gibbs":
-        expected = clone(SHORT).set_params(max_iter=2).fit(X, Y)
+        expected = clone(SHORT).set_params(**options).fit(X, Y)
     else:
         expected = clone(model).set_params(inference="variational").fit(X, Y, weight)
     assert np.array_equal(model.predict_proba(X), expected.predict_proba(X))
 
 
 def test_auto_is_variational_for_measured_features() -> None:
-    assert clone(SHORT).set_params(inference="auto", max_iter=2).fit(0.5 * X, Y).inference_ == "variational"
+    assert clone(SHORT).set_params(inference="auto").fit(0.5 * X, Y).inference_ == "variational"
 
 
 def test_auto_is_variational_for_streams_and_does_not_warn_of_short_chains(monkeypatch) -> None:

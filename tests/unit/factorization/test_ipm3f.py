@@ -32,8 +32,8 @@ def simulated(n_users=60, n_items=30, seed=0, share=0.6):
 pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
 
 X, Y = simulated()
-SMALL = GibbsIPM3F(C=0.2, sigma=5.0, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
-WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=30)
+SMALL = GibbsIPM3F(C=0.2, sigma=5.0, max_iter=12, burn_in=4, n_samples=5, random_state=0)
+WELL = clone(SMALL).set_params(max_iter=60, burn_in=30)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_new_users_whose_loss_overflows_leave_the_model_as_it_was(monkeypatch):
 
 
 def test_small_tables():
-    single = GibbsIPM3F(C=1.0, levels=[1, 2], n_sweeps=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
+    single = GibbsIPM3F(C=1.0, levels=[1, 2], max_iter=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
     assert single.predict([("a", "b")]).tolist() == [2]
     best = clone(SMALL).fit(X, Y).recommend(3, 5)
     assert not set(best["item"]) & set(X[X[:, 0] == 3, 1])
@@ -197,10 +197,10 @@ def test_a_single_default_chain_whose_risk_still_falls_warns():
     levels = np.searchsorted(np.quantile(score, [0.2, 0.4, 0.6, 0.8]), score)
     model = GibbsIPM3F(random_state=0)
     with pytest.warns(
-        ConvergenceWarning, match=r"R-hat of the risk is \d.*, above 2.00. Increase n_sweeps and burn_in"
+        ConvergenceWarning, match=r"R-hat of the risk is \d.*, above 2.00. Increase max_iter and burn_in"
     ):
         model.fit(rows, levels)
     assert model.r_hat_ > 2.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clone(model).set_params(n_sweeps=49).fit(rows, levels)  # too few sweeps to judge by
+        clone(model).set_params(max_iter=49).fit(rows, levels)  # too few sweeps to judge by

@@ -33,10 +33,10 @@ def simulated(n_users=40, n_items=30, seed=0, share=0.6):
 pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
 
 X, Y = simulated()
-SMALL = GibbsM3F(n_factors=4, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
-BUFFET = GibbsIPM3F(C=0.2, sigma=5.0, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
+SMALL = GibbsM3F(n_factors=4, max_iter=12, burn_in=4, n_samples=5, random_state=0)
+BUFFET = GibbsIPM3F(C=0.2, sigma=5.0, max_iter=12, burn_in=4, n_samples=5, random_state=0)
 both = pytest.mark.parametrize("small", [SMALL, BUFFET], ids=["m3f", "ipm3f"])
-WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=20, C=0.2)  # the fewer ratings, the larger a C they want
+WELL = clone(SMALL).set_params(max_iter=60, burn_in=20, C=0.2)  # the fewer ratings, the larger a C they want
 
 
 def same(a, b):
@@ -130,9 +130,9 @@ def test_long_chains_predict_as_well_as_short_ones():
     rows, y = simulated(80, 50, share=0.5)
     test = np.random.default_rng(0).random(len(y)) < 0.4
     errors = {}
-    for n_sweeps in (40, 400):
-        model = GibbsM3F(40, C=0.1, n_sweeps=n_sweeps, random_state=0).fit(rows[~test], y[~test])
-        errors[n_sweeps] = -model.score(rows[test], y[test])
+    for max_iter in (40, 400):
+        model = GibbsM3F(40, C=0.1, max_iter=max_iter, random_state=0).fit(rows[~test], y[~test])
+        errors[max_iter] = -model.score(rows[test], y[test])
     assert errors[400] < 1.05 * errors[40]
     assert errors[400] < 0.8 * -model.set_params(prediction="average").score(rows[test], y[test])
 
@@ -235,7 +235,7 @@ def test_recommendations(fitted, monkeypatch):
     best = fitted.recommend(3, 100, exclude_seen=False, optimism=2.0)
     assert best.columns.tolist() == ["item", "rating", "expected_rating", "score", "std"]
     np.testing.assert_array_equal(best["item"], np.argsort(-(mean + 2.0 * std), kind="stable"))
-    words = clone(fitted).set_params(levels=list("abcde"), n_sweeps=3, burn_in=0).fit(X, np.array(list("abcde"))[Y - 1])
+    words = clone(fitted).set_params(levels=list("abcde"), max_iter=3, burn_in=0).fit(X, np.array(list("abcde"))[Y - 1])
     assert words.recommend(3, 1).columns.tolist() == ["item", "rating", "score", "std"]
     with pytest.raises(UnknownIdError, match=r"unknown user 99 has no ratings.*fold_in"):
         fitted.recommend(99)
@@ -258,7 +258,7 @@ def test_recommendations(fitted, monkeypatch):
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(("well", "share"), [(WELL, 0.7), (BUFFET, 0.8)], ids=["m3f", "ipm3f"])
 def test_folded_users_leave_the_others_alone_and_are_predicted(well, share, own):
-    new, options = X[:, 0] >= 30, {"n_sweeps": 60, "burn_in": 20, "C": 0.3, "n_chains": 2}
+    new, options = X[:, 0] >= 30, {"max_iter": 60, "burn_in": 20, "C": 0.3, "n_chains": 2}
     model = clone(well).set_params(user_thresholds=own, **options).fit(X[~new], Y[~new])
     before = pickle.loads(pickle.dumps(model))
     rng = np.random.default_rng(0)
@@ -285,7 +285,7 @@ def test_folded_users_leave_the_others_alone_and_are_predicted(well, share, own)
 def test_fold_in_needs_sweeps_after_burn_in():
     new = X[:, 0] >= 30
     model = clone(SMALL).fit(X[~new], Y[~new]).set_params(burn_in=12)
-    with pytest.raises(ValueError, match="burn_in=12 must be less than n_sweeps=12"):
+    with pytest.raises(ValueError, match="burn_in=12 must be less than max_iter=12"):
         model.fold_in(X[new], Y[new])
     assert model.user_ids_.size == 30
 
@@ -322,8 +322,8 @@ def test_partial_fit_replaces_a_rating_if_it_is_to():
 
 @both
 def test_a_warm_start_continues_the_chains(small):
-    whole = clone(small).set_params(n_sweeps=24).fit(X, Y)
-    model = clone(small).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
+    whole = clone(small).set_params(max_iter=24).fit(X, Y)
+    model = clone(small).set_params(warm_start=True, max_iter=14).fit(X, Y).set_params(max_iter=10).fit(X, Y)
     np.testing.assert_array_equal(model.risks_, whole.risks_)
     np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
     model.set_params(C=0.03).fit(X, Y)  # another distribution: the average starts anew, from the last state
@@ -402,7 +402,7 @@ def test_levels_that_no_training_rating_has_are_scored():
         ({"n_factors": 0}, "'n_factors' parameter"),
         ({"threshold_means": [-1.0, 1.0, 0.5, 2.0]}, "threshold_means must be 4 ascending numbers"),
         ({"threshold_means": [-1.0, 1.0]}, "threshold_means must be 4 ascending numbers"),
-        ({"burn_in": 12}, "burn_in=12 must be less than n_sweeps=12: set burn_in=2, or a larger n_sweeps"),
+        ({"burn_in": 12}, "burn_in=12 must be less than max_iter=12: set burn_in=2, or a larger max_iter"),
         ({"dtype": int}, "dtype must be float64 or float32"),
     ],
 )
@@ -463,7 +463,7 @@ def test_default_fits_of_healthy_data_do_not_warn(n_chains):
 @pytest.mark.parametrize("n_chains", [1, 2])
 def test_chains_that_are_not_stationary_warn(n_chains):
     model = GibbsM3F(5, n_chains=n_chains, C=10.0, random_state=0)  # the larger C, the smaller the steps
-    with pytest.warns(ConvergenceWarning, match=r"R-hat of the risk is \d.* Increase n_sweeps and burn_in") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"R-hat of the risk is \d.* Increase max_iter and burn_in") as caught:
         model.fit(*ratings_of(0))
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -480,7 +480,7 @@ def test_a_running_fit_shows_what_it_would_be_if_it_ended_now(monkeypatch):
     monkeypatch.setattr(base, "iteration_callback", lambda *_, **__: lambda event: shown.append(event.fitted()))
     model = clone(SMALL).fit(X, Y)
     assert shown[: SMALL.burn_in] == [None] * SMALL.burn_in
-    assert len(shown) == SMALL.n_sweeps
+    assert len(shown) == SMALL.max_iter
     assert shown[-1] is not model
     np.testing.assert_array_equal(shown[-1].predict_proba(X[:5]), model.predict_proba(X[:5]))
 
@@ -490,7 +490,7 @@ def test_a_running_fit_shows_what_it_would_be_if_it_ended_now(monkeypatch):
 def test_a_single_chain_warns_where_its_halves_differ_by_more_than_chance(monkeypatch, model, tau, n_averaged, most):
     half = n_averaged // 2
     limit = min(np.sqrt(1.0 + tau / half * f.ppf(0.999, 1, 2 * (half - 1))), most)
-    model = clone(model).set_params(n_sweeps=n_averaged + 3, burn_in=3, n_samples=2, random_state=0)
+    model = clone(model).set_params(max_iter=n_averaged + 3, burn_in=3, n_samples=2, random_state=0)
     for value, warns in ((0.999 * limit, False), (1.001 * limit, True)):
         monkeypatch.setattr(gibbs, "split_rhat", lambda _, value=value: value)
         with warnings.catch_warnings(record=True) as caught:
@@ -504,7 +504,7 @@ def test_a_single_chain_warns_where_its_halves_differ_by_more_than_chance(monkey
 @pytest.mark.parametrize("kind", [GibbsM3F, GibbsIPM3F])
 def test_what_chains_cannot_change_is_set_back_first(kind, method):
     X, y = (part[:60] for part in ratings_of(0))
-    model = kind(n_sweeps=4, burn_in=1, n_samples=2, random_state=0).fit(X, y)
+    model = kind(max_iter=4, burn_in=1, n_samples=2, random_state=0).fit(X, y)
     changes = {"user_thresholds": (False, True), "n_chains": (2, 1)} | (
         {"n_factors": (7, 100)} if kind is GibbsM3F else {}
     )
@@ -524,4 +524,4 @@ def test_lengths_differ_also_where_ratings_weigh_nothing():
     rows, weight = [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0]], [1.0, 1.0, 0.0, 1.0, 1.0]
     for y in ([1, 2, 1, 2, 1, 2], [1, 2, 1, 2]):
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            GibbsM3F(1, n_sweeps=2, burn_in=1).fit(rows, y, sample_weight=weight)
+            GibbsM3F(1, max_iter=2, burn_in=1).fit(rows, y, sample_weight=weight)

@@ -26,6 +26,10 @@ def test_standard_deviations(convert: Any) -> None:
     assert_array_equal(defaults.standard_deviations(rows)[3:], 0.0)
     assert_allclose(defaults.deviations(rows), [*X.std(axis=0), 1.0, 1.0], rtol=1e-9)
     assert_allclose(defaults.deviations(convert(np.full((5, 2), -7.0))), 7.0)
+    far = 1e6 + RNG.normal(size=(500, 2)) * [1.0, 1e-2]
+    far[:3, 1] = 0.0
+    assert_allclose(defaults.standard_deviations(convert(far)), far.std(axis=0), rtol=1e-8)
+    assert_array_equal(defaults.standard_deviations(convert(np.full((500, 1), 1e6 + 0.1))), 0.0)
 
 
 @both

@@ -58,3 +58,19 @@ def test_names_that_have_no_room_are_left_out() -> None:
     assert all(axes.y0 - box.height <= box.y0 and box.y1 <= axes.y1 + box.height for box in boxes)
     ends = sorted((box.y0, box.y1) for box in boxes)
     assert all(low >= high - 1.0 for (_, high), (low, _) in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("n", [5, 40, 200])
+def test_names_lie_beside_all_points(n: int) -> None:
+    rng = np.random.default_rng(n)
+    accuracy, counts = rng.uniform(0.4, 0.95, n), rng.integers(1, 400, n)
+    names = [f"annotator {k:03d} of a long name" for k in range(n)]
+    shown = AnnotatorDisplay(names, counts, accuracy, accuracy - 0.1, accuracy + 0.05, 12).plot(ax=offscreen_axes())
+    shown.ax_.figure.canvas.draw()
+    boxes = [Text.get_window_extent(text) for text in shown.ax_.texts]
+    assert len(boxes) == min(n, 12)
+    points = shown.ax_.transData.transform(np.column_stack([counts, accuracy]))
+    assert points[:, 0].max() < min(box.x0 for box in boxes)
+    assert max(box.x1 for box in boxes) <= shown.ax_.figure.bbox.x1
+    ends = sorted((box.y0, box.y1) for box in boxes)
+    assert all(low >= high - 1.0 for (_, high), (low, _) in itertools.pairwise(ends))

@@ -151,7 +151,7 @@ D = OneHotDesign().fit_transform(PAIRS)
 @pytest.mark.parametrize(
     ("model", "shorter", "X", "y"),
     [
-        (GibbsM3F(3, n_sweeps=12, burn_in=3, levels=range(4)), {"n_sweeps": 7}, PAIRS, STARS),
+        (GibbsM3F(3, max_iter=12, burn_in=3, levels=range(4)), {"max_iter": 7}, PAIRS, STARS),
         (VariationalFM(2, max_iter=30), {"max_iter": 7}, D, SCORES),
         (VariationalFM(2, max_iter=30, posterior="factorised"), {"max_iter": 7}, D, SCORES),
         (VariationalFMClassifier(2, max_iter=30), {"max_iter": 7}, D, (STARS > 1).astype(int)),
@@ -171,7 +171,7 @@ def test_what_is_seen_is_what_a_shorter_fit_gives(model: Any, shorter: dict[str,
 
 def test_nothing_is_seen_of_a_chain_before_its_burn_in_is_over() -> None:
     spy = Spy(3)
-    model = GibbsM3F(3, n_sweeps=12, burn_in=3, levels=range(4), random_state=1).set_callbacks(spy).fit(PAIRS, STARS)
+    model = GibbsM3F(3, max_iter=12, burn_in=3, levels=range(4), random_state=1).set_callbacks(spy).fit(PAIRS, STARS)
     assert spy.model is None
     assert model.n_iter_ == 12
 
@@ -180,7 +180,7 @@ def test_a_search_that_looks_scores_as_one_that_does_not() -> None:
     model = make_pipeline(OneHotDesign(), VariationalFM(2, random_state=0, max_iter=20))
     space = {"variationalfm__n_factors": [1, 2]}
     # A chain has nothing to show in its burn-in: it is looked into at the next quarter.
-    chain = GibbsM3F(2, n_sweeps=8, burn_in=3, levels=range(4), random_state=0)
+    chain = GibbsM3F(2, max_iter=8, burn_in=3, levels=range(4), random_state=0)
     looked = OptunaSearch(chain, {"C": [0.1]}, cv=CV).fit(PAIRS, STARS)
     assert list(looked.study_.trials[0].intermediate_values) == [2, 4, 8]
     looks, plain = (OptunaSearch(model, space, cv=CV, pruner=p).fit(PAIRS, SCORES) for p in ("racing", None))

@@ -128,7 +128,7 @@ def test_hold_outs_differ_and_a_generator_is_drawn_from() -> None:
 def test_they_work_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     X = np.array([(u, i) for u in range(10) for i in rng.choice(8, 5, replace=False)])
-    model = GibbsM3F(2, n_sweeps=4, burn_in=1, random_state=0)
+    model = GibbsM3F(2, max_iter=4, burn_in=1, random_state=0)
     assert cross_val_score(model, X, X[:, 1] // 2, cv=WithinUserKFold(3, random_state=0)).shape == (3,)
     assert repr(WithinUserKFold(3)) == "WithinUserKFold(n_splits=3, random_state=None)"
 

@@ -314,7 +314,7 @@ def test_folds_that_fail_do_not_stop_a_search(stored: Callable[..., Any]) -> Non
 
 def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., Any]) -> None:
     ratings = np.unique(np.random.default_rng(0).integers(0, 8, (60, 2)), axis=0)
-    model = GibbsM3F(n_sweeps=6, burn_in=2, n_chains=2, random_state=0).set_callbacks(MLflowCallback("chains"))
+    model = GibbsM3F(max_iter=6, burn_in=2, n_chains=2, random_state=0).set_callbacks(MLflowCallback("chains"))
     model.fit(ratings, np.arange(len(ratings)) % 3)
     (run,) = stored("chains").runs
     for chain in (0, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import socket
 import time
 import warnings
@@ -217,6 +218,28 @@ def test_an_interruption_keeps_the_event(tmp_path: Path, monkeypatch: pytest.Mon
         tracker.log_params(run, {"a": 1})
     assert [event["op"] for event in events(tracker)] == ["store", "params"]
     assert tracker.online
+
+
+def test_a_run_that_was_interrupted_while_it_began_waits_and_the_next_one_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
+) -> None:
+    tracker = Tracker("begins", spool=tmp_path / "spool")
+    tracker.end(tracker.start("before"))
+    with monkeypatch.context() as patch:
+        patch.setattr(tracker.outbox.client._mlflow, "create_run", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            tracker.start("cut", key="cut")
+    tracker.set_tags("cut", {"error": "KeyboardInterrupt"})
+    tracker.end("cut", "KILLED")
+    assert tracker.online
+    tracker.end(tracker.start("next"))
+    assert {run.info.run_name for run in stored("begins").runs} == {"before", "next"}
+    assert sync(tmp_path / "spool").n_files == 1
+    assert {run.info.run_name: run.info.status for run in stored("begins").runs} == {
+        "before": "FINISHED",
+        "cut": "KILLED",
+        "next": "FINISHED",
+    }
 
 
 def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd: pytest.CaptureFixture[str]) -> None:

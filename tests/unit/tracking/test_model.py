@@ -184,7 +184,7 @@ def test_users_of_a_table_are_known(tmp_path: Path) -> None:
 
 
 def test_raters_and_designs(tmp_path: Path) -> None:
-    chains = GibbsM3F(n_sweeps=6, burn_in=2, random_state=0).fit(RATED, STARS)
+    chains = GibbsM3F(max_iter=6, burn_in=2, random_state=0).fit(RATED, STARS)
     served = round_trip(chains, RATED, tmp_path / "chains")
     np.testing.assert_array_equal(served.predict(served.input_example), chains.predict(RATED[:2]))
     assert set(served.predict(served.input_example, params={"return_std": True})) == {
@@ -293,7 +293,7 @@ def test_a_request_has_what_the_model_reads_whatever_frame_it_was_fitted_to(kind
 def test_users_replace_the_column_of_a_frame(kind: str, tmp_path: Path) -> None:
     model = CrowdGPPL(user="judge", left="a", right="b", n_factors=1, random_state=0).fit(framed(kind), WON)
     ratings = framed(kind, "judge", "a")
-    chains = GibbsM3F(n_sweeps=4, burn_in=2, duplicates="last", random_state=0).fit(ratings, WON.astype(int))
+    chains = GibbsM3F(max_iter=4, burn_in=2, duplicates="last", random_state=0).fit(ratings, WON.astype(int))
     for name, estimator, X, items in (("crowd", model, framed(kind), ("a", "b")), ("m3f", chains, ratings, ("a",))):
         served = round_trip(estimator, X, tmp_path / name)
         assert columns_of(served) == {"judge": False, **dict.fromkeys(items, True)}

@@ -40,7 +40,7 @@ def fold_of(samples, held, cost, margin=9.0):
 
 
 X, Y, NEW, ANSWERS = stars()
-SMALL = GibbsM3F(4, C=0.2, levels=[0, 1, 2, 3, 4], n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
+SMALL = GibbsM3F(4, C=0.2, levels=[0, 1, 2, 3, 4], max_iter=12, burn_in=4, n_samples=5, random_state=0)
 
 
 @pytest.mark.parametrize("model", [GibbsM3F(20, C=0.2), GibbsIPM3F(C=0.1, sigma=1.0)], ids=["m3f", "ipm3f"])

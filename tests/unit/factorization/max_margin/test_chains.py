@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Members = dict[str, bytes]
 X = np.argwhere(np.random.default_rng(0).random((14, 9)) < 0.7)
 Y = np.random.default_rng(1).integers(1, 5, len(X))
-SWEEPS = {"n_sweeps": 8, "burn_in": 3, "n_samples": 4, "random_state": 0}
+SWEEPS = {"max_iter": 8, "burn_in": 3, "n_samples": 4, "random_state": 0}
 MODELS = {
     "m3f": GibbsM3F(3, **SWEEPS),
     "chains": GibbsM3F(2, n_chains=2, user_thresholds=False, dtype="float32", **SWEEPS),

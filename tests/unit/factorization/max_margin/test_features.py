@@ -47,7 +47,7 @@ def test_no_more_ids_are_named_than_asked_for() -> None:
 def test_chains_have_tables_of_their_own_and_numbers_are_checked() -> None:
     X = [(u, i) for u in range(6) for i in range(5)]
     y = [5 if (u < 3) == (i < 2) else 1 for u, i in X]
-    model = GibbsIPM3F(C=1.0, n_chains=2, n_sweeps=12, burn_in=4, random_state=0).fit(X, y)
+    model = GibbsIPM3F(C=1.0, n_chains=2, max_iter=12, burn_in=4, random_state=0).fit(X, y)
     features = model.feature_table(n_ids=3)
     assert set(features["chain"]) == {0, 1}
     assert features["share"].is_monotonic_decreasing

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
-FAST: dict[str, Any] = {"n_factors": 3, "C": 0.5, "n_sweeps": 6, "burn_in": 2, "random_state": 0}
+FAST: dict[str, Any] = {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2, "random_state": 0}
 
 
 def ratings(seed: int = 0, n: int = 400) -> Any:
@@ -64,7 +64,7 @@ def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
 @pytest.mark.parametrize(
     ("options", "weight"),
     [
-        ({"dtype": "float32", "n_chains": 2, "n_sweeps": 5}, "times"),
+        ({"dtype": "float32", "n_chains": 2, "max_iter": 5}, "times"),
         ({"user_thresholds": False}, "times"),
         ({"threshold_means": "symmetric", "n_factors": 30}, None),
         ({"levels": [0, 1, 2, 3, 4, 5]}, None),

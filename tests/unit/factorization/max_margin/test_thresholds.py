@@ -78,7 +78,7 @@ def test_most_levels_high_are_no_trouble(model):
 def test_new_users_are_folded_into_the_population(model):
     X, y = draw_shifts()
     old = X[:, 0] < 120
-    model = clone(model).set_params(n_sweeps=15, burn_in=5, random_state=0).fit(X[old], y[old])
+    model = clone(model).set_params(max_iter=15, burn_in=5, random_state=0).fit(X[old], y[old])
     few = ~old & (np.arange(len(y)) % 6 == 0)
     model.fold_in(X[few], y[few])
     rows = np.isin(np.arange(model.user_ids_.size), np.flatnonzero(model.user_ids_ >= 120))
@@ -91,8 +91,8 @@ def test_means_are_listed_or_symmetric():
     X, y = draw_shifts(n=400)
     with pytest.raises(InvalidParameterError, match="threshold_means"):
         GibbsM3F(threshold_means="data").fit(X, y)
-    plain = GibbsM3F(2, n_sweeps=4, burn_in=1, threshold_means="symmetric", random_state=0).fit(X, y)
-    listed = GibbsM3F(2, n_sweeps=4, burn_in=1, threshold_means=27.0 * (np.arange(1, 8) - 4.0), random_state=0).fit(
+    plain = GibbsM3F(2, max_iter=4, burn_in=1, threshold_means="symmetric", random_state=0).fit(X, y)
+    listed = GibbsM3F(2, max_iter=4, burn_in=1, threshold_means=27.0 * (np.arange(1, 8) - 4.0), random_state=0).fit(
         X, y
     )
     assert np.array_equal(plain.thresholds_, listed.thresholds_)

@@ -102,11 +102,10 @@ def test_a_ranking_prints_as_a_table() -> None:
     text = repr(ranking.Ranking(names, -zeros - 1e-9, zeros + 0.5, rank, zeros, rank, rank)).splitlines()
     assert text[:2] == [
         "Ranking of 12 items",
-        "rank           id  utility    std  utility_low  utility_high  probability_best  rank_low  rank_high",
+        "rank         id  utility    std  utility_low  utility_high  probability_best  rank_low  rank_high",
     ]
     assert (
-        text[3]
-        == "   2  'iced\\ntea'    0.000  0.500       -0.822         0.822             0.000         2          2"
+        text[3] == "   2  iced\\ntea    0.000  0.500       -0.822         0.822             0.000         2          2"
     )
     assert text[-1] == "... 2 more"
     assert len(text) == 13

@@ -58,3 +58,17 @@ def test_a_notebook_shows_the_predictions() -> None:
     assert text is not None
     assert "&lt;tea&gt;" in text
     assert f"{wins.predicted[0, 1]:.3f}".rstrip("0") in text
+
+
+def test_a_matrix_prints_as_a_table_of_the_first_items(model: GPPLClassifier) -> None:
+    text = repr(model.win_matrix(["a", "b"]))
+    p = model.win_matrix(["a", "b"]).predicted
+    assert text == (
+        "WinMatrix of 2 items: predicted P(row wins over column)\n"
+        f"      a     b\na   nan  {p[0, 1]:.2f}\nb  {p[1, 0]:.2f}   nan"
+    )
+    names = [f"a name of many letters {i}" for i in range(40)]
+    many = repr(GPPLClassifier().fit([[names[0], name] for name in names[1:]]).win_matrix()).splitlines()
+    assert many[0] == "WinMatrix of 40 items: predicted P(row wins over column), of the first 8"
+    assert len(many) == 10
+    assert max(map(len, many)) <= 125
