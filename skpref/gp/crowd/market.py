@@ -121,11 +121,9 @@ class CrowdMarket(CrowdChoices):
         values: list[Array] = []
         for segment, people in self._segments_of(users, by, new_people=new_people).items():
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
-            everything, number = _stacked([items for _, items in named]), dict[str, int]()
-            product = [number.setdefault(str(name), len(number)) for names, _ in named for name in names]
-            weight = self._weights_of(people, weights)
-            posterior = self._group_posterior(groups, at)
-            drawn = self._draws(people, everything, n_samples, random_state, posterior, np.array(product))
+            everything, weight = _stacked([items for _, items in named]), self._weights_of(people, weights)
+            posterior, numbers = self._group_posterior(groups, at), _numbers(named)
+            drawn = self._draws(people, everything, n_samples, random_state, posterior, numbers)
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             for of_user, draws in zip(weight, drawn, strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
@@ -573,6 +571,13 @@ def _stacked(parts: list[Items]) -> Items:
     """Return items one after the other."""
     features = None if parts[0].features is None else np.vstack([part.features for part in parts])
     return Items(features, np.concatenate([part.position for part in parts]))
+
+
+def _numbers(scenarios: list[tuple[list[Any], Items]]) -> IntArray:
+    """Return a number for each name of a product, for the products of all scenarios, shape (n,)."""
+    names = [str(name) for of_scenario, _ in scenarios for name in of_scenario]
+    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names])
 
 
 def _chosen_shares(utility: Array, rule: str) -> Array:
