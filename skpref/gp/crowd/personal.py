@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.inference.scale import Scale
 
+_LEAST_DIRECTION = 1e-4  # size of a direction of tastes, relative to the largest, below which it turns with rounding
+
 
 class _Reach(NamedTuple):
     """How items follow from the n seen ones: b(x) = weights b + an independent rest."""
@@ -677,15 +679,13 @@ class PersonalPosterior:
         spread = self.B[:n] @ self.x.T / np.sqrt(max(self.n_users, 1))
         half = centred @ cholesky(self.S[:n, :n] + spread @ spread.T)
         directions, size, _ = np.linalg.svd(half, full_matrices=False)
-        kept = np.arange(min(D, size.size))
+        kept = np.arange(min(D, int(np.count_nonzero(size > _LEAST_DIRECTION * size.max(initial=0.0)))))
         scales, items, of_users = np.zeros(D), np.zeros((seen.size, D)), np.zeros((self.n_users, D))
-        variance = size[kept] ** 2
-        scales[: kept.size] = variance / max(seen.size, 1)
-        items[:, : kept.size] = directions[:, kept] * np.sqrt(variance)
-        inverse = np.divide(1.0, np.sqrt(variance), out=np.zeros(kept.size), where=variance > 0.0)
+        scales[: kept.size] = size[kept] ** 2 / max(seen.size, 1)
+        items[:, : kept.size] = directions[:, kept] * size[kept]
         for part in chunks(self.n_users):
             mean = self._scores[part] @ self.S[:, :n] + self.x[part] @ self.B[:n].T
-            of_users[part, : kept.size] = (mean @ (centred.T @ directions[:, kept])) * inverse
+            of_users[part, : kept.size] = mean @ (centred.T @ directions[:, kept]) / size[kept]
         return scales, items, of_users
 
 
