@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Array, RandomState
+    from skpref._typing import Array, IntArray, RandomState
 
 _NEW_PEOPLE = 300  # people who stand for a population
 
@@ -121,9 +121,9 @@ class CrowdMarket(CrowdChoices):
         values: list[Array] = []
         for segment, people in self._segments_of(users, by, new_people=new_people).items():
             ends = np.cumsum([len(names) for names, _ in named])[:-1]
-            everything = _stacked([items for _, items in named])
-            weight = self._weights_of(people, weights)
-            drawn = self._draws(people, everything, n_samples, random_state, groups, at)
+            everything, weight = _stacked([items for _, items in named]), self._weights_of(people, weights)
+            posterior, numbers = self._group_posterior(groups, at), _numbers(named)
+            drawn = self._draws(people, everything, n_samples, random_state, posterior, numbers)
             totals = [np.zeros((n_samples, len(names))) for names, _ in named]
             for of_user, draws in zip(weight, drawn, strict=True):
                 for k, utility in enumerate(np.split(draws, ends, axis=1)):
@@ -430,7 +430,7 @@ class CrowdMarket(CrowdChoices):
 
     def _featured(self, features: Array) -> Items:
         """Return items with these features, and without effects."""
-        return self._items.described(features, np.full(len(features), -1))
+        return self._items.described(features, np.full(len(features), -2))
 
     def _posterior_of_features(self) -> PersonalPosterior:
         assert isinstance(self.posterior_, PersonalPosterior)  # noqa: S101 - type narrowing: checked by `_feature_names`
@@ -514,13 +514,20 @@ class CrowdMarket(CrowdChoices):
         return names, self._items.described(features if titles else None, position)
 
     def _draws(
-        self, users: Items, items: Items, n_samples: int, random_state: RandomState, groups: Any = None, at: Any = None
+        self,
+        users: Items,
+        items: Items,
+        n_samples: int,
+        random_state: RandomState,
+        posterior: Any = None,
+        product: IntArray | None = None,
     ) -> Iterator[Array]:
         """Yield draws of each user's utilities, shape (n_samples, n); all together they are one joint sample."""
         check_n_samples(n_samples)
-        posterior = self._group_posterior(groups, at)
-        assert isinstance(posterior, PersonalPosterior)  # noqa: S101 - type narrowing: tasks have a hierarchy
-        return posterior.draws(users, items, n_samples, as_generator(random_state), jointly=True)[1]
+        posterior = self._group_posterior(None) if posterior is None else posterior
+        product, rng = np.arange(items.size) if product is None else product, as_generator(random_state)
+        of_users: Iterator[Array] = posterior.draws(users, items, n_samples, rng, product=product)[1]
+        return of_users
 
     def _part_worth_draws(self, n_samples: int, random_state: RandomState) -> Array:
         """Return draws of all users' part-worths, shape (U, n_samples, d)."""
@@ -564,6 +571,13 @@ def _stacked(parts: list[Items]) -> Items:
     """Return items one after the other."""
     features = None if parts[0].features is None else np.vstack([part.features for part in parts])
     return Items(features, np.concatenate([part.position for part in parts]))
+
+
+def _numbers(scenarios: list[tuple[list[Any], Items]]) -> IntArray:
+    """Return a number for each name of a product, for the products of all scenarios, shape (n,)."""
+    names = [str(name) for of_scenario, _ in scenarios for name in of_scenario]
+    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names])
 
 
 def _chosen_shares(utility: Array, rule: str) -> Array:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.inference.scale import Scale
 
+_LEAST_DIRECTION = 1e-4  # size of a direction of tastes, relative to the largest, below which it turns with rounding
+
 
 class _Reach(NamedTuple):
     """How items follow from the n seen ones: b(x) = weights b + an independent rest."""
@@ -299,8 +301,15 @@ class PersonalPosterior:
     def widened_for_new_items(self, n_own: int) -> PersonalPosterior:
         """Return the posterior with unknown effects of new items, as the last `n_own` attributes are of seen ones."""
         own = slice(self.places.n_attributes - n_own, self.places.n_attributes)
-        moment = self.m[own] ** 2 + np.diag(self.V)[own] + np.diag(self.S_new)[own]
-        result = replace(self, own_share=float(moment.mean()) / self.rest_scale)
+        units = np.atleast_1d(vars(self.basis)["kernel"].variance)[own]  # squared: utilities of one unit
+        shared = float(np.mean(units * (self.m[own] ** 2 + np.diag(self.V)[own])))
+        share = float(np.mean(units * np.diag(self.S_new)[own])) / self.rest_scale
+
+        def widened(consensus: PairPosterior) -> PairPosterior:
+            return replace(consensus, scales=consensus.scales | {"offset": FixedScale(1.0 / shared)})
+
+        points = tuple(replace(part, consensus=widened(part.consensus)) for part in self.points)
+        result = replace(self, own_share=share, consensus=widened(self.consensus), points=points)
         vars(result)["users"] = self.users
         return result
 
@@ -577,20 +586,20 @@ class PersonalPosterior:
         return mean, np.maximum(variance + self._effect_variance(weights, x, users), 0.0)
 
     def draws(
-        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, jointly: bool = False
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, product: IntArray | None = None
     ) -> tuple[Array, Iterator[Array]]:
         """Return draws of the consensus (n_samples, n), and for each user draws of its utilities, in order.
 
-        By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Unless `jointly`, draws
-        of the prior are shared by all users, which is faster: then only those of one user, with those of the consensus,
-        are a joint sample.
+        By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. It is shared by all
+        users, which is faster, so that only draws of one user, with those of the consensus, are a joint sample. All are
+        one where the product of each item is given, by number: items of one product differ by their features alone.
         """
         if len(self.mixture) == 1:
-            return self.draws_at_S(users, items, n_samples, rng, jointly=jointly)
+            return self.draws_at_S(users, items, n_samples, rng, product=product)
         numbers = [round(weight * n_samples) for weight in WEIGHTS[1:]]
         numbers = [n_samples - sum(numbers), *numbers]
         drawn = [
-            part.draws_at_S(users, items, n, rng, jointly=jointly)
+            part.draws_at_S(users, items, n, rng, product=product)
             for part, n in zip(self.mixture, numbers, strict=True)
         ]
         t, of_users = (list(column) for column in zip(*drawn, strict=True))
@@ -602,23 +611,28 @@ class PersonalPosterior:
         return np.concatenate(t) + shift, (np.concatenate(parts) + own for own, *parts in personal_draws)
 
     def draws_at_S(
-        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, jointly: bool = False
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator, *, product: IntArray | None = None
     ) -> tuple[Array, Iterator[Array]]:
         """Return what `draws` does at this S."""
+        number = np.arange(items.size) if product is None else product
+
+        def rest_of(variance: Array) -> Array:
+            """Draw what products do not share, shape (n_samples, n)."""
+            return rng.standard_normal((n_samples, number.max(initial=0) + 1))[:, number] * np.sqrt(variance)
+
         reach, (t, t_variance) = self._reach(items, centred=True), self.consensus.utility(items, centred=True)
         shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
         own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)
-        t = t + shared @ reach.half.T + rng.standard_normal((n_samples, items.size)) * np.sqrt(own_variance)
-        m = self.m + shared @ self.half_rows.T
+        t, m = t + shared @ reach.half.T + rest_of(own_variance), self.m + shared @ self.half_rows.T
 
         def drawn() -> tuple[Array, Array, Array]:
             """Draw utilities of a trained user and of a new one from the prior, and what a trained user compared."""
             white = rng.standard_normal((n_samples, self.root.shape[1]))
-            rest = t + rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
+            rest = t + rest_of(reach.rest)
             b, of_new = white @ self.root.T, white @ self.root_new.T
             return rest + b @ reach.weights.T, rest + of_new @ reach.weights.T, m + self._expand_to_places(b)
 
-        drawn_once = None if jointly else drawn()
+        drawn_once = drawn() if product is None else None
         priors = ((drawn() if drawn_once is None else drawn_once) for _ in range(users.size))
         return t, self._corrected(users, priors, n_samples, reach.weights, rng)
 
@@ -665,15 +679,13 @@ class PersonalPosterior:
         spread = self.B[:n] @ self.x.T / np.sqrt(max(self.n_users, 1))
         half = centred @ cholesky(self.S[:n, :n] + spread @ spread.T)
         directions, size, _ = np.linalg.svd(half, full_matrices=False)
-        kept = np.arange(min(D, size.size))
+        kept = np.arange(min(D, int(np.count_nonzero(size > _LEAST_DIRECTION * size.max(initial=0.0)))))
         scales, items, of_users = np.zeros(D), np.zeros((seen.size, D)), np.zeros((self.n_users, D))
-        variance = size[kept] ** 2
-        scales[: kept.size] = variance / max(seen.size, 1)
-        items[:, : kept.size] = directions[:, kept] * np.sqrt(variance)
-        inverse = np.divide(1.0, np.sqrt(variance), out=np.zeros(kept.size), where=variance > 0.0)
+        scales[: kept.size] = size[kept] ** 2 / max(seen.size, 1)
+        items[:, : kept.size] = directions[:, kept] * size[kept]
         for part in chunks(self.n_users):
             mean = self._scores[part] @ self.S[:, :n] + self.x[part] @ self.B[:n].T
-            of_users[part, : kept.size] = (mean @ (centred.T @ directions[:, kept])) * inverse
+            of_users[part, : kept.size] = mean @ (centred.T @ directions[:, kept]) / size[kept]
         return scales, items, of_users
 
 

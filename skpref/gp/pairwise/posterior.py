@@ -84,7 +84,8 @@ class PairPosterior:
     offset_variance: Array | None  # (N,): their variances; None when they belong to the dense block
     has_offsets: bool
     has_order: bool
-    scales: dict[str, Scale]  # posteriors of the inverse variances: "f", "offset", "order"
+    # Posteriors of the inverse variances: "f", "offset", "order"; "offset" without offsets is that of new items alone.
+    scales: dict[str, Scale]
     centre_mean: float  # posterior mean of the average utility of the seen items
     centre_half: Array  # (K,): average of their half rows
     average_residual: AverageResidual | None  # of the seen items; None where inducing points leave nothing
@@ -180,14 +181,11 @@ class PairPosterior:
 
     def _own_variance(self, items: Items, *, item_effects: bool) -> Array:
         """Return the variance of each item's offset that is not in the dense block, shape (n,)."""
-        variance = np.zeros(items.size)
-        if not self.has_offsets:
-            return variance
-        seen = items.position >= 0
+        variance, seen = np.zeros(items.size), items.position >= 0
         if self.offset_variance is not None:
             variance[seen] = self.offset_variance[items.position[seen]]
-        if item_effects:
-            variance[~seen] = 1.0 / self.scales["offset"].mean
+        if item_effects and "offset" in self.scales:
+            variance[items.position == -1] = 1.0 / self.scales["offset"].mean
         return variance
 
     def _with_average(self, items: Items, phi: Array) -> tuple[Array, float]:

@@ -88,6 +88,52 @@ def test_a_new_product_may_differ_from_its_attributes_as_others_do(model: CrowdG
         assert (variance[0] > 2.0 * 0.8**2) == is_wide
 
 
+def test_new_products_differ_as_those_that_were_shown_do() -> None:
+    """A new product's effect has the variance of the others, for the consensus, and all people share it."""
+    table, X, y, _ = panel(1.0)
+    few, known = table.features[:-1], (X[:, 1:] != "product 11").all(axis=1)
+    shown = Table(few, table.ids[:-1], feature_names=table.feature_names)
+    model = CrowdGPPL(shown, likelihood="luce", random_state=0).fit(X[known], y[known])
+    posterior, features = model.posterior_, model._items.described(few, np.full(N - 1, -2))
+    mean, _ = posterior.consensus.utility(model._items.rows(np.arange(N - 1)))
+    without, _ = posterior.consensus.utility(features)
+    half = posterior.consensus.half_rows(model._items.rows(np.arange(N - 1))) - posterior.consensus.half_rows(features)
+    effects = np.mean((mean - without) ** 2 + np.sum(half**2, axis=1))
+    (_, bare), (_, new) = (
+        posterior.consensus.utility(each) for each in (features, features._replace(position=features.position + 1))
+    )
+    assert_allclose(new - bare, effects, rtol=1e-3)
+    assert 0.3 < effects < 3.0  # the truth is 1
+    std = model.utility(table, return_std=True)[1]
+    assert std[-1] ** 2 > effects
+    assert std[:-1].max() < 0.6 * std[-1]
+    ranking = model.rank(table, n_samples=500)
+    assert np.argmax(ranking["rank_high"] - ranking["rank_low"]) == ranking["id"].tolist().index("product 11")
+    # The share of a new product is as uncertain as if each draw of its effect held for all people.
+    scenario = {"new": {"size": 1, "price": 1}, "old": "product 3"}
+    shares = model.shares(scenario, n_samples=400)["std"][0]
+    rng = np.random.default_rng(0)
+    _, items = model._products(list(scenario.items()), 0, none=False)
+    means = posterior.utility(model._seen(model._users), items)[0]
+    moved = means[:, 0] - means[:, 1] + np.sqrt(effects) * rng.standard_normal((400, 1))
+    assert shares > 0.8 * np.std(np.mean(1.0 / (1.0 + np.exp(-moved)), axis=1))
+    curve = model.sensitivity("price", [0.0, 1.0, 2.0], {**scenario, "old": {"size": 1, "price": 1}}, n_samples=50)
+    assert curve[curve["product"] == "new"]["share"].is_monotonic_decreasing
+
+
+def test_part_worths_are_without_effects_of_products(model: CrowdGPPL) -> None:
+    d, users = 2, np.arange(N_USERS)
+    posterior, of_users = model.posterior_, model.part_worths(users)["std"].to_numpy().reshape(N_USERS, d)
+    weights = posterior._weights(model._featured(np.eye(d)))[0]
+    prior = np.sqrt(
+        np.einsum("ij,jk,ik->i", weights, posterior.S, weights)
+        + posterior.consensus.utility(model._featured(np.eye(d)))[1]
+    )
+    assert (of_users < prior).all()
+    draws = model._part_worth_draws(300, 0)
+    assert_allclose(draws.std(axis=1), of_users, rtol=0.3)
+
+
 def test_later_answers_keep_the_effects(model: CrowdGPPL) -> None:
     table, X, y, _ = panel(1.0)
     known = X[:, 1:] != "product 11"

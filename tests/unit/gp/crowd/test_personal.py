@@ -156,6 +156,25 @@ def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
         replace(posterior.covariates, spread=np.zeros(p)).validate()
 
 
+def test_directions_without_tastes_are_no_factors() -> None:
+    posterior = with_features()
+    n = posterior.n_seen
+    seen, rng = Items(None, np.arange(n)), np.random.default_rng(0)
+    S = posterior.S.copy()
+    S[:n, :n] = 1e-16 * np.eye(n)
+    S[:n, :n] += np.outer(np.arange(n), np.arange(n))
+    flat = replace(posterior, S=S, points=(), B=np.zeros_like(posterior.B))
+    scales, of_items, of_users = flat.factors(3, seen)
+    assert scales[0] > 0.0
+    assert not scales[1:].any()
+    assert not of_items[:, 1:].any()
+    assert not of_users[:, 1:].any()
+    # Rounding changes nothing but signs.
+    moved = replace(flat, S=S * (1.0 + 1e-15 * rng.standard_normal(S.shape))).factors(3, seen)
+    for values, again in zip((scales, of_items, of_users), moved, strict=True):
+        assert_allclose(np.abs(values), np.abs(again), atol=1e-6)
+
+
 def test_factors_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = with_features()
     seen = Items(None, np.arange(posterior.n_seen))
