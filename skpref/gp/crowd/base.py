@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
+from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.tasks import TaskClassifier
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 _DEFAULT_FACTORS = 20  # default of n_factors: no warning when users are fewer
 
 
-class CrowdBase(TaskClassifier):
+class CrowdBase(NamesGroups, TaskClassifier):
     """The steps of a fit."""
 
     _settings_defaults: ClassVar[dict[str, Settings]] = DEFAULT_SETTINGS | {
@@ -75,9 +76,7 @@ class CrowdBase(TaskClassifier):
     _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
     users: Any
     posterior_: CrowdPosterior | PersonalPosterior
-    groups: Any
     time: Any
-    _groups: tuple[Entities, ...]  # of each kind
     _is_dated: bool  # whether times are years since 1970
     dynamics_: SkillDynamics
     _thresholds: Any  # TieThresholds; None where all users share one
@@ -105,14 +104,9 @@ class CrowdBase(TaskClassifier):
             user=user,
             n_users=users.vocabulary.size,
             covariates=rows.covariates,
-            group=self._numbers_of_groups(rows.groups) if rows.groups else None,
+            group=self._numbers_of_groups(rows.groups),
             time=rows.time,
         )
-
-    def _numbers_of_groups(self, columns: tuple[Any, ...], unknown: Literal["raise", "mark"] = "raise") -> IntArray:
-        """Return the groups of rows, shape (n, n_kinds); -1 where one is unknown."""
-        pairs = zip(self._groups, columns, strict=True)
-        return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
 
     def _merge(self, comparisons: Comparisons) -> Comparisons:
         """Merge equal answers only, since `annotators` counts answers."""

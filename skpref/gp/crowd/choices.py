@@ -73,7 +73,7 @@ class CrowdChoices(CrowdLeaderboards):
         self._is_dated = tasks.is_dated
         items = Entities.read(self.items, *tasks.shown, estimator=self, kind="item")
         users = Entities.read(self.users, tasks.user, estimator=self, kind="user")
-        self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in tasks.groups)
+        self._set_groups(tasks.groups)
         self._form, self.classes_ = "", np.arange(tasks.present.shape[1])
         comparisons, answers = self._encode_users(users, items, tasks, y, sample_weight)
         self._form = answers.form
@@ -87,7 +87,7 @@ class CrowdChoices(CrowdLeaderboards):
     ) -> tuple[Comparisons, Answers]:
         """Return choices by rows of the vocabularies, and the answers."""
         user = users.vocabulary.encode(tasks.user, "X", noun="row", kind="user")
-        group = self._numbers_of_groups(tasks.groups) if tasks.groups else None
+        group = self._numbers_of_groups(tasks.groups)
         return self._encode_tasks(items, tasks, y, sample_weight, user, users.vocabulary.size, group)
 
     def _learn_more_tasks(self, X: Any, y: Any, sample_weight: Any, new_items: Any, new_users: Any) -> None:
@@ -96,7 +96,7 @@ class CrowdChoices(CrowdLeaderboards):
         tasks = self._read_tasks(X, weighted=True)
         self._refuse_other_times(tasks)
         users, items = self._users.with_new(new_users, tasks.user), self._items.with_new(new_items, *tasks.shown)
-        self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, tasks.groups, strict=True))
+        self._set_groups(tasks.groups, known=True)
         new, _ = self._encode_users(users, items, tasks, y, sample_weight)
         users, items = mark_seen(new, users, items)
         comparisons = append_comparisons(self._comparisons, new)

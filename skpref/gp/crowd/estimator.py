@@ -390,7 +390,7 @@ class CrowdGPPL(ShardedCrowd):
             self._is_dated = rows.is_dated
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
-            self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in rows.groups)
+            self._set_groups(rows.groups)
             comparisons = self._encode(users, items, rows, self._grades(y, reset=True), sample_weight)
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
@@ -463,8 +463,7 @@ class CrowdGPPL(ShardedCrowd):
             self._refuse_other_times(rows)
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
-            kinds = zip(self._groups, rows.groups, strict=True)
-            self._groups = tuple(kind.with_new(None, ids) for kind, ids in kinds)
+            self._set_groups(rows.groups, known=True)
             new = self._encode(all_users, all_items, rows, self._grades(y), sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))

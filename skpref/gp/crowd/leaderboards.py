@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -11,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import check_credibility
 from skpref._math.random import as_generator
-from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
@@ -24,15 +22,14 @@ from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
-from skpref.inference.chain_groups import LEFT_OUT
 from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, BoolArray, IntArray, MatrixLike, RandomState
+    from skpref._typing import Array, BoolArray, MatrixLike, RandomState
     from skpref.data import Comparisons, IdColumn, Table
     from skpref.data.tasks import Tasks
     from skpref.gp.crowd.posterior import CrowdPosterior
@@ -307,23 +304,10 @@ class CrowdLeaderboards(CrowdBase):
 
     def _levels(self, groups: Mapping[Any, Hashable] | None, at: Any = None) -> list[float]:
         """Return the number of the group of each kind that a caller named, and the step of a time."""
-        columns = list(self.groups) if self._groups else []
         timeline = self._timeline_or_none
         if at is not None or timeline is not None:
             time = self._time_of(at)
-        if groups is not None and not isinstance(groups, Mapping):
-            raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
-        for column in groups or ():
-            if column not in columns:
-                wanted = f"the columns of groups are {columns}" if columns else "the model was fitted without groups"
-                raise DataError(f"groups names the column {shorten(column)}, but {wanted}")
-        levels: list[float] = [LEFT_OUT] * len(columns)
-        for kind, column in enumerate(columns):
-            if groups is not None and column in groups:
-                ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
-                level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
-                self._refuse_unknown_groups(kind, ids, level, is_named=True)
-                levels[kind] = int(level[0])
+        levels: list[float] = [*self._named_levels(groups)]
         return levels if timeline is None else [*levels, float(timeline.levels_of(np.asarray(time)))]
 
     @property
@@ -341,9 +325,12 @@ class CrowdLeaderboards(CrowdBase):
     def _levels_of_rows(self, rows: PairRows | Tasks) -> Array:
         """Return the groups of rows and their steps in time, shape (n, n_kinds); -1 where a group is unseen."""
         self._refuse_other_times(rows)
-        columns: list[Any] = list(self._numbers_of_groups(rows.groups, "mark").T) if rows.groups else []
+        numbers = self._numbers_of_groups(rows.groups, "mark")
+        columns: list[Any] = [] if numbers is None else list(numbers.T)
         for kind, ids in enumerate(rows.groups):
-            self._refuse_unknown_groups(kind, ids, columns[kind])
+            if self.unknown_user == "raise" and (new := columns[kind] < 0).any():
+                advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
+                self._refuse_unknown_group(kind, ids[int(np.argmax(new))], advice)
         if (timeline := self._timeline_or_none) is not None and rows.time is not None:
             columns.append(timeline.levels_of(rows.time, _PARTS))
         return np.column_stack(columns)
@@ -354,18 +341,6 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
         if rows.time is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=self._is_dated)
-
-    def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray, *, is_named: bool = False) -> None:
-        """Raise if a group is unknown and was named alone, or the parameter `unknown_user` does not let it be."""
-        if (is_named or self.unknown_user == "raise") and levels.size and int(levels.min()) < 0:
-            group, seen = ids[int(np.argmin(levels))], self.group_ids_[kind].tolist()
-            advice = "use unknown_user='consensus' to predict the consensus for unseen groups"
-            if is_named:
-                advice = "without the column it is the consensus"
-            raise UnknownIdError(
-                f"unknown group {shorten(group)} of groups={list(self.groups)[kind]!r}: fit has seen {shorten(seen)}; "
-                f"{advice}{nearest(group, seen)}"
-            )
 
     def _group_posterior(
         self, groups: Mapping[Any, Hashable] | None, at: Any = None
@@ -378,10 +353,7 @@ class CrowdLeaderboards(CrowdBase):
 
     def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
         """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
-        seen = comparisons_of_seen(self._comparisons, self._users, self._items).decided()
-        for kind, level in enumerate(self._levels(groups)[: len(self._groups)]):
-            if level != LEFT_OUT and seen.group is not None:
-                seen = seen.take(seen.group[:, kind] == level)
+        seen = self._select_groups(comparisons_of_seen(self._comparisons, self._users, self._items).decided(), groups)
         if user is None:
             return seen
         row = self._users.vocabulary.encode(self._named_user(user), "user", unknown="mark", noun="row", kind="user")
