@@ -58,9 +58,9 @@ class PairColumns:
         cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None, time: Any = None
     ) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
-        ids = {name: _as_columns(column) for name, column in ids.items()}
+        ids = {name: _as_columns(column) if name in {"left", "right"} else column for name, column in ids.items()}
         for name, column in (*ids.items(), ("weight", weight), ("time", time)):
-            if not (column is None or _is_column(column) or (isinstance(column, tuple) and name in {"left", "right"})):
+            if not (column is None or _is_column(column) or isinstance(column, tuple)):
                 raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
         teams = {name for name, column in ids.items() if isinstance(column, tuple)}
         if teams and teams != {"left", "right"}:

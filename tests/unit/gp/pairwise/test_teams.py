@@ -14,6 +14,7 @@ from skpref import GPPLClassifier, Table
 from skpref.cli.main import main
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, UnknownIdError
+from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.search import default_space
 
 SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
@@ -254,3 +255,16 @@ def test_default_spaces_of_teams_fit():
     assert clone(GPPLClassifier(**SIDES)).set_params(likelihood=space["likelihood"][0]).fit(frame, y).n_iter_ > 0
     assert "item_effects" not in default_space(GPPLClassifier(Table(np.eye(3)), time=2))
     assert default_space(GPPLClassifier(groups=["mood"], likelihood="luce"))
+
+
+def test_slots_of_teams():
+    """Coefficients of both sides, with none behind a team; equal places count once."""
+    left, right = np.array([[0, 1], [2, -1]]), np.array([[3, -1], [4, 5]])
+    items, total = item_slots(left, right, mean=False)
+    assert items.tolist() == [[0, 1, 3, 0], [2, 2, 4, 5]]
+    assert total.tolist() == [[1.0, 1.0, -1.0, -0.0], [1.0, 0.0, -1.0, -1.0]]
+    assert item_slots(left, right, mean=True)[1].tolist() == [[0.5, 0.5, -1.0, -0.0], [1.0, 0.0, -0.5, -0.5]]
+    rows = np.arange(12.0).reshape(6, 2)
+    assert weighted_rows(rows, items, total).tolist() == [(rows[0] + rows[1] - rows[3]).tolist(), (-rows[5]).tolist()]
+    place = np.array([[7, 8, 7, 8], [7, 8, 9, 9]])
+    assert join_equal(place, np.tile([1.0, 1.0, -1.0, 0.5], (2, 1))).tolist() == [[0, 1.5, 0, 0], [1, 1, -0.5, 0]]
