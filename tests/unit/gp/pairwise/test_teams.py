@@ -265,6 +265,9 @@ def test_slots_of_teams():
     assert total.tolist() == [[1.0, 1.0, -1.0, -0.0], [1.0, 0.0, -1.0, -1.0]]
     assert item_slots(left, right, mean=True)[1].tolist() == [[0.5, 0.5, -1.0, -0.0], [1.0, 0.0, -0.5, -0.5]]
     rows = np.arange(12.0).reshape(6, 2)
-    assert weighted_rows(rows, items, total).tolist() == [(rows[0] + rows[1] - rows[3]).tolist(), (-rows[5]).tolist()]
+    assert weighted_rows(rows, items, total).tolist() == [
+        (rows[0] + rows[1] - rows[3]).tolist(),
+        (rows[2] - rows[4] - rows[5]).tolist(),
+    ]
     place = np.array([[7, 8, 7, 8], [7, 8, 9, 9]])
     assert join_equal(place, np.tile([1.0, 1.0, -1.0, 0.5], (2, 1))).tolist() == [[0, 1.5, 0, 0], [1, 1, -0.5, 0]]
