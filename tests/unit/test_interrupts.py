@@ -57,13 +57,14 @@ def interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
+def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 4) -> int:
     """Interrupt at random moments; return how often. Where a try is no KeyboardInterrupt, the fit had ended."""
-    fit()
-    began = time.process_time()
-    fit()
-    whole = time.process_time() - began
-    n_interrupted = 0
+    took = []
+    for _ in range(4):  # the first one compiles, and any may be slow beside other tests
+        began = time.process_time()
+        fit()
+        took.append(time.process_time() - began)
+    whole, n_interrupted = min(took), 0
     for share in np.random.default_rng().uniform(0.02, 0.9, N_TIMES):
         try:
             with interrupted_after(share * whole):
@@ -127,4 +128,4 @@ def test_a_tracked_run_was_killed(name: str, tmp_path: Path) -> None:
     status = [run.info.status for run in runs]
     assert set(status) <= {"FINISHED", "KILLED"}
     assert status.count("KILLED") <= n_interrupted  # others were interrupted before the run began
-    assert status.count("FINISHED") >= 3
+    assert status.count("FINISHED") >= 5
