@@ -15,6 +15,7 @@ from skpref.cli.main import main
 from skpref.data import Comparisons
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.search import default_space
+from skpref.tracking import save_model
 
 SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
 PLAYERS = np.array([f"p{k}" for k in range(12)])
@@ -126,6 +127,25 @@ def test_teams_from_a_file_are_those_in_memory(tmp_path, fitted):
 def test_cross_validation_takes_teams():
     frame, y = doubles()
     assert cross_val_score(GPPLClassifier(**SIDES), frame, y, cv=3).mean() > 0.6
+
+
+@pytest.mark.parametrize("kind", ["frame", "lists", "array"])
+def test_served_models_take_teams(tmp_path, kind):
+    """Also where the first rows lack a player, a cell is a list, or columns are positions, the right side first."""
+    mlflow = pytest.importorskip("mlflow")
+    frame, y = doubles(n=60, singles=5 if kind == "frame" else 0)
+    rows, sides = frame[list("abcd")], SIDES
+    if kind == "lists":
+        rows = pd.DataFrame({side: frame[columns].to_numpy().tolist() for side, columns in SIDES.items()})
+        sides = {"left": ["left"], "right": ["right"]}
+    elif kind == "array":
+        rows, sides = rows.to_numpy(), {"left": [2, 3], "right": [0, 1]}
+    model = GPPLClassifier(**sides).fit(rows, y)
+    save_model(model, tmp_path / "served", rows)
+    served = mlflow.pyfunc.load_model(str(tmp_path / "served"))
+    asked = pd.DataFrame(rows).rename(columns=str)
+    assert_allclose(served.predict(asked, params={"return_proba": True}), model.predict_proba(rows))
+    assert set(served.predict(asked, params={"rank": True}).id) <= set(model.item_ids_)
 
 
 def test_odd_teams_are_refused(fitted):
@@ -251,7 +271,7 @@ def test_other_groups_and_teams_than_those_of_fit_are_refused(fitted):
     ):
         with pytest.raises(DataError, match="groups differs from that of the fit, which had 1 columns"):
             call()
-    with pytest.raises(DataError, match="groups names the column 'surface'"):
+    with pytest.raises(DataError, match="groups differs from that of the fit"):
         model.set_params(groups=None).rank(groups={"surface": "clay"})
     games, won = doubles(n=40)
     other = GPPLClassifier(left="a", right="c", groups=["where"]).fit(games, won).set_params(**SIDES)
