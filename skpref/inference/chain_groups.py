@@ -38,8 +38,13 @@ def design_of(level: IntArray, sizes: IntArray) -> Array:
 
 def multiply(B: Array, c: Array, chain: IntArray) -> Array:
     """Return the products of rows (n, K) with the columns of their chain's c (C, K, F), shape (n, F)."""
-    total = np.zeros((B.shape[0], c.shape[2]))
-    for k in range(B.shape[1]):
+    (n_chains, K, F), total = c.shape, np.zeros((B.shape[0], c.shape[2]))
+    if n_chains < K * F:  # fewer steps, by products of matrices
+        order = np.argsort(chain, kind="stable")
+        for number, rows in enumerate(np.split(order, np.searchsorted(chain[order], np.arange(1, n_chains)))):
+            total[rows] = B[rows] @ c[number]
+        return total
+    for k in range(K):
         total += B[:, k, None] * c[chain, k]
     return total
 
@@ -154,11 +159,11 @@ class GroupDifferences:
         return multiply(design_of(level, self.sizes), self.response, chain)
 
     def seen(self, level: IntArray) -> IntArray:
-        """Return levels of which those that the fit did not see are left out."""
+        """Return levels, `LEFT_OUT` for groups that the fit did not see."""
         return np.where(columns_of(level, self.sizes)[1], level, LEFT_OUT)
 
     def whole(self, chain: IntArray, D: Array, rest: Array) -> Array:
-        """Return the linear terms of nodes with their groups, given those of the chains without, shape (n, F)."""
+        """Return what rows say of the nodes' values, groups included; `rest` leaves groups out, shape (n, F)."""
         c = self.mean[..., None] if self.response is None else np.dstack([self.mean, self.response])
         return rest + D[:, None] * multiply(design_of(self.level, self.sizes), c, chain)
 
@@ -169,7 +174,7 @@ class GroupDifferences:
     def again(
         self, chain: IntArray, level: IntArray, place: IntArray, D: Array, r: Array, solve: Callable[[Array], Array]
     ) -> tuple[Array, GroupDifferences]:
-        """Return linear terms without groups, and c, given those with groups (n, F); `place` is the node of a level."""
+        """Return what rows say of x (n, F), and c, given all D and linear terms r; `place` is the node of a level."""
         of_node = np.empty((chain.size, self.sizes.size), dtype=np.int64)
         of_node[place] = level
         found = Differences(Levels(chain, of_node, self.sizes, int(chain.max()) + 1), self.variances, D, solve)

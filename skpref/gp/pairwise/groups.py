@@ -68,7 +68,7 @@ class NamesGroups:
         return levels
 
     def _refuse_other_kinds(self, n_columns: int) -> None:
-        """Refuse another number of columns of groups than that of the fit."""
+        """Refuse another number of columns of groups than the fit had."""
         if n_columns != len(self._groups):
             then = f"groups differs from that of the fit, which had {len(self._groups)} columns of groups"
             raise DataError(f"{then}; set it back, or call fit with all comparisons")
