@@ -106,7 +106,7 @@ def precision(dtype: Any) -> np.dtype[Any]:
 
 def check_memory(n_items: int, n_inducing: int, parameter: str = "inducing", whose: str = "items") -> None:
     """Refuse kernel matrices that would not fit, before anything of their size is allocated."""
-    for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, _half_of_memory())):
+    for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, half_of_memory())):
         need = 8 * int(rows) * int(n_inducing)
         if need > limit:
             msg = (
@@ -116,7 +116,8 @@ def check_memory(n_items: int, n_inducing: int, parameter: str = "inducing", who
             raise DataError(msg)
 
 
-def _half_of_memory() -> float:
+def half_of_memory() -> float:
+    """Return half of the memory of this machine in bytes."""
     try:
         return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not a POSIX system: as much as a small machine has

@@ -230,7 +230,7 @@ def send_messages_together(
 
 @njit()
 def filter_rows(
-    rows: tuple[IntArray, Array, Array, Array, Array, IntArray, Array],
+    rows: tuple[IntArray, Array, Array, Array, Array, IntArray, Array, Array],
     states: tuple[Array, Array, Array],
     scales: Array,
     table: tuple[float, float, Array],
@@ -238,12 +238,13 @@ def filter_rows(
 ) -> tuple[Array, Array]:
     """Filter rows in the order of time; return what each tells its chains, D and the linear term, both (N, S).
 
-    Rows have chains (N, S), coefficients (N, S), times (N,), mean and variance of all else in z (N,), answers (N,) and
-    weights (N,). States of the chains, which move on, are means (C, 2), covariances (C, 3) and times (C,); `scales` are
+    Rows have chains (N, S), coefficients (N, S), times (N,), mean and variance of all else in z (N,), answers (N,),
+    weights (N,), and what differences between groups add to means and variances of nodes (2, N, S), which is a part of
+    all else. States of the chains, which move on, are means (C, 2), covariances (C, 3) and times (C,); `scales` are
     of the chains (C, 4). `table` has log p of each answer (L, T) from a least z on in steps, and `rule` the points and
     weights of Gauss and Hermite. A row's moments of z are those under its answer; its chains follow by regression.
     """
-    chain, coefficient, time, rest_mean, rest_variance, answer, weight = rows
+    chain, coefficient, time, rest_mean, rest_variance, answer, weight, more = rows
     mean, covariance, last = states
     least, step, logs = table
     n_slots, n_points = chain.shape[1], rule[0].shape[0]
@@ -277,9 +278,9 @@ def filter_rows(
         for s in range(n_slots):
             c, h = chain[m, s], coefficient[m, s]
             x, y = covariance[c, 0] + covariance[c, 1], covariance[c, 1] + covariance[c, 2]
-            rest = max(1.0 - h**2 * shrink * (x + y), _LEAST)
+            rest = max(1.0 - h**2 * shrink * (x + y + more[1, m, s]), _LEAST)
             D[m, s] = h**2 * shrink / rest
-            linear[m, s] = (mean[c, 0] + mean[c, 1]) * D[m, s] + h * gain / rest
+            linear[m, s] = (mean[c, 0] + mean[c, 1] + more[0, m, s]) * D[m, s] + h * gain / rest
             mean[c, 0] += h * gain * x
             mean[c, 1] += h * gain * y
             covariance[c, 0] -= h**2 * shrink * x * x

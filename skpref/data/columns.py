@@ -179,11 +179,12 @@ class Columns:
 
         A cell may be a list of players, too.
         """
-        cells = [[_as_cells(cell) for cell in _as_list(self.column(name))] for name in names]
+        cells = [[as_cells(cell) for cell in _as_list(self.column(name))] for name in names]
         rows = zip(*cells, strict=True)
         teams = [[id_ for cell in row for id_ in cell if not is_missing(id_) and id_ != ""] for row in rows]
         self.refuse_empty("a team has no players", (not team for team in teams), names[0])
-        players = iter(as_ids([id_ for team in teams for id_ in team], f"column {names[0]!r}", self.unit).tolist())
+        ids = [id_ for team in teams for id_ in team]
+        players = iter(as_ids(ids, f"columns {', '.join(map(repr, names))}", "player").tolist())
         return objects([tuple(next(players) for _ in team) for team in teams])
 
     def numbers(self, name: Any, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
@@ -359,7 +360,7 @@ def _in_brackets(meaning: str) -> str:
     return f" ({meaning})" if meaning else ""
 
 
-def _as_cells(cell: Any) -> Sequence[Any]:
+def as_cells(cell: Any) -> Sequence[Any]:
     """Return what a cell holds, which may be several ids."""
     return _as_list(cell) if isinstance(cell, list | tuple | np.ndarray) else [cell]
 

@@ -27,10 +27,12 @@ def filter_chains(
     rest: tuple[Array, Array],
     answers: tuple[Array, Array],
     likelihood: Likelihood,
+    of_groups: tuple[Array, IntArray] | None = None,
 ) -> list[Trajectories]:
     """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.
 
-    `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows.
+    `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows. `of_groups` has
+    what differences between groups, which are in `rest`, add to means and variances of slots, (2, N, S), and levels.
     """
     offsets = np.concatenate([[0], np.cumsum([part.n_chains for part in parts])])
     mean, covariance, last = (np.concatenate(each) for each in zip(*(part.ends() for part in parts), strict=True))
@@ -38,18 +40,30 @@ def filter_chains(
     chain = np.column_stack([offsets[p] + c for p, c, _ in slots])
     coefficient = np.column_stack([each for *_, each in slots])
     at = np.maximum(time[:, None], last[chain])  # effects, of which all rows tell, may be ahead of a row
-    states = mean, covariance, last
+    states, (more, level) = (mean, covariance, last), (np.zeros((2, *chain.shape)), None)
+    if of_groups is not None:
+        more, level = of_groups
     grid, told = np.arange(-_WIDEST, _WIDEST + _STEP, _STEP), []
     for few in chunks(time.size, _AT_ONCE):
         levels, answer = np.unique(answers[0][few], return_inverse=True)
         logs = np.array([likelihood.derivatives(np.full(grid.size, level), grid)[0] for level in levels])
-        rows = chain[few], coefficient[few], time[few], rest[0][few], rest[1][few], answer, answers[1][few]
+        rows = (
+            chain[few],
+            coefficient[few],
+            time[few],
+            rest[0][few],
+            rest[1][few],
+            answer,
+            answers[1][few],
+            more[:, few],
+        )
         told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, logs), gauss_hermite(_POINTS)))
     D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
     out = []
     for number, part in enumerate(parts):
         mine = np.array([p == number for p, *_ in slots])
         kept = D[:, mine] > 0.0
-        nodes = (each[:, mine][kept] for each in (chain - offsets[number], at, D, linear))
+        nodes = [each[:, mine][kept] for each in (chain - offsets[number], at, D, linear)]
+        nodes += [] if level is None or part.groups is None else [level[np.nonzero(kept)[0]]]
         out.append(part.with_nodes(*nodes))
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -38,8 +38,13 @@ def design_of(level: IntArray, sizes: IntArray) -> Array:
 
 def multiply(B: Array, c: Array, chain: IntArray) -> Array:
     """Return the products of rows (n, K) with the columns of their chain's c (C, K, F), shape (n, F)."""
-    total = np.zeros((B.shape[0], c.shape[2]))
-    for k in range(B.shape[1]):
+    (n_chains, K, F), total = c.shape, np.zeros((B.shape[0], c.shape[2]))
+    if n_chains < K * F:  # fewer steps, by products of matrices
+        order = np.argsort(chain, kind="stable")
+        for number, rows in enumerate(np.split(order, np.searchsorted(chain[order], np.arange(1, n_chains)))):
+            total[rows] = B[rows] @ c[number]
+        return total
+    for k in range(K):
         total += B[:, k, None] * c[chain, k]
     return total
 
@@ -153,14 +158,27 @@ class GroupDifferences:
         assert self.response is not None  # noqa: S101 - type narrowing
         return multiply(design_of(level, self.sizes), self.response, chain)
 
-    def with_nodes(self, place: IntArray, n_nodes: int, n_chains: int) -> GroupDifferences:
-        """Return the same with further nodes and chains, which say nothing of c; `place` is of the nodes."""
-        level: Any = np.full((n_nodes, self.sizes.size), -1)
-        level[place] = self.level
-        C, K = self.mean.shape
-        new = np.tile(np.diag(np.repeat(self.variances, self.sizes)), (n_chains - C, 1, 1))
-        mean, covariance = np.vstack([self.mean, np.zeros((n_chains - C, K))]), np.concatenate([self.covariance, new])
-        response = self.response
-        if response is not None:
-            response = np.concatenate([response, np.zeros((n_chains - C, *response.shape[1:]))])
-        return GroupDifferences(mean, covariance, level, self.sizes, self.variances, response)
+    def seen(self, level: IntArray) -> IntArray:
+        """Return levels, `LEFT_OUT` for groups that the fit did not see."""
+        return np.where(columns_of(level, self.sizes)[1], level, LEFT_OUT)
+
+    def whole(self, chain: IntArray, D: Array, rest: Array) -> Array:
+        """Return what rows say of the nodes' values, groups included; `rest` leaves groups out, shape (n, F)."""
+        c = self.mean[..., None] if self.response is None else np.dstack([self.mean, self.response])
+        return rest + D[:, None] * multiply(design_of(self.level, self.sizes), c, chain)
+
+    def level_with(self, level: IntArray | None, n: int) -> IntArray:
+        """Return the levels of all nodes and of n further ones; None: they say nothing of c."""
+        return np.vstack([self.level, np.full((n, self.sizes.size), -1) if level is None else level])
+
+    def again(
+        self, chain: IntArray, level: IntArray, place: IntArray, D: Array, r: Array, solve: Callable[[Array], Array]
+    ) -> tuple[Array, GroupDifferences]:
+        """Return what rows say of x (n, F), and c, given all D and linear terms r; `place` is the node of a level."""
+        of_node = np.empty((chain.size, self.sizes.size), dtype=np.int64)
+        of_node[place] = level
+        found = Differences(Levels(chain, of_node, self.sizes, int(chain.max()) + 1), self.variances, D, solve)
+        c = found.mean(r, solve(r))
+        response = None if self.response is None else c[..., 1:].copy()
+        parts = c[..., 0].copy(), found.covariance, of_node, self.sizes, self.variances, response
+        return found.rest(r, c), GroupDifferences(*parts)

@@ -643,25 +643,27 @@ class Trajectories:
         level = u[place]
         return np.column_stack([u[place - 1] - level, level]), passes[3][place - 1], self.last
 
-    def with_nodes(self, chain: IntArray, time: Array, D: Array, linear: Array) -> Trajectories:
-        """Return chains that further rows tell of, which know nothing of the coefficients of features."""
-        chains, times = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
-        n_old, n_chains, groups = self.time.size, int(chains.max(initial=-1)) + 1, self.groups
-        part = None  # nodes in different groups stay apart
+    def with_nodes(
+        self, chain: IntArray, time: Array, D: Array, linear: Array, level: IntArray | None = None
+    ) -> Trajectories:
+        """Return chains that further rows tell of, in groups, which know nothing of the coefficients of features."""
+        n_old, groups, part = self.time.size, self.groups, None
+        r = np.column_stack([self.linear] if self.response is None else [self.linear, self.response])
         if groups is not None:
-            level = np.vstack([groups.level, np.full((chain.size, groups.sizes.size), -1)])
-            part = np.unique(level, axis=0, return_inverse=True)[1].ravel()
-        nodes, place = Nodes.from_times(chains, times, n_chains, part)
-        total, values = (
-            _sums(place, np.concatenate(each), nodes.size) for each in ((self.D, D), (self.linear, linear))
-        )
-        response = None
-        if self.response is not None:
-            response = np.zeros((nodes.size, self.response.shape[1]))
-            response[place[: self.time.size]] = self.response
-        if groups is not None:
-            groups = groups.with_nodes(place[:n_old], nodes.size, n_chains)
-        return Trajectories(nodes.chain, nodes.time, total, values, self.scales, response, groups)
+            r, level = groups.whole(self.chain, self.D, r), groups.level_with(level, chain.size)
+            part = np.unique(level, axis=0, return_inverse=True)[1].ravel()  # nodes in different groups stay apart
+        chain, time = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
+        nodes, place = Nodes.from_times(chain, time, int(chain.max(initial=-1)) + 1, part)
+        total, values = _sums(place, np.concatenate([self.D, D]), nodes.size), np.zeros((nodes.size, r.shape[1]))
+        values[place[:n_old]] = r
+        np.add.at(values[:, 0], place[n_old:], linear)
+        if groups is not None and level is not None:
+            scales: Any = tuple(self.scales.tolist())
+            passes = condition(scales, nodes.starts, nodes.time, decays(scales, nodes.starts, nodes.time), total)[2]
+            solve_all = partial(_solve_columns, nodes.starts, total, passes)
+            values, groups = groups.again(nodes.chain, level, place, total, values, solve_all)
+        response = None if self.response is None else values[:, 1:].copy()
+        return Trajectories(nodes.chain, nodes.time, total, values[:, 0].copy(), self.scales, response, groups)
 
     def covariance(self, time: Array) -> Array:
         """Return the covariance of a single chain at times, shape (n, n)."""

@@ -22,8 +22,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
-from skpref._validation import as_frame, column_names
+from skpref._validation import as_frame, column_names, is_missing
 from skpref._version import __version__
+from skpref.data.columns import as_cells
 from skpref.data.ids import shorten
 from skpref.data.labels import left_column
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
@@ -152,7 +153,7 @@ class _Inputs(NamedTuple):
     needed: list[str]  # columns of groups, and of times
     user: str | None  # column of the user, which the parameter `users` replaces
     are_names_known: bool  # whether X had names
-    spare: tuple[str, ...] = ()  # columns of ids that a row may lack: of the third item shown, and further ones
+    spare: tuple[str, ...] = ()  # columns of ids that a row may lack: of the third item shown, and of players
 
     @property
     def read(self) -> list[str]:
@@ -175,16 +176,19 @@ def _inputs(estimator: Any) -> _Inputs | None:
     known = getattr(first, "feature_names_in_", None)
     names = list(map(str, range(first.n_features_in_))) if known is None else list(known)
     for side, place in zip(sides, places, strict=True) if known is None else ():
-        names[place] = side
+        if not isinstance(place, tuple):
+            names[place] = side
 
     def named(columns: Any) -> list[str]:
         return [column if isinstance(column, str) else names[column] for column in columns]
 
-    ids, numbers, needed = named(places), [], []
+    parts = [part for place in places for part in (place if isinstance(place, tuple) else (place,))]
+    ids, numbers, needed = named(parts), [], []
     if roles is not None:
         numbers = named(replace(roles, user=None, left=None, right=None, weight=None, groups=(), time=None).columns())
         needed = named([*roles.groups, *([] if roles.time is None else [roles.time])])
-    return _Inputs(names, ids, numbers, needed, ids[0] if sides[0] == "user" else None, known is not None)
+    spare = tuple(ids) if getattr(first, "_has_teams", False) else ()
+    return _Inputs(names, ids, numbers, needed, ids[0] if sides[0] == "user" else None, known is not None, spare)
 
 
 def _task_inputs(first: Any) -> _Inputs:
@@ -249,7 +253,7 @@ def _signature(estimator: Any, table: Any, answer: Any) -> dict[str, Any]:
         specs = []
         for spec in inputs.inputs:
             # MLflow cuts decimals of an integer, and refuses integers for a double.
-            is_number = spec.type in {DataType.long, DataType.integer} and spec.name not in ids
+            is_number = spec.type in (DataType.long, DataType.integer) and spec.name not in ids  # some have no hash
             needed = spec.required and spec.name not in optional
             specs.append(ColSpec(AnyType() if is_number else spec.type, spec.name, required=needed))
         inputs = Schema(specs)
@@ -362,7 +366,7 @@ class _Predictor:
                 f"column {missing[0]!r} is missing" + "; users may replace it" * (missing[0] == inputs.user)
             )
         # Rows without any covariate have ids alone; columns that are not read may be missing.
-        has_more = set(table.columns) - {*inputs.ids}
+        has_more = set(table.columns) - {*inputs.ids} or inputs.spare
         rows = table.reindex(columns=inputs.names if has_more else inputs.ids)
         return rows if inputs.are_names_known else rows.to_numpy(dtype=object)
 
@@ -372,8 +376,10 @@ class _Predictor:
         if inputs is None or not hasattr(self._last, "rank"):
             raise DataError(f"{type(self._last).__name__} ranks no items; leave rank out")
         shown = [name for name in inputs.ids if name != inputs.user and name in table.columns]
-        items = table[shown].to_numpy(dtype=object).ravel()
-        return self._last.rank(np.unique([item for item in items.tolist() if item is not None])).to_frame()
+        items = table[shown].to_numpy(dtype=object).ravel().tolist()
+        if getattr(_first_step(self._estimator), "_has_teams", False):
+            items = [player for cell in items for player in as_cells(cell)]
+        return self._last.rank(np.unique([item for item in items if not is_missing(item)])).to_frame()
 
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd

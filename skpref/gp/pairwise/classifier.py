@@ -516,7 +516,9 @@ class GPPLClassifier(MovingClassifier):
         """
         rows, items, left, right = self._pairs(X)
         if rows.time is not None:
-            raise DataError("latent_covariance is of items whose utilities do not move: fit without time and groups")
+            raise DataError(
+                "latent_covariance is of items whose utilities do not move: fit without time, groups and teams"
+            )
         return self.posterior_.pair_covariance(items, left, right, rows.covariates)
 
     @accept_collections

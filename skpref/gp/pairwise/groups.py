@@ -30,6 +30,7 @@ class NamesGroups:
     def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
         """Store the groups of rows, and keep the known ones."""
         if known:
+            self._refuse_other_kinds(len(columns))
             self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, columns, strict=True))
         else:
             self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in columns)
@@ -39,6 +40,7 @@ class NamesGroups:
         self, columns: Sequence[Any], unknown: Literal["raise", "mark"] = "raise"
     ) -> IntArray | None:
         """Return the groups of rows, shape (n, n_kinds), -1 where one is unknown; None without groups."""
+        self._refuse_other_kinds(len(columns))
         if not len(columns):
             return None
         pairs = zip(self._groups, columns, strict=True)
@@ -46,14 +48,16 @@ class NamesGroups:
 
     def _named_levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
         """Return the number of the group of each kind that a caller named."""
-        columns = list(self.groups) if self._groups else []
+        columns = list(self.groups or ())
+        if groups:
+            self._refuse_other_kinds(len(columns))
         if groups is not None and not isinstance(groups, Mapping):
             raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
         for column in groups or ():
             if column not in columns:
                 wanted = f"the columns of groups are {columns}" if columns else "the model was fitted without groups"
                 raise DataError(f"groups names the column {shorten(column)}, but {wanted}")
-        levels = [LEFT_OUT] * len(columns)
+        levels = [LEFT_OUT] * len(self._groups)
         for kind, column in enumerate(columns):
             if groups is not None and column in groups:
                 ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
@@ -62,6 +66,12 @@ class NamesGroups:
                     self._refuse_unknown_group(kind, ids[0], "without the column it is the consensus")
                 levels[kind] = int(level[0])
         return levels
+
+    def _refuse_other_kinds(self, n_columns: int) -> None:
+        """Refuse another number of columns of groups than the fit had."""
+        if n_columns != len(self._groups):
+            then = f"groups differs from that of the fit, which had {len(self._groups)} columns of groups"
+            raise DataError(f"{then}; set it back, or call fit with all comparisons")
 
     def _refuse_unknown_group(self, kind: int, group: Any, advice: str) -> None:
         """Raise the error of a group that the fit has not seen."""

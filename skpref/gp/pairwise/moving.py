@@ -181,7 +181,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         """Refuse times that a model without them cannot use, their absence, and dates in the place of numbers."""
         moving = getattr(self, "moving_posterior_", None)
         if (moving is None) != (rows.time is None):
-            raise DataError("time has changed since fit; set it back, or call fit with all comparisons")
+            raise DataError(
+                "groups, teams or time has changed since fit; set it back, or call fit with all comparisons"
+            )
         if moving is not None:
             refuse_other_kind(self.time, now=rows.is_dated, then=moving.is_dated)
 
@@ -195,7 +197,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     ) -> Self:
         """Filter later comparisons into a model with `time`: microseconds each, without another fit.
 
-        Each comparison, one after the other, changes the utilities of its two items and the effects, and nothing else.
+        Each comparison, one after the other, changes the utilities of its two items and the effects, and nothing else;
+        with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
         Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
         the function of features stay as the fit left them. `partial_fit` refits instead, with these comparisons and all
         earlier ones, and is more accurate where items have few of them. With features, intervals of the filter are up
@@ -261,6 +264,11 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     def _refuse_other_model(self, method: str) -> None:
         """Refuse further comparisons where parameters name another model than the fit."""
         ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
+        had_teams = getattr(self._comparisons, "left", np.zeros(0)).ndim == 2
+        if had_teams != self._has_teams and not self._has_tasks:
+            raise DataError(
+                f"left and right must be lists of columns, of teams, in all calls or in none of fit, {method}"
+            )
         if self._has_side != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
             raise DataError(
                 "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
@@ -453,6 +461,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         random_state: RandomState = None,
         *,
         at: Any = None,
+        groups: Mapping[Any, Hashable] | None = None,
     ) -> Array:
         """Draw joint samples of utilities from the posterior.
 
@@ -466,6 +475,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             Seed of the draws.
         at : date or number, default=None
             Time of the utilities, as in `utility`.
+        groups : dict, default=None
+            Groups of the utilities, as in `utility`.
 
         Returns
         -------
@@ -473,7 +484,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             One draw per column.
         """
         _, chosen = self._select(items)
-        return draw_utilities(self._posterior_at(at), chosen, n_samples, as_generator(random_state))
+        return draw_utilities(self._posterior_at(at, groups), chosen, n_samples, as_generator(random_state))
 
     def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.

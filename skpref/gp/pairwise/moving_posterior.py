@@ -210,15 +210,20 @@ class MovingPosterior:
         # All but the utilities of the items' own and the effects of the rows: careers, features and groups.
         everyone = Items(X, np.arange(c.n_items))
         mean, variance = known.pairs(everyone, c.left, c.right, c.time, None, c.group, order=False)
-        own = known.items.moments(ends.ravel(), np.repeat(c.time, ends.shape[1]))
-        u, v = (moment.reshape(ends.shape) for moment in own)
+        own = ends.ravel(), np.repeat(c.time, ends.shape[1])
+        u, v = (moment.reshape(ends.shape) for moment in replace(known.items, groups=None).moments(*own))
+        of_groups = None
+        if known.items.groups is not None and c.group is not None:
+            level = known.items.groups.seen(c.group)
+            both = known.items.moments(*own, np.repeat(level, ends.shape[1], axis=0))
+            of_groups = np.array([each.reshape(ends.shape) for each in both]) - np.array([u, v]), level
         rest = mean - (coefficient * u).sum(axis=1), np.maximum(variance - (coefficient**2 * v).sum(axis=1), 0.0)
         columns = [] if c.covariates is None else list((c.covariates / self.covariate_scale).T)
         columns += [one] if self.has_order else []
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood)
+        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood, of_groups)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
     def snapshot(self, time: float, scales: dict[str, Scale], levels: IntArray | None = None) -> PairPosterior:

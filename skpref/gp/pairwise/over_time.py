@@ -10,6 +10,7 @@ import numpy as np
 
 from skpref import inducing
 from skpref._checks import check_positive, check_types, require
+from skpref._estimator import half_of_memory
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.comparisons import sizes_of, starts_of
@@ -335,7 +336,9 @@ class _Model:
         if level is not None:
             of_node = np.empty((nodes.size, level.shape[1]), dtype=np.int64)
             of_node[place] = level
-            self.levels = Levels(nodes.chain, of_node, 1 + level.max(axis=0), n)
+            sizes = 1 + level.max(axis=0)
+            _check_memory_of_groups(int(sizes.sum()), nodes.size, n)
+            self.levels = Levels(nodes.chain, of_node, sizes, n)
         self.rows["items"] = nodes, place.reshape(ends.shape), coefficient
         self.first = nodes.time[nodes.starts[:-1]] if first is None else first
         if columns:
@@ -444,6 +447,16 @@ class _Model:
             features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
         rest = features, self.config.team_mean
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
+
+
+def _check_memory_of_groups(n_groups: int, n_nodes: int, n_items: int) -> None:
+    """Refuse so many groups that their differences would not fit into memory."""
+    need, limit = 8.0 * n_groups * (6 * n_nodes + 3 * n_items * n_groups), half_of_memory()
+    if need > limit:
+        raise DataError(
+            f"groups: {n_groups} groups of {n_items} items need {need / 1e9:.1f} GB, more than the {limit / 1e9:.1f} "
+            "GB allowed; name columns with fewer groups"
+        )
 
 
 def _units(c: Comparisons) -> IntArray:

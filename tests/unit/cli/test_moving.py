@@ -172,7 +172,7 @@ def test_rankings_of_one_row_have_its_time() -> None:
             ["rank", "still.skpref", "--at", "2022-12-31"],
             "--at is for models that were learnt with --time",
         ),
-        (["elicit", "model.skpref"], "questions have no times"),
+        (["elicit", "model.skpref"], "questions have no times, groups or teams"),
     ],
 )
 def test_mistakes_are_named(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

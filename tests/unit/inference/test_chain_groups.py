@@ -8,7 +8,16 @@ from numpy.testing import assert_allclose
 
 from skpref.exceptions import DataError
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences, Levels
-from skpref.inference.chains import ChainGroup, ChainProblem, Nodes, _Conditioned, _Prior, fit_chains, trajectories
+from skpref.inference.chains import (
+    ChainGroup,
+    ChainProblem,
+    Nodes,
+    Trajectories,
+    _Conditioned,
+    _Prior,
+    fit_chains,
+    trajectories,
+)
 from skpref.likelihoods import PairwiseLogit
 
 PRIORS = dict.fromkeys(("start", "form", "length", "drift", "group 0", "group 1"), (0.0, 1.0))
@@ -94,7 +103,7 @@ def test_predictions_are_those_of_dense_algebra():
 
 
 def test_further_nodes_keep_groups_apart():
-    """Nodes of a filter say nothing of differences, and known groups keep what they know."""
+    """Nodes without answers and levels say nothing of differences, and known groups keep what they know."""
     group = group_of_nodes()
     problem = problem_of(group)
     (chains,) = trajectories(problem, fit_chains(problem, THETA, max_iter=20, tol=1e-6))
@@ -106,6 +115,36 @@ def test_further_nodes_keep_groups_apart():
         assert_allclose(after, before, rtol=1e-12)
     new = more.moments(np.array([3]), np.array([2.0]), np.array([[0, LEFT_OUT]]))
     assert_allclose(new[1], np.exp(2.0 * THETA[[0, 1, 4]]).sum())
+
+
+def test_further_rows_tell_of_differences_as_earlier_ones():
+    """Nodes in two parts are the nodes at once, and those of dense algebra."""
+    group, rng = group_of_nodes(), np.random.default_rng(5)
+    nodes = group.nodes
+    n, level, K = nodes.size, group.levels.level, int(SIZES.sum())
+    parts = nodes.chain, nodes.time, 2.0 * rng.random(n), rng.normal(size=n)
+    prior = np.tile(np.diag(np.repeat(np.exp(2.0 * THETA[4:]), SIZES)), (N_CHAINS, 1, 1))
+    nothing = GroupDifferences(np.zeros((N_CHAINS, K)), prior, np.zeros((0, 2), int), SIZES, np.exp(2.0 * THETA[4:]))
+    scales = np.array(group.scales(THETA))
+    empty = Trajectories(np.zeros(0, int), *np.zeros((3, 0)), scales, groups=nothing)
+    whole = empty.with_nodes(*parts, level)
+    whole.validate()
+    first = np.sort(rng.permutation(n)[: n // 2])
+    first = np.union1d(first, nodes.starts[:-1])
+    rest = np.setdiff1d(np.arange(n), first)
+    twice = empty.with_nodes(*(part[first] for part in parts), level[first])
+    twice = twice.with_nodes(*(part[rest] for part in parts), level[rest])
+    at, time, asked = np.array([0, 1, 2]), np.array([2.0, 1.5, 3.0]), np.array([[0, 1], [LEFT_OUT, 2], [-1, 0]])
+    mean, variance = whole.moments(at, time, asked)
+    for got, wanted in zip(twice.moments(at, time, asked), (mean, variance), strict=True):
+        assert_allclose(got, wanted, rtol=1e-10)
+    start = nodes.time[nodes.starts[:-1]]
+    everywhere = [np.concatenate(pair) for pair in ((nodes.chain, at), (nodes.time, time))]
+    dense = covariance(THETA, *everywhere, np.vstack([level, asked]), start)
+    dense[np.diag_indices_from(dense)] += np.append(np.zeros(n), (asked == -1) @ np.exp(2.0 * THETA[4:]))
+    gain = dense[n:, :n] @ np.linalg.inv(np.eye(n) + parts[2][:, None] * dense[:n, :n])
+    assert_allclose(mean, gain @ parts[3], atol=1e-9)
+    assert_allclose(variance, np.diag(dense[n:, n:] - gain @ (parts[2][:, None] * dense[:n, n:])), atol=1e-9)
 
 
 def test_parts_that_do_not_fit_are_refused():

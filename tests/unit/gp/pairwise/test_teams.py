@@ -16,6 +16,7 @@ from skpref.data import Comparisons
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.search import default_space
+from skpref.tracking import save_model
 
 SIDES = {"left": ["a", "b"], "right": ["c", "d"]}
 PLAYERS = np.array([f"p{k}" for k in range(12)])
@@ -129,6 +130,25 @@ def test_cross_validation_takes_teams():
     assert cross_val_score(GPPLClassifier(**SIDES), frame, y, cv=3).mean() > 0.6
 
 
+@pytest.mark.parametrize("kind", ["frame", "lists", "array"])
+def test_served_models_take_teams(tmp_path, kind):
+    """Also where the first rows lack a player, a cell is a list, or columns are positions, the right side first."""
+    mlflow = pytest.importorskip("mlflow")
+    frame, y = doubles(n=60, singles=5 if kind == "frame" else 0)
+    rows, sides = frame[list("abcd")], SIDES
+    if kind == "lists":
+        rows = pd.DataFrame({side: frame[columns].to_numpy().tolist() for side, columns in SIDES.items()})
+        sides = {"left": ["left"], "right": ["right"]}
+    elif kind == "array":
+        rows, sides = rows.to_numpy(), {"left": [2, 3], "right": [0, 1]}
+    model = GPPLClassifier(**sides).fit(rows, y)
+    save_model(model, tmp_path / "served", rows)
+    served = mlflow.pyfunc.load_model(str(tmp_path / "served"))
+    asked = pd.DataFrame(rows).rename(columns=str)
+    assert_allclose(served.predict(asked, params={"return_proba": True}), model.predict_proba(rows))
+    assert set(served.predict(asked, params={"rank": True}).id) <= set(model.item_ids_)
+
+
 def test_odd_teams_are_refused(fitted):
     model, frame, y = fitted
     with pytest.raises(DataError, match="both are lists of columns"):
@@ -199,6 +219,74 @@ def test_items_differ_in_groups():
     (mean, variance), (known, _) = (model.latent_mean_and_variance(rows) for rows in (new, frame))
     assert not np.allclose(mean, known)
     assert (variance > 2.0 * model.group_scales_[0]).all()
+
+
+def test_draws_of_utilities_have_groups():
+    frame, y, _ = surfaces(n=300)
+    model = GPPLClassifier(groups=["surface"], likelihood="logit").fit(frame, y)
+    drawn = model.sample_utility(PLAYERS, 4000, random_state=0, groups={"surface": "clay"})
+    mean, std = model.utility(PLAYERS, groups={"surface": "clay"}, return_std=True)
+    assert_allclose(drawn.mean(axis=1), mean, atol=0.05)
+    assert_allclose(drawn.std(axis=1), std, rtol=0.1)
+
+
+def test_update_learns_the_differences_between_groups():
+    """As a fit to all: intervals get narrower, and the items of each surface follow their answers there."""
+    frame, y, _ = surfaces(n=1600)
+    frame["t"] = np.linspace(0.0, 1.0, 1600)
+    model = GPPLClassifier(groups=["surface"], likelihood="logit", time="t", dynamics="constant")
+    model.fit(frame[:400], y[:400])
+    asked = frame.assign(t=1.0)
+    before = model.latent_mean_and_variance(asked)[1].mean()
+    both = clone(model).fit(frame[:400], y[:400]).partial_fit(frame[400:], y[400:])
+    mean, variance = both.latent_mean_and_variance(asked)
+    found, spread = model.update(frame[400:], y[400:]).latent_mean_and_variance(asked)
+    assert variance.mean() < 0.6 * before
+    assert_allclose(spread.mean(), variance.mean(), rtol=0.1)
+    assert np.sqrt(np.mean((found - mean) ** 2 / variance)) < 0.4
+
+
+def test_update_takes_new_groups_and_items(tmp_path):
+    """What it says of a new group is known up to the difference there."""
+    frame, y, _ = surfaces(n=400)
+    frame["t"] = np.linspace(0.0, 1.0, 400)
+    model = GPPLClassifier(groups=["surface"], likelihood="logit", time="t", dynamics="constant").fit(frame, y)
+    later = pd.DataFrame({"left": "new", "right": PLAYERS[np.arange(300) % 12], "surface": "sand", "t": 2.0})
+    model.update(later, np.ones(300))
+    mean, std = model.utility(["new", "p1"], groups={"surface": "sand"}, return_std=True)
+    assert mean[0] > mean[1]
+    assert (std**2 > model.group_scales_[0]).all()
+    skpref.save(model, tmp_path / "model.skpref")
+    assert_allclose(skpref.load(tmp_path / "model.skpref").predict_proba(later), model.predict_proba(later))
+
+
+def test_other_groups_and_teams_than_those_of_fit_are_refused(fitted):
+    frame, y, _ = surfaces(n=100)
+    model = GPPLClassifier(groups=["surface"]).fit(frame, y)
+    rows = frame.assign(court=1)
+    model.fit(rows, y).set_params(groups=["surface", "court"])
+    for call in (
+        lambda: model.predict(rows),
+        lambda: model.partial_fit(rows, y),
+        lambda: model.rank(groups={"court": 1}),
+    ):
+        with pytest.raises(DataError, match="groups differs from that of the fit, which had 1 columns"):
+            call()
+    with pytest.raises(DataError, match="groups differs from that of the fit"):
+        model.set_params(groups=None).rank(groups={"surface": "clay"})
+    games, won = doubles(n=40)
+    other = GPPLClassifier(left="a", right="c", groups=["where"]).fit(games, won).set_params(**SIDES)
+    with pytest.raises(DataError, match="left and right must be lists"):
+        other.partial_fit(games, won)
+    with pytest.raises(DataError, match="without time, groups and teams"):
+        fitted[0].latent_covariance(fitted[1])
+
+
+def test_too_many_groups_are_refused(monkeypatch):
+    frame, y, _ = surfaces(n=100)
+    monkeypatch.setattr("skpref.gp.pairwise.over_time.half_of_memory", lambda: 1e6)
+    with pytest.raises(DataError, match="100 groups of 12 items need"):
+        GPPLClassifier(groups=["surface"]).fit(frame.assign(surface=range(100)), y)
 
 
 def test_groups_without_differences_vanish():
