@@ -183,6 +183,12 @@ class Columns:
         rows = zip(*cells, strict=True)
         teams = [[id_ for cell in row for id_ in cell if not is_missing(id_) and id_ != ""] for row in rows]
         self.refuse_empty("a team has no players", (not team for team in teams), names[0])
+        names_of = (id_ for team in teams for id_ in team if isinstance(id_, str))
+        written = next((name for name in names_of if name[:1] + name[-1:] == "[]"), None)
+        if written is not None:  # Dask makes text of lists
+            raise self.fault(
+                f"a cell holds a list of players as text, {shorten(written)}: name a column for each player"
+            )
         ids = [id_ for team in teams for id_ in team]
         players = iter(as_ids(ids, f"columns {', '.join(map(repr, names))}", "player").tolist())
         return objects([tuple(next(players) for _ in team) for team in teams])
