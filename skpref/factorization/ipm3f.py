@@ -124,9 +124,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     level_weights_ : ndarray of shape (L,)
         Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings,
         because levels of equal loss need not be equally frequent.
-    risks_ : ndarray of shape (n_chains, n_iter_)
+    risks_ : ndarray of shape (n_chains, n_iter)
         Regularised risk after each sweep.
-    n_factors_ : ndarray of shape (n_chains, n_iter_), dtype int64
+    n_factors_ : ndarray of shape (n_chains, n_iter), dtype int64
         Number of features after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
@@ -184,7 +184,7 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     @property
     def n_factors_(self) -> NDArray[np.int64]:
-        """Number of features after each sweep, shape (n_chains, n_iter_)."""
+        """Number of features after each sweep, shape (n_chains, n_iter)."""
         return self._learnt.trace("n_factors").astype(np.int64)
 
     def feature_table(self, n_ids: int = 5) -> Any:

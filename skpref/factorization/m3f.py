@@ -129,7 +129,7 @@ class GibbsM3F(MaxMarginFactorization):
     level_weights_ : ndarray of shape (L,)
         Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings,
         because levels of equal loss need not be equally frequent.
-    risks_ : ndarray of shape (n_chains, n_iter_)
+    risks_ : ndarray of shape (n_chains, n_iter)
         Regularised risk after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.

@@ -176,7 +176,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, HasSettings, ABC):
 
     @property
     def risks_(self) -> Array:
-        """Regularised risk after each sweep, shape (n_chains, n_iter_)."""
+        """Regularised risk after each sweep, shape (n_chains, n_iter)."""
         return self._learnt.trace()
 
     @property
