@@ -87,6 +87,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _fit_shards(self, shards: Shards, summaries: list[ShardSummary], rows: list[Any]) -> None:
         self._set_groups(())
+        self._forget_times()  # a fit that has some sets them
         super()._fit_shards(shards, summaries, rows)
 
     def _fit_tasks(self, X: Any, y: Any, sample_weight: Any, old: Comparisons | None, items: Entities | None) -> None:
@@ -127,10 +128,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             raise DataError(f"dynamics={self.dynamics!r} needs time=, the column of X with the times")
         if data.comparisons.time is None:
             fit = self._infer(data, config, self.item_ids_, resume=resume)
-            for name in ("moving_posterior_", "dynamics_"):
-                if hasattr(self, name):
-                    delattr(self, name)
-            self.group_scales_ = np.zeros(0)
+            self._forget_times()
             return fit
         self._refuse_fixed_parameters()
         if data.X is not None:
@@ -144,6 +142,13 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         groups = self.moving_posterior_.items.groups
         self.group_scales_ = np.zeros(0) if groups is None else groups.variances.copy()
         return fit
+
+    def _forget_times(self) -> None:
+        """Leave out what an earlier fit over time or in groups has set."""
+        for name in ("moving_posterior_", "dynamics_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self.group_scales_ = np.zeros(0)
 
     def _earlier(self) -> tuple[MovingPosterior, SkillDynamics] | None:
         """Return the fit whose dynamics stay; None where all its comparisons had one time, which says nothing."""

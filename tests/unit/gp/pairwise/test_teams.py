@@ -125,6 +125,18 @@ def test_teams_from_a_file_are_those_in_memory(tmp_path, fitted):
     assert_allclose(stored.predict_proba(frame)[:, 1], model.predict_proba(frame)[:, 1], atol=1e-8)
 
 
+def test_a_fit_to_files_after_one_of_groups_is_one_of_files(tmp_path):
+    """Nothing of times and groups is left, and it can be saved."""
+    frame, y, _ = surfaces(n=100)
+    frame.assign(y=y.astype(int)).to_parquet(tmp_path / "pairs.parquet")
+    model = GPPLClassifier(groups=["surface"]).fit(frame, y).set_params(groups=None)
+    model.fit(tmp_path / "pairs.parquet", "y")
+    assert not hasattr(model, "moving_posterior_")
+    skpref.save(model, tmp_path / "model.skpref")
+    pairs = frame[["left", "right"]]
+    assert_allclose(skpref.load(tmp_path / "model.skpref").predict_proba(pairs), model.predict_proba(pairs))
+
+
 def test_cross_validation_takes_teams():
     frame, y = doubles()
     assert cross_val_score(GPPLClassifier(**SIDES), frame, y, cv=3).mean() > 0.6
