@@ -234,7 +234,7 @@ def test_choices_over_time_use_features(data):
 
 def test_what_has_no_meaning_is_refused(data, fitted, tmp_path):
     table, train, y, _, _ = data
-    with pytest.raises(DataError, match="item_effects=False is not for utilities that move"):
+    with pytest.raises(DataError, match="item_effects=False is not for models with time"):
         model(table, item_effects=False).fit(train, y)
     with pytest.raises(DataError, match="unknown item"):
         fitted.predict(train[:1].assign(left=77))
