@@ -32,7 +32,7 @@ def filter_chains(
     """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.
 
     `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows. `of_groups` has
-    what differences between groups, which are in `rest`, add to means and variances of slots, (2, N, S), and levels.
+    what differences between groups, which are in `rest`, add to means and variances of the first slots, and levels.
     """
     offsets = np.concatenate([[0], np.cumsum([part.n_chains for part in parts])])
     mean, covariance, last = (np.concatenate(each) for each in zip(*(part.ends() for part in parts), strict=True))
@@ -41,8 +41,9 @@ def filter_chains(
     coefficient = np.column_stack([each for *_, each in slots])
     at = np.maximum(time[:, None], last[chain])  # effects, of which all rows tell, may be ahead of a row
     states, (more, level) = (mean, covariance, last), (np.zeros((2, *chain.shape)), None)
-    if of_groups is not None:
-        more, level = of_groups
+    if of_groups is not None:  # of the items, whose slots are the first
+        added, level = of_groups
+        more[:, :, : added.shape[2]] = added
     grid, told = np.arange(-_WIDEST, _WIDEST + _STEP, _STEP), []
     for few in chunks(time.size, _AT_ONCE):
         levels, answer = np.unique(answers[0][few], return_inverse=True)
