@@ -75,7 +75,7 @@ def test_only_a_few_constant_features_are_named() -> None:
 
 
 def test_memory_is_counted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_estimator, "_half_of_memory", lambda: 8e9)
+    monkeypatch.setattr(_estimator, "half_of_memory", lambda: 8e9)
     _estimator.check_memory(1_000_000, 1000)  # 8.0 GB
     with pytest.raises(DataError, match=r"1000001 items by 1000 inducing points needs 8\.0 GB.* set inducing"):
         _estimator.check_memory(1_000_001, 1000)
@@ -84,9 +84,9 @@ def test_memory_is_counted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_memory_of_systems_that_do_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _estimator._half_of_memory() > 1e8
+    assert _estimator.half_of_memory() > 1e8
     monkeypatch.delattr(_estimator.os, "sysconf")
-    assert _estimator._half_of_memory() == 2**34
+    assert _estimator.half_of_memory() == 2**34
 
 
 def test_the_last_step_is_what_predicts() -> None:
@@ -121,12 +121,12 @@ def test_matrices_that_do_not_fit_in_memory_are_refused(
 
 def test_half_of_the_memory_or_16_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__)
-    assert _estimator._half_of_memory() == 2_048_000.0
+    assert _estimator.half_of_memory() == 2_048_000.0
     _estimator.check_memory(1000, 256)
     with pytest.raises(DataError, match="1000 items by 257 inducing points"):
         _estimator.check_memory(1000, 257)
     monkeypatch.delattr("os.sysconf")
-    assert _estimator._half_of_memory() == 16 * 2**30
+    assert _estimator.half_of_memory() == 16 * 2**30
 
 
 @pytest.mark.parametrize("name", [name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit")])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skpref.exceptions import DataError
+from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences, Levels
 from skpref.inference.chains import (
     ChainGroup,
@@ -154,3 +157,18 @@ def test_parts_that_do_not_fit_are_refused():
         parts = {field: getattr(group, field) for field in ("mean", "covariance", "level", "sizes", "variances")}
         with pytest.raises(DataError, match=name if name != "mean" else "mean|covariance"):
             GroupDifferences(**parts | {name: bad}).validate()
+
+
+def test_what_groups_add_is_of_the_slots_of_items():
+    """An effect beside them learns the same as without groups, given the same variance of all else."""
+    group = group_of_nodes()
+    (chains,) = trajectories(problem_of(group), fit_chains(problem_of(group), THETA, max_iter=20, tol=1e-6))
+    effect = Trajectories(np.zeros(1, int), np.zeros(1), np.zeros(1), np.zeros(1), np.array([0.5, 0.0, 1.0, 0.1]))
+    one, time = np.ones(2), np.array([2.0, 2.5])
+    slots = [(0, np.array([0, 1]), one), (0, np.array([1, 2]), -one), (1, np.zeros(2, int), np.array([0.3, -0.2]))]
+    rows = slots, time, (np.zeros(2), np.full(2, 0.8)), (np.array([1.0, 0.0]), one), PairwiseLogit()
+    added = np.full((2, 2, 2), 0.3), np.array([[0, 0], [1, 1]])
+    _, wanted = filter_chains([replace(chains, groups=None), effect], *rows)
+    _, found = filter_chains([chains, effect], *rows, added)
+    assert_allclose(found.D, wanted.D, rtol=1e-12)
+    assert_allclose(found.linear, wanted.linear, rtol=1e-12)
