@@ -107,7 +107,7 @@ class Comparisons:
         elif self.n_users:
             raise DataError(f"n_users is {self.n_users}, but user is None; pass the row of the user of each comparison")
         if self.stage is None:  # alternatives of a choice may be equal profiles
-            _check_self(left, right)
+            refuse_same_item(left, right)
         require(left.ndim == 1 or self.stage is None, self, "stage", "is of single items")
         if self.covariates is not None:
             options: dict[str, Any] = {"dtype": np.float64, "ensure_min_samples": 0}
@@ -467,7 +467,8 @@ def _check_range(noun: str, limit: int, *columns: IntArray) -> None:
         raise DataError(f"{what}; rows are counted from 0")
 
 
-def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
+def refuse_same_item(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
+    """Refuse a comparison of an item with itself; of teams, one with a player in two places."""
     if left.ndim == 2:
         players = np.sort(np.hstack([left, right]), axis=1)
         twice = (players[:, 1:] == players[:, :-1]) & (players[:, 1:] >= 0)
@@ -514,7 +515,7 @@ def from_labels(
         columns = {name: values[first != second] for name, values in columns.items()}
     elif names is not None:
         _check_items(n_items, first, second)
-        _check_self(first, second, names)
+        refuse_same_item(first, second, names)
     return Comparisons(**columns, n_items=n_items, n_users=n_users)
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref._warn import warn
 from skpref.data import Table, Vocabulary, as_ids
+from skpref.data.comparisons import refuse_same_item
 from skpref.data.ids import shorten
 from skpref.data.tables import stack
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -211,7 +212,9 @@ class Entities:
     def teams(self, left: IdColumn, right: IdColumn) -> tuple[Items, IntArray, IntArray]:
         """Return the distinct players of teams, and their positions in both, shape (n, S) each; -1: no player."""
         unknown: Any = "mark" if self.features is None else "raise"
-        both = np.hstack(self.encode_teams(left, right, unknown=unknown))
+        first, second = self.encode_teams(left, right, unknown=unknown)
+        refuse_same_item(first, second, self.vocabulary.ids)
+        both = np.hstack([first, second])
         is_new, is_there, size = both == -2, both != -1, self.vocabulary.size
         both[is_new] = size + np.arange(np.count_nonzero(is_new))  # unknown players are different ones
         item, inverse = np.unique(both[is_there], return_inverse=True)

@@ -136,11 +136,6 @@ class GroupDifferences:
         numbered = self.level.ndim == 2 and self.level.dtype == np.int64 and self.level.shape[1] == self.sizes.size
         require(numbered, self, "level", "must be numbers of groups")
 
-    @property
-    def prior_variance(self) -> float:
-        """Variance of the differences of a chain in one group of each kind."""
-        return float(self.variances.sum())
-
     def moments(self, chain: IntArray, level: IntArray, fall: Array) -> tuple[Array, Array]:
         """Return what groups add to means and variances of chains; x falls with c by `fall`, shape (n, K)."""
         Z = design_of(level, self.sizes)

@@ -600,8 +600,9 @@ class Trajectories:
         chains, n = np.concatenate([np.searchsorted(wanted, self.chain[kept]), chain]), kept.size
         nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), wanted.size)
         D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
-        np.add.at(D, place[:n], self.D[kept])
-        np.add.at(linear, place[:n], values[kept])
+        first = np.flatnonzero(np.diff(place[:n], prepend=-1))  # of equal times: those in different groups
+        D[place[first]] = np.add.reduceat(self.D[kept], first)
+        linear[place[first]] = np.add.reduceat(values[kept], first, axis=0)
         scales: Any = tuple(self.scales.tolist())
         decay = decays(scales, nodes.starts, nodes.time)
         return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)

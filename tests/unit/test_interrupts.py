@@ -57,7 +57,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 4) -> int:
+def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
     """Interrupt at random moments; return how often. Where a try is no KeyboardInterrupt, the fit had ended."""
     took = []
     for _ in range(4):  # the first one compiles, and any may be slow beside other tests

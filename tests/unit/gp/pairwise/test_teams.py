@@ -176,6 +176,8 @@ def test_odd_teams_are_refused(fitted):
         model.predict(frame[["a", "b", "c"]])
     with pytest.raises(DataError, match=r"checkpoint=.* is not for models with time, groups or teams"):
         GPPLClassifier(**SIDES, checkpoint="x", random_state=0).fit(frame, y)
+    with pytest.raises(DataError, match="has player 'p1' twice"):
+        model.predict_proba([[("p1", "p1"), ("p2", "p3")]])
     text = pd.DataFrame({"home": ["['p0', 'p1']"], "away": ["['p2']"]})
     with pytest.raises(DataError, match="a list of players as text"):
         GPPLClassifier(left=["home"], right=["away"]).fit(text, [1])
