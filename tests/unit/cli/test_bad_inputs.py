@@ -32,7 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     table = Table(np.arange(5.0)[:, None], [f"i{k}" for k in range(5)], feature_names=["size"])
     pairs = np.array([line.split(",")[:2] for line in VOTES.split()[1:]], dtype=object)
-    save(GPPLClassifier(table, max_iter=2, tol=1.0).fit(pairs, np.arange(20) % 2), folder / "items")
+    save(GPPLClassifier(table, max_iter=20, tol=1.0, random_state=0).fit(pairs, np.arange(20) % 2), folder / "items")
     rated = np.array([(u, i) for u in range(5) for i in range(5)])
     save(
         GibbsM3F(n_factors=2, max_iter=4, burn_in=1, random_state=0).fit(rated, rated.sum(axis=1) % 3), folder / "stars"
