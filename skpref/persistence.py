@@ -144,7 +144,7 @@ _RECORDS = _named(
         "skpref.inference.basis": "InducingBasis",
         "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",
         "skpref.inference.chain_groups": "GroupDifferences",
-        "skpref.inference.chains": "Trajectories",
+        "skpref.inference.trajectories": "Trajectories",
         "skpref.inference.collapsed": "Moments",
         "skpref.inference.gibbs": "Chain",
         "skpref.inference.problem": "State",

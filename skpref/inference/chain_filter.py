@@ -12,7 +12,7 @@ from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
-    from skpref.inference.chains import Trajectories
+    from skpref.inference.trajectories import Trajectories
     from skpref.likelihoods import Likelihood
 
 _POINTS = 24  # points of the quadrature

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from skpref._checks import check_arrays, check_indices, require
 from skpref._compiled.chains import (
     condition,
     decays,
@@ -30,7 +29,7 @@ from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky_precision, inverse_lower
 from skpref.exceptions import DataError
 from skpref.inference import hyper
-from skpref.inference.chain_groups import LEFT_OUT, Differences, GroupDifferences, Levels, design_of
+from skpref.inference.chain_groups import Differences, Levels
 from skpref.inference.sites import VARIATIONAL
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ class ChainFit:
         return self.alpha + self.D * self.u
 
 
-class _Prior:
+class ChainPrior:
     """The chains at given hyperparameters."""
 
     def __init__(self, problem: ChainProblem, theta: Array) -> None:
@@ -198,10 +197,10 @@ class _Prior:
         self.decays = [decays(scales, nodes.starts, nodes.time) for nodes, scales in pairs]
 
 
-class _Conditioned:
+class ConditionedChains:
     """All chains given D: variances, and solutions of (K^-1 + diag D) u = r."""
 
-    def __init__(self, prior: _Prior, D: Array) -> None:
+    def __init__(self, prior: ChainPrior, D: Array) -> None:
         self.prior, self.D, self.log_det, self._passes = prior, D, 0.0, []
         self.variance, self.differences = np.empty(D.size), list[Differences | None]()
         groups = zip(prior.parts, prior.nodes, prior.scales, prior.decays, prior.levels, strict=True)
@@ -211,7 +210,7 @@ class _Conditioned:
             self._passes.append(passes)
             found = None
             if levels is not None:
-                found = Differences(levels, variances, D[part], partial(_solve_columns, nodes.starts, D[part], passes))
+                found = Differences(levels, variances, D[part], partial(solutions, nodes.starts, D[part], passes))
                 self.variance[part] += found.variance
                 self.log_det += found.log_det
             self.differences.append(found)
@@ -267,7 +266,7 @@ class _Conditioned:
         return np.concatenate(out) if out else np.zeros(0)
 
 
-def _solve_columns(starts: IntArray, D: Array, passes: Passes, r: Array) -> Array:
+def solutions(starts: IntArray, D: Array, passes: Passes, r: Array) -> Array:
     """Return (K^-1 + diag D)^-1 r of columns, for chains without differences between groups."""
     u = np.empty_like(r)
     solve_columns(starts, D, passes, np.ascontiguousarray(r), u)
@@ -276,7 +275,7 @@ def _solve_columns(starts: IntArray, D: Array, passes: Passes, r: Array) -> Arra
 
 def _descend(
     H: csr_array,
-    chains: _Conditioned,
+    chains: ConditionedChains,
     tau: Array,
     r: Array,
     start: tuple[Array, Array],
@@ -313,7 +312,7 @@ def _descend(
 
 
 def _joint_means(
-    problem: ChainProblem, chains: _Conditioned, sites: tuple[Array, Array], start: tuple[Array, Array], tol: float
+    problem: ChainProblem, chains: ConditionedChains, sites: tuple[Array, Array], start: tuple[Array, Array], tol: float
 ) -> tuple[Array, Array, float]:
     """Solve (K^-1 + H^T W H) u = H^T nu; return u, K^-1 u, and the root mean square of the step in deviations."""
     (tau, nu), H, n = sites, problem.matrix, start[0].size
@@ -329,19 +328,19 @@ def _dots(a: Array, b: Array) -> Any:  # noqa: ANN401 - a number, or an array
     return a @ b if a.ndim == 1 else np.einsum("ij,ij->j", a, b)
 
 
-def _sums(index: IntArray, values: Array, n: int) -> Array:
+def sum_rows(index: IntArray, values: Array, n: int) -> Array:
     """Return the sums of values by index, shape (n,)."""
     return np.asarray(np.bincount(index, values, n), dtype=np.float64)
 
 
-def _told(prior: _Prior, layout: Layout, message: Array) -> _Conditioned:
+def _told(prior: ChainPrior, layout: Layout, message: Array) -> ConditionedChains:
     """Return the chains given the messages of units."""
-    return _Conditioned(prior, _sums(layout[0], message, prior.parts[-1].stop))
+    return ConditionedChains(prior, sum_rows(layout[0], message, prior.parts[-1].stop))
 
 
 def _passes(
-    chains: _Conditioned, layout: Layout, coefficient: Array, tau: Array, message: Array, n_rounds: int
-) -> tuple[_Conditioned, Array, Array, float]:
+    chains: ConditionedChains, layout: Layout, coefficient: Array, tau: Array, message: Array, n_rounds: int
+) -> tuple[ConditionedChains, Array, Array, float]:
     """Send messages in a few rounds; return the chains, the messages, variances of z, and the part of the bound."""
     variance, coupling, is_plain = np.zeros(tau.size), 0.0, layout[1].size == tau.size + 1
     send = send_messages if is_plain else send_messages_together
@@ -360,7 +359,7 @@ class FeaturePart:
     Their means fall with w by the response (n, K), of which `dual` is K^-1 response; the covariance is half^T half.
     """
 
-    def __init__(self, problem: ChainProblem, prior: _Prior, theta: Array, start: FeaturePart | None) -> None:
+    def __init__(self, problem: ChainProblem, prior: ChainPrior, theta: Array, start: FeaturePart | None) -> None:
         assert problem.features is not None  # noqa: S101 - type narrowing
         self.F, self.H, self.precision = problem.features, problem.matrix, float(np.exp(-2.0 * theta[-1]))
         n, k = self.H.shape[1], self.F.shape[1]
@@ -369,9 +368,9 @@ class FeaturePart:
         self._tau = np.full(self.F.shape[0], np.inf)
         if start is not None and start.mean.size == k:  # of a search there may be fewer
             self.mean, self.dual = start.mean * (start.precision / self.precision), start.dual
-            self.response = _Conditioned(prior, np.zeros(n)).solve_columns(self.dual)
+            self.response = ConditionedChains(prior, np.zeros(n)).solve_columns(self.dual)
 
-    def follow(self, chains: _Conditioned, tau: Array) -> None:
+    def follow(self, chains: ConditionedChains, tau: Array) -> None:
         """Learn how the chains follow w, and its covariance without them, where sites have changed."""
         if float(np.abs(tau - self._tau).max()) < _SAME_SITES * float(tau.max()):
             return
@@ -404,13 +403,13 @@ class _Posterior:
 
     def __init__(self, problem: ChainProblem, theta: Array, message: Array, start: ChainFit | None) -> None:
         self.problem, self.layout, self.message = problem, problem.layout(), message
-        prior = _Prior(problem, theta)
+        prior = ChainPrior(problem, theta)
         n = prior.parts[-1].stop
         self.u, self.alpha = np.zeros(n), np.zeros(n)
         if start is not None:
             # Sites and duals stay, and means follow from the new prior: means of the old one would saturate sites.
             self.alpha = start.alpha
-            self.u = _Conditioned(prior, np.zeros(n)).solve(start.alpha)
+            self.u = ConditionedChains(prior, np.zeros(n)).solve(start.alpha)
         self.features = None
         if problem.features is not None:
             self.features = FeaturePart(problem, prior, theta, None if start is None else start.features)
@@ -461,7 +460,7 @@ def fit_chains(
     if start is None:
         tau, layout = _START_SITE * weight, problem.layout()
         nu, told = (y - 0.5) * weight, 0.5 * tau[:, None] * problem.coefficient**2
-        message, n_rounds = _sums(layout[3].ravel(), told.ravel(), layout[0].size), 3
+        message, n_rounds = sum_rows(layout[3].ravel(), told.ravel(), layout[0].size), 3
     else:
         tau, nu, message, likelihood, n_rounds = start.tau, start.nu, start.message, start.likelihood, 1
     q = _Posterior(problem, theta, message, start)
@@ -508,12 +507,12 @@ def log_posterior(problem: ChainProblem, fit: ChainFit) -> float:
 
 def gradient_of_bound(problem: ChainProblem, fit: ChainFit) -> Array:
     """Return the derivatives of the bound in theta; sites, messages and means are stationary."""
-    prior, features = _Prior(problem, fit.theta), fit.features
-    gradient = _Conditioned(prior, fit.D).gradient(fit.linear)
+    prior, features = ChainPrior(problem, fit.theta), fit.features
+    gradient = ConditionedChains(prior, fit.D).gradient(fit.linear)
     if features is None:
         return gradient
     # The chains' second moments have those of the response, too, in directions of one deviation of w each.
-    still = _Conditioned(prior, np.zeros(fit.D.size))
+    still = ConditionedChains(prior, np.zeros(fit.D.size))
     gradient += np.sum([still.gradient(row) for row in features.half @ features.dual.T], axis=0)
     size = float(features.mean @ features.mean + np.square(features.half).sum())
     return np.append(gradient, features.precision * size - features.mean.size)
@@ -539,163 +538,3 @@ def learn_chains(problem: ChainProblem, theta: Array, *, max_iter: int, tol: flo
             "one of comparisons; or use weights nearer to 1"
         )
     return best.theta, last[0]
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectories:
-    """Posterior of the chains of one group, for predictions: what rows say of each node, and the hyperparameters."""
-
-    chain: IntArray  # (n,): of each node, sorted
-    time: Array  # (n,): in order within a chain
-    D: Array  # (n,): precision by the rows
-    linear: Array  # (n,)
-    scales: Array  # (4,): c^2, g^2, length-scale, w^2
-    response: Array | None = None  # (n, K): by how much `linear` falls with the coefficients of features
-    groups: GroupDifferences | None = None  # differences between groups, which are no part of the chains' values here
-
-    def validate(self) -> None:
-        """Raise DataError unless the parts fit together."""
-        sizes = check_arrays(self, {"s": len(LOGS)}, time="n", D="n", linear="n", scales="s")
-        if self.response is not None:
-            check_arrays(self, sizes, response="n K")
-        check_indices(self, "chain", self.chain, 0, np.iinfo(np.int64).max, self.time.size)
-        gap = np.diff(self.time)
-        is_later = gap > 0 if self.groups is None else gap >= 0
-        is_sorted = (np.diff(self.chain) > 0) | ((np.diff(self.chain) == 0) & is_later)
-        if self.groups is not None:
-            n = self.groups.level.shape[0], self.groups.mean.shape[0]
-            require(n == (self.time.size, self.n_chains), self, "groups", "must be of these chains")
-            features = None if self.groups.response is None else self.groups.response.shape[2]
-            same = features == (None if self.response is None else self.response.shape[1])
-            require(same, self, "groups", "must have the responses to features")
-        require(bool(is_sorted.all()), self, "time", "must be in order within each chain")
-        require(bool((self.D >= 0.0).all()), self, "D", "must be at least 0")
-        sound = bool((self.scales >= 0.0).all()) and self.scales[2] > 0.0
-        require(sound, self, "scales", "must be variances and a positive length-scale")
-
-    @property
-    def first(self) -> Array:
-        """First time of each chain, where all have nodes, shape (n_chains,)."""
-        return self.time[np.flatnonzero(np.diff(self.chain, prepend=-1))]
-
-    @property
-    def last(self) -> Array:
-        """Last time of each chain, where all have nodes, shape (n_chains,)."""
-        return self.time[np.flatnonzero(np.diff(self.chain, append=np.iinfo(np.int64).max))]
-
-    @property
-    def n_chains(self) -> int:
-        """Number of chains with nodes."""
-        return int(np.count_nonzero(np.diff(self.chain, prepend=-1)))
-
-    @property
-    def prior_variance(self) -> float:
-        """Variance of a chain at its first time."""
-        return float(self.scales[0] + self.scales[1])
-
-    def _conditioned(self, chain: IntArray, time: Array, values: Array) -> tuple[Nodes, IntArray, Array, Array, Any]:
-        """Return nodes with further times, their places, D, values beside it, and variances with their passes."""
-        wanted, chain = np.unique(chain, return_inverse=True)  # chains are independent: leave out others
-        kept = np.flatnonzero(np.isin(self.chain, wanted))
-        chains, n = np.concatenate([np.searchsorted(wanted, self.chain[kept]), chain]), kept.size
-        nodes, place = Nodes.from_times(chains, np.concatenate([self.time[kept], time]), wanted.size)
-        D, linear = np.zeros(nodes.size), np.zeros((nodes.size, *values.shape[1:]))
-        first = np.flatnonzero(np.diff(place[:n], prepend=-1))  # of equal times: those in different groups
-        D[place[first]] = np.add.reduceat(self.D[kept], first)
-        linear[place[first]] = np.add.reduceat(values[kept], first, axis=0)
-        scales: Any = tuple(self.scales.tolist())
-        decay = decays(scales, nodes.starts, nodes.time)
-        return nodes, place[n:], D, linear, condition(scales, nodes.starts, nodes.time, decay, D)
-
-    def clamped(self, chain: IntArray, time: Array) -> tuple[IntArray, Array]:
-        """Return chains and times, each at least the first one of its chain."""
-        return chain, np.maximum(time, self.first[chain])
-
-    def moments(self, chain: IntArray, time: Array, level: IntArray | None = None) -> tuple[Array, Array]:
-        """Return means and variances of chains at times: past, between nodes, to come, or of chains without nodes.
-
-        With groups, levels (n, n_kinds) are those of each; None leaves all of them out.
-        """
-        nodes, place, D, linear, (variance, _, passes) = self._conditioned(chain, time, self.linear)
-        mean, spread = solve(nodes.starts, D, passes, linear)[0][place], variance[place]
-        if self.groups is None:
-            return mean, spread
-        Z = self.D[:, None] * design_of(self.groups.level, self.groups.sizes)
-        level = np.full((chain.size, self.groups.sizes.size), LEFT_OUT) if level is None else level
-        more = self.groups.moments(chain, level, self._responses(chain, time, Z))
-        return mean + more[0], spread + more[1]
-
-    def responses(self, chain: IntArray, time: Array, level: IntArray | None = None) -> Array:
-        """Return by how much means of chains at times fall with the coefficients of features, shape (n, K)."""
-        assert self.response is not None  # noqa: S101 - type narrowing
-        fall = self._responses(chain, time, self.response)
-        return fall if self.groups is None or level is None else fall + self.groups.responses(chain, level)
-
-    def _responses(self, chain: IntArray, time: Array, values: Array) -> Array:
-        """Return solutions for columns of linear terms of the nodes, at chains and times."""
-        nodes, place, D, linear, (_, _, passes) = self._conditioned(chain, time, values)
-        return _solve_columns(nodes.starts, D, passes, linear)[place]
-
-    def ends(self) -> tuple[Array, Array, Array]:
-        """Return means (C, 2) and covariances (C, 3) of form and level at the last node of each chain, and its time."""
-        ahead = self.last + 1e3 * self.scales[2]  # where the form is forgotten
-        nodes, place, D, linear, (_, _, passes) = self._conditioned(np.arange(ahead.size), ahead, self.linear)
-        u = solve(nodes.starts, D, passes, linear)[0]
-        level = u[place]
-        return np.column_stack([u[place - 1] - level, level]), passes[3][place - 1], self.last
-
-    def with_nodes(
-        self, chain: IntArray, time: Array, D: Array, linear: Array, level: IntArray | None = None
-    ) -> Trajectories:
-        """Return chains that further rows tell of, in groups, which know nothing of the coefficients of features."""
-        n_old, groups, part = self.time.size, self.groups, None
-        r = np.column_stack([self.linear] if self.response is None else [self.linear, self.response])
-        if groups is not None:
-            r, level = groups.whole(self.chain, self.D, r), groups.level_with(level, chain.size)
-            part = np.unique(level, axis=0, return_inverse=True)[1].ravel()  # nodes in different groups stay apart
-        chain, time = np.concatenate([self.chain, chain]), np.concatenate([self.time, time])
-        nodes, place = Nodes.from_times(chain, time, int(chain.max(initial=-1)) + 1, part)
-        total, values = _sums(place, np.concatenate([self.D, D]), nodes.size), np.zeros((nodes.size, r.shape[1]))
-        values[place[:n_old]] = r
-        np.add.at(values[:, 0], place[n_old:], linear)
-        if groups is not None and level is not None:
-            scales: Any = tuple(self.scales.tolist())
-            passes = condition(scales, nodes.starts, nodes.time, decays(scales, nodes.starts, nodes.time), total)[2]
-            solve_all = partial(_solve_columns, nodes.starts, total, passes)
-            values, groups = groups.again(nodes.chain, level, place, total, values, solve_all)
-        response = None if self.response is None else values[:, 1:].copy()
-        return Trajectories(nodes.chain, nodes.time, total, values[:, 0].copy(), self.scales, response, groups)
-
-    def covariance(self, time: Array) -> Array:
-        """Return the covariance of a single chain at times, shape (n, n)."""
-        c2, g2, length, w2 = self.scales.tolist()
-        first = float(self.time.min(initial=np.inf))
-        times = np.concatenate([self.time, time])
-        since = np.maximum(times - first, 0.0)
-        K = c2 + g2 * np.exp(-np.abs(times[:, None] - times) / length) + w2 * np.minimum(since[:, None], since)
-        n, root = self.time.size, np.sqrt(self.D)
-        among = np.eye(n) + root[:, None] * K[:n, :n] * root
-        reach = root[:, None] * K[:n, n:]
-        return np.asarray(K[n:, n:] - reach.T @ np.linalg.solve(among, reach))
-
-
-def trajectories(problem: ChainProblem, fit: ChainFit) -> list[Trajectories]:
-    """Return the posterior of each group of chains."""
-    out, chains = [], _Conditioned(_Prior(problem, fit.theta), fit.D)
-    for number, (group, logs, part) in enumerate(
-        zip(problem.groups, problem.split(fit.theta), problem.parts, strict=True)
-    ):
-        scales, nodes, levels = np.array(group.scales(logs)), group.nodes, group.levels
-        response, linear, differences = None, fit.linear[part].copy(), None
-        if fit.features is not None:
-            response = (fit.features.dual + fit.D[:, None] * fit.features.response)[part]
-        if levels is not None and (found := chains.differences[number]) is not None:
-            rest, c = chains.rest(number, linear[:, None])
-            linear, fall = rest[:, 0], None
-            if response is not None:
-                response, fall = chains.rest(number, response)
-            variances = group.variances(logs)
-            differences = GroupDifferences(c[..., 0], found.covariance, levels.level, levels.sizes, variances, fall)
-        parts = nodes.chain, nodes.time, fit.D[part].copy(), linear, scales, response, differences
-        out.append(Trajectories(*parts))
-    return out

@@ -14,7 +14,7 @@ from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
-from skpref.inference.chains import Trajectories
+from skpref.inference.trajectories import Trajectories
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray

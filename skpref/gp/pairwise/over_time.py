@@ -39,10 +39,10 @@ from skpref.inference.chains import (
     fit_chains,
     learn_chains,
     log_posterior,
-    trajectories,
 )
 from skpref.inference.problem import State
 from skpref.inference.scale import FixedScale
+from skpref.inference.trajectories import trajectories
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairData
     from skpref.gp.pairwise.posterior import PairPosterior
-    from skpref.inference.chains import Trajectories
     from skpref.inference.scale import Scale
+    from skpref.inference.trajectories import Trajectories
     from skpref.likelihoods import Likelihood
 
 __all__ = ["SkillDynamics", "UtilityCurves"]

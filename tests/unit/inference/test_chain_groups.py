@@ -11,16 +11,8 @@ from numpy.testing import assert_allclose
 from skpref.exceptions import DataError
 from skpref.inference.chain_filter import filter_chains
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences, Levels
-from skpref.inference.chains import (
-    ChainGroup,
-    ChainProblem,
-    Nodes,
-    Trajectories,
-    _Conditioned,
-    _Prior,
-    fit_chains,
-    trajectories,
-)
+from skpref.inference.chains import ChainGroup, ChainPrior, ChainProblem, ConditionedChains, Nodes, fit_chains
+from skpref.inference.trajectories import Trajectories, trajectories
 from skpref.likelihoods import PairwiseLogit
 
 PRIORS = dict.fromkeys(("start", "form", "length", "drift", "group 0", "group 1"), (0.0, 1.0))
@@ -62,7 +54,7 @@ def test_solutions_and_gradients_are_those_of_dense_algebra():
     group, rng = group_of_nodes(), np.random.default_rng(3)
     problem, nodes, n = problem_of(group), group.nodes, group.nodes.size
     D, r = 3.0 * rng.random(n), rng.normal(size=n)
-    chains, first = _Conditioned(_Prior(problem, THETA), D), nodes.time[nodes.starts[:-1]]
+    chains, first = ConditionedChains(ChainPrior(problem, THETA), D), nodes.time[nodes.starts[:-1]]
 
     def prior(theta):
         return covariance(theta, nodes.chain, nodes.time, group.levels.level, first)

@@ -17,14 +17,13 @@ from skpref.inference.chains import (
     ChainGroup,
     ChainProblem,
     Nodes,
-    Trajectories,
     fit_chains,
     gradient_of_bound,
     learn_chains,
     log_posterior,
-    trajectories,
 )
 from skpref.inference.choices import ChoiceLikelihood
+from skpref.inference.trajectories import Trajectories, trajectories
 from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies
 
 PRIORS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (0.7, 1.5), "drift": (-1.5, 1.5)}
