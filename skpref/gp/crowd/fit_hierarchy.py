@@ -18,17 +18,16 @@ from sklearn.base import clone
 
 from skpref import inducing
 from skpref._checks import check_positive
-from skpref._compiled.streams import hashed
-from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
 from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
+from skpref.gp.crowd.held_out import N_FOLDS, folds_of, log_likelihood
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
-from skpref.gp.crowd.shape import CHOICE_TOL, Shape, choose_shape, fit_to_choose, kernel_of_attributes
+from skpref.gp.crowd.shape import Shape, attribute_variances, choose_shape, fit_to_choose
 from skpref.gp.crowd.spread import fits_beside, log_evidence_of_weights, mixed_half
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
@@ -49,7 +48,7 @@ from skpref.kernels import Linear, median_length_scales
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, BoolArray, Features, IntArray
+    from skpref._typing import Array, BoolArray, Features
     from skpref.data import Comparisons
     from skpref.gp.crowd.model import CrowdConfig, CrowdData
     from skpref.gp.crowd.thresholds import TieThresholds
@@ -71,7 +70,6 @@ _CANDIDATES = (
 )
 _LEAST_WEIGHT = 0.5  # least weight of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
-_FOLDS = 5
 _HELD_OUT = 2_000  # comparisons, about, that are held out in turn if there are more
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 # Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
@@ -88,8 +86,8 @@ _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, t
 _EFFECTS = {"covariate", "order"}  # parts of the consensus that belong to a comparison, not to an item
 _OWN_SHARES = 1e-6, 0.2, 1.0  # shares of effects of single items, relative to attributes, in what utilities vary by
 # Of choices: users that the prior of S counts for beyond its dimension, at least; the largest weight, in units of the
-# least one; weights that are compared, logarithm of a ratio of equal ones, and ratio of far ones; fits to compare them.
-_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME_WEIGHT, _FAR, _WEIGHINGS = 2.0, 1000.0, 40, 0.2, 2.0, 8
+# least one; weights that are compared, nats that are no difference, and fits to compare them.
+_FREEDOM, _MOST_FREEDOM, _WEIGHTS, _SAME, _WEIGHINGS = 2.0, 1000.0, 40, 0.3, 8
 _NO_PENALTY = 1e-9  # penalty of the trace of S, where the prior is enough
 _MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
 
@@ -254,8 +252,8 @@ def _cold_start(
 ) -> tuple[tuple[Regularisation, ...], list[Array], HierarchyState]:
     """Return regularisations, their S, and the state that a fit of the model starts from, by a model of few users."""
     likelihood, scale = config.pair.likelihood, 1.0 if config.n_factors else _NO_TASTE
-    rough, tol = replace(few, coarse=True), CHOICE_TOL if few.stage is None else _SOON
-    first = fit_to_choose(rough, start_state(few, scales, likelihood, scale), tol)
+    rough = replace(few, coarse=True)
+    first = fit_to_choose(rough, start_state(few, scales, likelihood, scale))
     if few.stage is None or not few.max_rank:
         chosen, learnt = _regularise(few, first, scales, likelihood)
     else:
@@ -292,31 +290,44 @@ def _with_attributes(
     rng: np.random.Generator,
     start: HierarchyWarmStart | None,
 ) -> tuple[CrowdData, Kernels, HierarchyWarmStart | None]:
-    """Return the attributes of items with their kernel, in which effects of single items have the best share.
+    """Return the attributes of items with their kernel, in units in which people differ as much in each.
 
-    They are left out where attributes explain the choices without them. A warm start keeps the share.
+    Effects of single items, the last attributes, have the best share: they vary so many times as much as all others.
+    They are left out where attributes explain the choices without them. A warm start keeps units and share.
     """
-    c, n_own, best, highest, sites = data.comparisons, config.n_own, 0.0, -np.inf, None
+    n_own, n = config.n_own, data.items.shape[1] - config.n_own
     if start is not None:
-        variance = np.atleast_1d(getattr(start.kernels.items, "variance", 1.0))
-        best = 2.0 * float(variance[-1]) / max(data.items.shape[1] - n_own, 1)
-    for share in _OWN_SHARES if n_own and start is None else ():
-        with_share = kernels._replace(items=kernel_of_attributes(data.items, c, n_own, share))
-        pair, _, basis = _consensus_basis(data, with_share, config, rng, None)
-        model = _hierarchy(c, _places_of_attributes(data, order=config.pair.order), pair, basis, None, config)
-        rough = replace(_some_users(model, MAX_CHOICE, np.random.default_rng(0)), coarse=True)
-        state = start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
-        state = state if sites is None else replace(state, tau=sites.tau, nu=sites.nu)
-        _, fit, of_weight = _weigh_prior(rough, fit_to_choose(rough, state, _SOON), 2)
-        sites = fit.state
+        known = np.atleast_1d(getattr(start.kernels.items, "variance", 1.0))
+        kernels = kernels._replace(items=Linear(np.append(known[:n], np.full(n_own, known[-1])), "fixed"))
+        return data, kernels, replace(start, kernels=start.kernels._replace(items=kernels.items))
+    alone, best, highest = replace(data, items=data.items[:, :n]), 0.0, -np.inf
+    variance = attribute_variances(alone.items, data.comparisons)
+    model, state = _rough_model(alone, variance, kernels, config, rng)
+    if model.max_rank and n > 1:
+        state = fit_to_choose(replace(model, own_scales=True), state).state
+        scales = np.diagonal(state.S)[:n]
+        variance = variance * scales / np.exp(np.log(scales).mean())
+    for share in _OWN_SHARES if n_own else ():
+        model, first = _rough_model(data, np.append(variance, np.full(n_own, 0.5 * share * n)), kernels, config, rng)
+        fit = fit_to_choose(model, replace(first, tau=state.tau, nu=state.nu), _SOON)
+        _, fit, of_weight = _weigh_prior(model, fit, 2)
+        state = fit.state
         if fit.evidence + of_weight > highest:
             best, highest = share, fit.evidence + of_weight
-    if n_own and start is None and best == _OWN_SHARES[0]:
-        data, n_own = replace(data, items=data.items[:, :-n_own]), 0
-    kernels = kernels._replace(items=kernel_of_attributes(data.items, c, n_own, best))
-    if start is not None:
-        start = replace(start, kernels=start.kernels._replace(items=kernels.items))
-    return data, kernels, start
+    if best > _OWN_SHARES[0]:
+        alone, variance = data, np.append(variance, np.full(n_own, 0.5 * best * n))
+    return alone, kernels._replace(items=Linear(variance, "fixed")), None
+
+
+def _rough_model(
+    data: CrowdData, variance: Array, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator
+) -> tuple[Hierarchy, HierarchyState]:
+    """Return the model of few users' choices by attributes of variances, and a state to start from."""
+    pair, _, basis = _consensus_basis(data, kernels._replace(items=Linear(variance, "fixed")), config, rng, None)
+    places = _places_of_attributes(data, order=config.pair.order)
+    model = _hierarchy(data.comparisons, places, pair, basis, None, config)
+    rough = replace(_some_users(model, MAX_CHOICE, np.random.default_rng(0)), coarse=True)
+    return rough, start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
 
 
 def _run_checkpoint(
@@ -411,12 +422,12 @@ def _weigh_prior(
     for _ in range(n_fits):
         weighed = chosen.apply_to(model)
         fit = fit_to_choose(weighed, fit.state, _SOON)
-        evidence = log_evidence_of_weights(weighed, fit, weights)
-        ratio = float(weights[np.argmax(evidence)]) / chosen.prior_weight
-        if abs(np.log(ratio)) < _SAME_WEIGHT:
+        evidence = log_evidence_of_weights(weighed, fit, np.append(weights, chosen.prior_weight))
+        if evidence.max() - evidence[-1] < _SAME:
             break
-        # S follows the weight: where the best one is far away, it is farther than it looks.
-        weight = min(chosen.prior_weight * (ratio**2 if ratio > _FAR else ratio), least * _MOST_FREEDOM)
+        ratio = float(weights[np.argmax(evidence[:-1])]) / chosen.prior_weight
+        # S follows the weight: the best one is farther away than it looks.
+        weight = min(chosen.prior_weight * ratio**2, least * _MOST_FREEDOM)
         chosen = replace(chosen, prior_weight=weight)
     return chosen, fit, float(evidence.max())
 
@@ -433,20 +444,20 @@ def _regularise(
         return (Regularisation(_NO_TASTE, penalty=1.0),), [isotropic.state.S]
     if model.y.size < n_items:  # items hardly recur: only their features tell what their utilities share
         return (Regularisation(scale),), [isotropic.state.S]
-    fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
+    fold, total = folds_of(model, isotropic), np.zeros(1 + len(_CANDIDATES))
     learnt: list[list[Array]] = [[] for _ in total]
     # Each fit starts anew: one from the S of the fold before remembers what its fold holds out, and with few users of
     # many items the candidate that follows noise best was chosen.
-    for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
+    for k in range(int(np.clip(round(N_FOLDS * _HELD_OUT / model.y.size), 1, N_FOLDS))):
         part, held = model.select_rows(fold != k), model.select_rows(fold == k)
         fit = fit_to_choose(part, start_state(part, scales, likelihood, scale))
-        total[0] += _log_likelihood(part, fit, held)
+        total[0] += log_likelihood(part, fit, held)
         learnt[0].append(fit.state.S)
         part_scale = model.item_scale(fit.state.S)
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = Regularisation.candidate(number, part_scale, n_items).apply_to(part)
             of_candidate = fit_to_choose(candidate, fit.state)
-            total[number + 1] += _log_likelihood(candidate, of_candidate, held)
+            total[number + 1] += log_likelihood(candidate, of_candidate, held)
             learnt[number + 1].append(of_candidate.state.S)
         total = np.nan_to_num(total, nan=-np.inf)
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
@@ -491,48 +502,6 @@ def _averaged(
         log_size += (1.0 - _OF_ISOTROPIC) * part.share * np.log(size)
         shape += part.share / size * S
     return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
-
-
-def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
-    """Return a fold of each comparison that names, numbers and sides of items and users do not change, shape (P,).
-
-    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms.
-    """
-    users = model.users
-    rank = np.argsort(np.argsort(np.round(model.consensus @ fit.mean, 6), kind="stable")).astype(np.uint64)
-    left, right = rank[users.left], rank[users.right]
-    pair = hashed(hashed(np.minimum(left, right)) + np.maximum(left, right))
-    answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
-    of_user = np.zeros(model.n_users, dtype=np.uint64)
-    np.add.at(of_user, users.user, hashed(pair + answer))
-    return (hashed(pair + of_user[users.user]) % np.uint64(_FOLDS)).astype(np.int64)
-
-
-def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
-    """Return the predictive log-likelihood of comparisons that a fit did not see."""
-    users, state, test = model.users, fit.state, held.users
-    rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
-    rows[at, test.left] += 1.0
-    rows[at, test.right] -= 1.0
-    rows[:, model.places.effects] = test.extra
-    half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
-    own, V = rows @ S, half @ half.T
-    common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
-    added = personal_moments(test.user, own, common, S, V, *blocks)
-    mean = rows @ (model.consensus @ fit.mean) + added[0]
-    if model.covariates is not None:
-        mean += np.einsum("rn,rn->r", model.places.sum_by_item(rows), model.covariates[test.user] @ state.B.T)
-    variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
-    if model.covariates is not None:
-        basis, rotation = state.effect_bases
-        of_rotated = (model.covariates[test.user] @ rotation) ** 2
-        unexplained = model.places.sum_by_item(rows - added[2]) @ basis
-        variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
-    answers: Any = state.likelihood
-    if state.thresholds is not None:
-        answers = state.thresholds.answers(answers, test.user)
-    log_p, _, _ = answers.tilted(held.y, mean, np.maximum(variance, 0.0))
-    return float(held.weight @ log_p)
 
 
 def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:

@@ -20,6 +20,7 @@ import numpy as np
 from skpref._compiled.users import UserBlocks, integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios
 from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
@@ -51,8 +52,6 @@ _START_SITE = 0.3  # precision of the sites at the start
 _DAMPING, _LEAST_DAMPING = 0.9, 0.2
 _DAMPING_OF_CHOICES = 0.6  # sites of choices swing more
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
-# Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
-_SCALE_RISE, _SCALE_FALL = 0.25, 1.5
 _RADIUS = 1.0  # radius of a step in the logarithms of the eigenvalues of S
 _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
@@ -90,6 +89,7 @@ class Hierarchy:
     own_thresholds: bool = False  # whether each user has a threshold of ties
     learn_S: bool = True
     stage: IntArray | None = None  # (P,): number of each row's choice; None where rows are answers of their own
+    own_scales: bool = False  # whether S = diag(scales) where `penalty` is None, and not S = scale * shape
     coarse: bool = False  # whether sites of choices are only needed roughly
 
     @property
@@ -215,6 +215,7 @@ class HierarchyState:
     nu: Any  # (P,): site linear terms
     likelihood: Likelihood
     thresholds: TieThresholds | None = None  # of the users, where they differ
+    spread: float = 1.0  # variance of the logarithms of own scales
 
 
 class Informed(NamedTuple):
@@ -347,9 +348,10 @@ def fit_hierarchy(
             after = replace(after, scales=_scales(model, state, consensus))
             if (model.learn_S and model.max_rank) or model.places.order:
                 limited = len(bounds) > _FULL_RANK
-                after = replace(
-                    after, S=_next_S(model, state, consensus.information, seen, shape_chol, radius, limited=limited)
-                )
+                moment = _moment_of_tastes(model, state, seen, consensus.information)
+                known = consensus.information, seen.squared
+                S, spread = next_S(model, state, known, moment, shape_chol, radius, limited=limited)
+                after = replace(after, S=S, spread=spread)
             if seen.slope is not None:
                 after = _effects(model, after, consensus.information, seen.slope, shape_chol)
         state = after
@@ -485,119 +487,7 @@ def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> floa
         E, precision, variance = state.effects, state.effect_precision, state.effect_variance
         penalty += 0.5 * precision * float(np.sum(E**2)) - 0.5 * float(np.sum(np.log(precision * variance)))
         penalty += _EFFECT_RATE / E.shape[1] * precision - _EFFECT_SHAPE * np.log(precision)
-    if model.own_left:
-        penalty -= _log_prior_of_scale(float(state.S[-1, -1]))
-    if model.penalty is None:
-        penalty -= _log_prior_of_scale(model.item_scale(state.S))
-    elif model.learn_S:
-        whitened = solve_lower(shape_chol, solve_lower(shape_chol, state.S).T)
-        chol = cholesky(whitened)
-        shrunk = log_det(chol) + model.floor * float(np.sum(inverse_lower(chol) ** 2))
-        penalty += 0.5 * (model.prior_weight * shrunk + model.penalty * float(np.trace(whitened)))
-    return float(penalty)
-
-
-def _log_prior_of_scale(scale: float) -> float:
-    return float(_SCALE_RISE * np.log(scale) - _SCALE_FALL * np.log1p(scale))
-
-
-def _next_S(
-    model: Hierarchy,
-    state: HierarchyState,
-    information: Array,
-    seen: Seen,
-    shape_chol: Array,
-    radius: float,
-    *,
-    limited: bool,
-) -> Array:
-    """Return S after a step; `limited`: with at most `max_rank` directions."""
-    S, moment = state.S, model.sum_moment(seen.moment)
-    if seen.slope is not None:
-        moment = moment + _moment_of_effects(model, state, information)
-    if model.learn_S:
-        S = _scored(model, state, (information, seen.squared), moment, shape_chol, radius)
-        S = _limit_rank(model, S, shape_chol) if limited else S
-    if model.own_left:
-        factor = np.ones(len(S))
-        factor[-1] = np.exp(_step_of_left(state.S, information / model.n_users, moment, model.n_users, 0.5 * radius))
-        S = factor[:, None] * S * factor
-    return S
-
-
-def _step_of_left(S: Array, information: Array, moment: Array, n_users: int, radius: float) -> float:
-    """Return a step of Fisher scoring in the logarithm of the left side's standard deviation.
-
-    `information` is the mean over the users. Only their answers say how much the biases of users differ: the
-    regularisation of tastes would shrink them by about a third.
-    """
-    a, share = S[-1], 1.0 / (1.0 + 1.0 / S[-1, -1])
-    slope = float(a @ moment[-1]) + 2.0 * (_SCALE_RISE - _SCALE_FALL * share)
-    known = float(information[-1] @ a) ** 2 + float(information[-1, -1] * (a @ information @ a))
-    step = slope / (n_users * known + 4.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST_SITE)
-    return float(np.clip(step, -radius, radius))
-
-
-def log_curvature(
-    model: Hierarchy, S: Array, information: Array, squared: float, shape_chol: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Return L, L^T shape^-1 L, floor * L^-1 shape L^-T and minus twice the second derivatives of the log evidence.
-
-    S = L L^T without the left side where its variance is a parameter of its own. In the coordinates of L, all users'
-    information is diagonal. The derivatives are in the symmetric matrix X of S = L exp(X) L^T, shape (n, n); or in the
-    logarithm of the scale, shape (), where S = scale * shape.
-    """
-    moved = slice(len(S) - model.own_left)
-    L = cholesky(S[moved, moved])
-    w, Q = np.linalg.eigh(L.T @ information[moved, moved] @ L / model.n_users)
-    L, w = L @ Q, np.clip(w, 0.0, 1.0)
-    # Users see different directions: what they know of S together is more than that of so many average users.
-    n_users = max(float(model.n_users), squared / max(float(w @ w), _LEAST_SITE))
-    to_floor = solve_lower(shape_chol[moved, moved], L)
-    E = to_floor.T @ to_floor
-    if model.penalty is None:
-        share = 1.0 / (1.0 + 1.0 / model.item_scale(S))
-        curvature = n_users * float(w @ w) + 2.0 * _SCALE_FALL * share * (1.0 - share)
-        return np.asarray(L), E, E, np.asarray(curvature + _LEAST_SITE)
-    T = np.asarray(model.floor * np.linalg.inv(E))
-    pull = 0.5 * (model.prior_weight * np.diag(T) + model.penalty * np.diag(E))
-    return np.asarray(L), E, T, n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE
-
-
-def _scored(
-    model: Hierarchy,
-    state: HierarchyState,
-    information: tuple[Array, float],
-    moment: Array,
-    shape_chol: Array,
-    radius: float,
-) -> Array:
-    """Return S after a step of Fisher scoring in its matrix logarithm."""
-    moved = slice(len(state.S) - model.own_left)
-    L, E, T, curvature = log_curvature(model, state.S, *information, shape_chol)
-    gradient = L.T @ moment[moved, moved] @ L
-    if model.penalty is None:
-        share = 1.0 / (1.0 + 1.0 / model.item_scale(state.S))  # scale / (1 + scale)
-        slope = np.trace(gradient) + 2.0 * (_SCALE_RISE - _SCALE_FALL * share)
-        factor = np.ones(len(state.S))
-        factor[moved] = np.exp(0.5 * np.clip(slope / float(curvature), -radius, radius))
-        return np.asarray(factor[:, None] * state.S * factor)
-    gradient = gradient - model.prior_weight * (np.eye(len(L)) - T) - model.penalty * E
-    step = gradient / curvature
-    sizes, directions = np.linalg.eigh(0.5 * (step + step.T))
-    root = L @ (directions * np.exp(0.5 * np.clip(sizes, -radius, radius)))
-    return np.asarray(root @ root.T)
-
-
-def _limit_rank(model: Hierarchy, S: Array, shape_chol: Array) -> Array:
-    """Return S with the floor in all but its `max_rank` strongest directions, in units of `shape`."""
-    n_free = model.max_rank + model.places.order
-    if model.penalty is None or n_free >= S.shape[0]:
-        return S
-    size, directions = np.linalg.eigh(solve_lower(shape_chol, solve_lower(shape_chol, S).T))
-    size[:-n_free] = np.minimum(size[:-n_free], model.floor)
-    root = shape_chol @ (directions * np.sqrt(np.maximum(size, _LEAST_SITE)))
-    return np.asarray(root @ root.T)
+    return float(penalty) + penalty_of_tastes(model, state, shape_chol)
 
 
 def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> dict[str, Scale]:
@@ -610,6 +500,12 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
         scales[name] = learnt_scale(scale, max(determined, 0.0), float(np.sum(consensus.mean[part] ** 2)))
         start += size
     return scales
+
+
+def _moment_of_tastes(model: Hierarchy, state: HierarchyState, seen: Seen, information: Array) -> Array:
+    """Return the users' sum of A^T E[alpha alpha^T - W] A by items, shape (n, n)."""
+    moment = model.sum_moment(seen.moment)
+    return moment if seen.slope is None else moment + _moment_of_effects(model, state, information)
 
 
 def _moment_of_effects(model: Hierarchy, state: HierarchyState, information: Array) -> Array:

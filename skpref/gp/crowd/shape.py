@@ -14,7 +14,6 @@ from skpref.gp.crowd.hierarchy import fit_hierarchy, start_state
 from skpref.gp.default_kernels import linear_kernel
 from skpref.gp.pairwise.fit import root_mean_square
 from skpref.inference.basis import InducingBasis
-from skpref.kernels import Linear
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -63,16 +62,12 @@ class Shape:
         return cls(matrix, basis, rows, share)
 
 
-def kernel_of_attributes(X: Features, c: Comparisons, n_own: int, share: float) -> Linear:
-    """Return the kernel of utilities that are linear in attributes, in units of their root mean squares in choices.
-
-    The last `n_own` attributes are effects of single items, which say so many times as much as all others.
-    """
+def attribute_variances(X: Features, c: Comparisons) -> Array:
+    """Return the variances of effects of attributes in units of their root mean squares in choices."""
     starts = starts_of(np.asarray(c.stage))
     weight = c.weight / np.repeat(sizes_of(starts), np.diff(starts))
-    rows = (X.toarray() if sparse.issparse(X) else X)[:, : X.shape[1] - n_own]
-    variance = 1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2
-    return Linear(np.append(variance, np.full(n_own, 0.5 * share * variance.size)), "fixed")
+    rows = X.toarray() if sparse.issparse(X) else X
+    return np.asarray(1.0 / root_mean_square(rows[c.left] - rows[c.right], weight) ** 2)
 
 
 def fit_to_choose(model: Hierarchy, state: HierarchyState, tol: float = CHOICE_TOL) -> HierarchyFit:

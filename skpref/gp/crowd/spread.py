@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import multigammaln
 
 from skpref._math.linalg import cholesky
-from skpref.gp.crowd.hierarchy import end_of_fit, log_curvature
+from skpref.gp.crowd.hierarchy import end_of_fit
+from skpref.gp.crowd.tastes import log_curvature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +36,7 @@ _LARGEST = 1.2
 def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]:
     """Return the fits at S, at a smaller and at a larger S."""
     at_S, information, squared = end_of_fit(model, fit.state)
-    L, _, _, curvature = log_curvature(model, fit.state.S, information, squared, cholesky(model.shape))
-    variance = 2.0 / (np.diagonal(curvature) if curvature.ndim else curvature)
+    L, variance = _log_variances(model, fit.state.S, information, squared)
     s = np.minimum(np.sqrt(variance), _LARGEST) * np.ones(len(L))
     others = []
     for x in POINTS:
@@ -45,6 +45,21 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
         S = move @ fit.state.S @ move.T
         others.append(end_of_fit(model, replace(fit.state, S=0.5 * (S + S.T)))[0])
     return at_S, *others
+
+
+def _log_variances(model: Hierarchy, S: Array, information: Array, squared: float) -> tuple[Array, Array]:
+    """Return L and the variances of the logarithms of S along its columns.
+
+    The scale of the prior, to which S shrinks, is not known either: it was found as that of S = scale * shape.
+    """
+    shape_chol = cholesky(model.shape)
+    L, _, T, curvature = log_curvature(model, S, information, squared, shape_chol)
+    if model.penalty is None:
+        return L, np.asarray(2.0 / curvature)
+    of_scale = log_curvature(replace(model, penalty=None), S, information, squared, shape_chol)[3]
+    curvature = np.diagonal(curvature)
+    follows = model.prior_weight * np.diagonal(T) / curvature
+    return L, 2.0 / curvature + follows**2 * 2.0 / float(of_scale)
 
 
 def log_evidence_of_weights(model: Hierarchy, fit: HierarchyFit, weights: Array) -> Array:

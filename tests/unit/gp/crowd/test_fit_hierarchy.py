@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("all_candidates")
 def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
     model, start = crowd_model(penalty=None)
     fit = fit_hierarchy.fit_hierarchy(model, start, max_iter=5, tol=0.0)
-    fold = fit_hierarchy._folds(model, fit)
+    fold = fit_hierarchy.folds_of(model, fit)
     counts = np.bincount(fold)
     assert counts.size == 5
     assert np.abs(counts - 120).max() < 5 * np.sqrt(120)
@@ -153,7 +153,7 @@ def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, 
     users = Items(model.covariates, np.arange(30))
     pairs = (users, held.users.user), Items(None, np.arange(5)), held.users.left, held.users.right
     log_p = fit.state.likelihood.tilted(held.y, *posterior.pairs(*pairs))[0]
-    assert_allclose(fit_hierarchy._log_likelihood(part, fit, held), held.weight @ log_p, rtol=1e-9)
+    assert_allclose(fit_hierarchy.log_likelihood(part, fit, held), held.weight @ log_p, rtol=1e-9)
     assert posterior.rest_scale == np.trace(fit.state.S[:5, :5]) / np.trace(model.shape[:5, :5])
 
 
@@ -212,7 +212,7 @@ def test_the_regularisation_that_predicts_best_is_chosen(
         looked.append(0 if part.penalty is None else 1 + candidates.index(own))
         return gains[looked[-1]]
 
-    monkeypatch.setattr(fit_hierarchy, "_log_likelihood", predicted)
+    monkeypatch.setattr(fit_hierarchy, "log_likelihood", predicted)
     chosen, S = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
     # In units of the fit to all folds.
     for part, of_part in zip(chosen, S, strict=True):

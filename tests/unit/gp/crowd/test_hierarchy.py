@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd import hierarchy, spread
+from skpref.gp.crowd import hierarchy, spread, tastes
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -440,7 +440,7 @@ def scripted(
     """A fit whose penalised evidence is scripted; also the shares that sites moved, and the radii of the steps of S."""
     model, start = crowd_model(penalty=0.7)
     values, shares, radii, last = iter(bounds), [], [], []
-    consensus, scored = hierarchy._consensus, hierarchy._scored
+    consensus, scored = hierarchy._consensus, tastes._scored
 
     def sites(model: Any, state: HierarchyState, *_: Any) -> Any:
         if last:
@@ -454,7 +454,7 @@ def scripted(
 
     monkeypatch.setattr(hierarchy, "_consensus", lambda *args: replace(consensus(*args), log_integral=0.0))
     monkeypatch.setattr(hierarchy, "_sites", sites)
-    monkeypatch.setattr(hierarchy, "_scored", steps)
+    monkeypatch.setattr(tastes, "_scored", steps)
     monkeypatch.setattr(hierarchy, "_penalty", lambda *_: penalty)
     return fit_hierarchy(model, start, **({"max_iter": len(bounds), "tol": 1e-9} | options)), shares, radii
 
