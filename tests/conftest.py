@@ -72,11 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection() -> Iterator[Any]:
     """Collect no garbage while modules are imported, and never look at their objects again: 700,000, half a second."""
     gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

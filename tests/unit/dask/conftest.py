@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.cycle": "10s",
     "distributed.admin.system-monitor.interval": "10s",
 }
 
