@@ -70,12 +70,6 @@ def moments(basis, block):
     return L @ block.mean, L @ block.solve(np.ascontiguousarray(L.T))
 
 
-def slope(function, step=1e-3):
-    """Fourth-order central difference at 0."""
-    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
-    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
-
-
 @pytest.fixture(scope="session", params=["rbf", "matern32_product"])
 def reference(shared, request):
     return Reference(json.loads((shared / "reference" / "gppl_probit" / f"{request.param}_n4_p6.json").read_text()))
@@ -84,8 +78,3 @@ def reference(shared, request):
 @pytest.fixture(scope="session")
 def whitened():
     return moments
-
-
-@pytest.fixture(scope="session")
-def central():
-    return slope

@@ -29,6 +29,7 @@ from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, ProductTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from tests.differences import central
 from tests.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:n_factors", "ignore:.*did not converge")
@@ -376,12 +377,6 @@ def test_scales_end_at_the_maximum_of_the_bound(layout, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------- C6: kernel gradients
-def slope(function, step):
-    """Fourth-order central difference at 0."""
-    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
-    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
-
-
 def crowd_model(seed, layout, *, n_inducing=300, n_factors=2, **options):
     """The fixed parts of a fit, and its kernels: of the consensus, the factors and the users."""
     rng = np.random.default_rng(seed)
@@ -462,7 +457,7 @@ def test_kernel_gradients_at_any_fixed_q(case):
                 there = made.model.bases(moved(made.kernels, which, unit, shift))
                 return svi.evaluate(made.model.problem(there)[0], state).bound
 
-            wanted = slope(bound, 1e-3)
+            wanted = central(bound, 1e-3)
             tol = 1e-6 * (1.0 + np.abs(gradient).max())
             assert_allclose(gradient[axis], wanted, rtol=1e-6, atol=tol, err_msg=f"{which}, theta {axis}")
 
@@ -484,7 +479,7 @@ def test_kernel_gradients_at_the_optimum(case, monkeypatch):
         def bound(shift, which=which, direction=direction):
             return bound_and_gradient(made.model, moved(made.kernels, which, direction, shift), made.rng, state)[0]
 
-        assert_allclose(gradient[at : at + size] @ direction, slope(bound, 3e-3), rtol=1e-4, atol=1e-5, err_msg=which)
+        assert_allclose(gradient[at : at + size] @ direction, central(bound, 3e-3), rtol=1e-4, atol=1e-5, err_msg=which)
         at += size
     assert bound_and_gradient(made.model, made.kernels, made.rng, state)[0] == pytest.approx(value, abs=1e-8)
 

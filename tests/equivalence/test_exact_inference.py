@@ -24,6 +24,7 @@ from skpref.inference.scale import FixedScale
 from skpref.inference.sites import LAPLACE
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
+from tests.differences import central
 from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
@@ -123,7 +124,7 @@ def test_laplace_is_that_of_the_reference(case):
         assert_allclose(variance, numbers["test_var"], rtol=1e-8)
 
 
-def test_gradients_of_ep_in_the_parameters_of_the_likelihood(case, central):
+def test_gradients_of_ep_in_the_parameters_of_the_likelihood(case):
     q = run_ep(case)
     gradient = case.likelihood.theta_tilted(case.y, *cavities(q)) @ case.weight
     for j, unit in enumerate(np.eye(gradient.size)):
@@ -135,7 +136,7 @@ def test_gradients_of_ep_in_the_parameters_of_the_likelihood(case, central):
         assert_allclose(gradient[j], slope, rtol=1e-6, atol=1e-7)
 
 
-def test_gradients_of_laplace_in_the_parameters_of_the_likelihood(case, central):
+def test_gradients_of_laplace_in_the_parameters_of_the_likelihood(case):
     q, likelihood = run_laplace(case), case.likelihood
     value, first, second = likelihood.theta_derivatives(case.y, q.mean)
     c = mode_adjoint(case.K, likelihood, case.y, case.weight, q, third(likelihood))
@@ -149,7 +150,7 @@ def test_gradients_of_laplace_in_the_parameters_of_the_likelihood(case, central)
         assert_allclose(gradient[j], slope, rtol=1e-6, atol=1e-7)
 
 
-def test_gradients_in_the_covariance(case, central):
+def test_gradients_in_the_covariance(case):
     rng = np.random.default_rng(0)
     A = rng.normal(size=case.K.shape)
     direction = A @ A.T / len(A)

@@ -14,6 +14,7 @@ from skpref.gp.pairwise.fit import pair_posterior
 from skpref.inference import svi
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED, Rule, Sites
+from tests.differences import central
 
 TIGHT = svi.Schedule(max_iter=2000, tol=1e-13)
 RNG = np.random.default_rng(0)  # not used by full-data fits
@@ -74,7 +75,7 @@ def test_gradients_in_mean_and_covariance(reference):
     assert_allclose(half.T @ d_cov @ half, wanted["dELBO_dcov"], rtol=1e-7)
 
 
-def test_gradient_in_length_scales(reference, central):
+def test_gradient_in_length_scales(reference):
     # The file holds q(f_m) fixed; ours holds the whitened q(v) fixed. The difference is the path through v = L^-1 f_m.
     basis, problem, state = given_sparse(reference)
     block, term, X = state.blocks["f"], problem.terms["f"], reference.config("X")
@@ -95,7 +96,7 @@ def test_gradient_in_length_scales(reference, central):
     assert_allclose(gradient, reference["sparse"]["elbo_at_given_q"]["dELBO_dlog_lengthscale_fixed_q"], rtol=1e-7)
 
 
-def test_gradient_in_the_scale(reference, central):
+def test_gradient_in_the_scale(reference):
     _, problem, state = given_sparse(reference)
     s, wanted = reference.config("s"), reference["sparse"]["elbo_at_given_q"]["dELBO_dlog_s_fixed_q"]
 

@@ -19,6 +19,7 @@ from skpref.inference import svi
 from skpref.inference.scale import GammaScale
 from skpref.kernels import AdditiveMatern, Linear, ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from tests.differences import central
 from tests.examples import examples
 
 ARD = [0.8, 1.5]
@@ -85,7 +86,7 @@ def converged(model, kernel):
     return result.evaluation.bound, pair_fit._kernel_gradient(model, basis, problem, result)
 
 
-def check_gradient(model, kernel, central, directions):
+def check_gradient(model, kernel, directions):
     _, gradient = converged(model, kernel)
     assert gradient.shape == kernel.theta.shape
     for direction in directions:
@@ -101,22 +102,22 @@ def check_gradient(model, kernel, central, directions):
     ("n_inducing", "likelihood"), [(7, PairwiseProbit()), (4, PairwiseLogit())], ids=["M=N, probit", "M<N, logit"]
 )
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_and_likelihood(name, likelihood, n_inducing, central):
+def test_every_kernel_and_likelihood(name, likelihood, n_inducing):
     kernel = KERNELS[name]
     model = make_model(11, likelihood, n_inducing=n_inducing, offsets=False, order=False)
-    check_gradient(model, kernel, central, np.eye(kernel.theta.size))
+    check_gradient(model, kernel, np.eye(kernel.theta.size))
 
 
 @pytest.mark.parametrize("n_inducing", [7, 4], ids=["M=N", "M<N"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(4)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_every_layout_at_random_points(layout, n_inducing, central, seed):
+def test_every_layout_at_random_points(layout, n_inducing, seed):
     rng = np.random.default_rng(seed)
     kernel = ConstantKernel(0.8) * ProductMatern(ARD)
     kernel = kernel.clone_with_theta(kernel.theta + 0.5 * rng.normal(size=3))
     model = make_model(seed, PairwiseProbit(), n_inducing=n_inducing, **LAYOUTS[layout])
-    check_gradient(model, kernel, central, [rng.normal(size=3)])
+    check_gradient(model, kernel, [rng.normal(size=3)])
 
 
 @pytest.mark.parametrize("name", ["matern32", "additive", "linear", "rbf", "sum"])

@@ -195,7 +195,7 @@ CASES: dict[str, Case] = {
     "crowd, groups and covariates": crowd(
         more=[TRIPLES[:, 1] % 2, SIGNS[TRIPLES[:, 0], 0]], groups=[3], covariates=[4]
     ),
-    "crowd, time": crowd(more=[np.arange(len(TRIPLES))], time=3),
+    "crowd, time": crowd(more=[np.arange(len(TRIPLES)) // 20], time=3),
     "ordinal": ordinal(),
     "ordinal, learnt": ordinal(optimizer=LBFGS(0)),
     "ordinal, words": ordinal(labels=WORDS[LEVELS], inference="laplace", class_order=WORDS),

@@ -192,10 +192,6 @@ def _unchecked_fit(name: str, rows: Any, **params: Any) -> Any:
     return MAKERS[name](**params).fit(rows, first(TRAINING[name][1], rows))
 
 
-def _refit(name: str, y: Any) -> Any:
-    return MAKERS[name]().fit(TRAINING[name][0], y)
-
-
 # Places that read a table of numbers, one row an item, a user or a sample.
 ROWS = [
     *_places(

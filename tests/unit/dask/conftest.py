@@ -1,4 +1,4 @@
-"""Two clusters for the whole session: one of threads, and one of processes, where it matters that they are some."""
+"""Two clusters: one of threads for the session, and one of processes for the modules that need some."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+# Clusters that wait: with Dask's own intervals (2 to 500 ms, and a profile every 10 ms), the two of a session take a
+# fifth of a core until its end.
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+
+
 @contextmanager
 def running(**options: Any) -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
-    with global_state.restored():  # nannies leave environment variables behind
+    with global_state.restored(), pytest.importorskip("dask").config.set(QUIET):  # nannies leave variables behind
         started = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", **options)
     with started:
         yield started
@@ -29,7 +38,7 @@ def cluster():
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def processes():
     """Start two workers that are processes, to which everything travels, and which can be killed."""
     with running(processes=True) as started:

@@ -16,14 +16,9 @@ from skpref.exceptions import DataError
 from skpref.inference import ep
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from tests.differences import central
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def central(function, step):
-    """Fourth-order central difference at 0."""
-    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
-    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
 
 
 PROBIT = PairwiseProbit()

@@ -13,14 +13,9 @@ from skpref._math.special import log_ndtr_derivatives
 from skpref.exceptions import SkprefError
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, StudentT
+from tests.differences import central
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def central(function, step):
-    """Fourth-order central difference at 0."""
-    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
-    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
 
 
 LIKELIHOODS = pytest.mark.parametrize("likelihood", [PairwiseProbit(), PairwiseLogit()], ids=["probit", "logit"])

@@ -10,6 +10,7 @@ from scipy.special import expit
 from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
 from skpref.testing import check_likelihood
+from tests.unit.likelihoods.test_ordinal import in_theta
 
 THRESHOLDS = (-1.0, 0.3, 1.5)
 KINDS = [OrdinalLogit, OrdinalRobust]
@@ -19,15 +20,6 @@ def observations(seed: int, n: int = 12) -> tuple[np.ndarray, np.ndarray, np.nda
     """Levels, means and variances."""
     rng = np.random.default_rng(seed)
     return rng.integers(0, 4, n).astype(float), rng.uniform(-3.0, 3.0, n), np.exp(rng.uniform(-3.0, 1.5, n))
-
-
-def in_theta(likelihood: OrdinalProbit, function, h: float = 1e-3) -> np.ndarray:
-    """Fourth-order central differences of function(likelihood) in theta, first axis."""
-    out = []
-    for step in h * np.eye(likelihood.n_levels):
-        at = [np.asarray(function(likelihood.with_theta(likelihood.theta + k * step))) for k in (-2, -1, 1, 2)]
-        out.append((at[0] - 8.0 * at[1] + 8.0 * at[2] - at[3]) / (12.0 * h))
-    return np.stack(out)
 
 
 @pytest.mark.parametrize("seed", range(2))
