@@ -80,6 +80,7 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
+_MAX_PAIRS = 20_000  # pairs of alternatives by which choices do so
 _MAX_TIMES = 3_000  # comparisons by which it is chosen how the consensus moves
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts
@@ -178,7 +179,7 @@ def fit_crowd_hierarchy(
         shape = None  # to be chosen
     update = start is not None and start.changed is not None and is_update(model, start.posterior, start.changed)
     if start is None or (model.stage is not None and not update):
-        few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_AVERAGE, rng)
+        few = _some_users(model, MAX_CHOICE if model.stage is None else _MAX_PAIRS, rng)
         few, model = _choose_steps(few, model, _columns_of_items(pair, basis, config), scales, config)
         shape = choose_shape(few, data, items, kernels, scales, config, pair) if shape is None else shape
         few, model = replace(few, shape=shape.matrix), replace(model, shape=shape.matrix)
@@ -262,7 +263,9 @@ def _cold_start(
     if few.n_users == model.n_users and type(few) is type(model):
         return chosen, learnt, first.state
     state = start_state(model, scales, likelihood, scale)
-    S = _learn_from_more_users(chosen[0].apply_to(model), state, learnt[0], rng)
+    S = learnt[0]
+    if few.stage is None:
+        S = _learn_from_more_users(chosen[0].apply_to(model), state, S, rng)
     return chosen, learnt, replace(state, S=S)
 
 
@@ -326,7 +329,7 @@ def _rough_model(
     pair, _, basis = _consensus_basis(data, kernels._replace(items=Linear(variance, "fixed")), config, rng, None)
     places = _places_of_attributes(data, order=config.pair.order)
     model = _hierarchy(data.comparisons, places, pair, basis, None, config)
-    rough = replace(_some_users(model, MAX_CHOICE, np.random.default_rng(0)), coarse=True)
+    rough = replace(_some_users(model, _MAX_PAIRS, np.random.default_rng(0)), coarse=True)
     return rough, start_state(rough, dict(pair.scales()), config.pair.likelihood, 1.0)
 
 
