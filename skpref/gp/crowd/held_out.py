@@ -1,4 +1,4 @@
-"""Folds of a crowd's comparisons, and the likelihood of those that a fit did not see."""
+"""Folds of a crowd's comparisons, and the likelihood of answers that a fit did not see."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _scored_scales(
 
 
 def _next_spread(model: Hierarchy, state: HierarchyState, information: Array) -> float:
-    """Return the variance of the logarithms of the scales, given what is not known of them."""
+    """Return the variance of the logarithms of the scales, which the answers leave uncertain."""
     logs = _log_scales(model, state.S)
     precision = 0.5 * _curvature_of_scales(logs, information, model.n_users) + np.eye(logs.size) / state.spread
     covariance = np.linalg.inv(precision)
