@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-FIRST = ["leaderboard", "arena", "league", "judges", "survey", "grades", "ratings", "regression", "latent", "pipeline"]
+FIRST = ["leaderboard", "arena", "judges", "conjoint", "league", "seasons", "survey", "grades", "ratings", "regression"]
+FIRST += ["latent", "pipeline"]
 LAST = ["crowd_sizes", "coverage", "reliability", "peers", "scale"]
 
 

@@ -119,4 +119,4 @@ for name, place in (("PCA", linear.transform(wines)), ("BayesianGPLVM", latent.e
     print(f"{name:14s} {shares.mean():.0%} right")
 
 # %%
-# **Next:** :doc:`/user_guide/latent` is the guide, with reconstruction, outliers and computing time.
+# **Next:** :doc:`/user_guide/reduce` is the guide, with reconstruction, outliers and computing time.

@@ -502,7 +502,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((RO
 @pytest.mark.slow  # fits and plots
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT if page.name == "README.md" else tmp_path)  # README reads tables of the examples
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
     assert failed == 0

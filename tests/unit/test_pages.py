@@ -43,6 +43,22 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     assert [target for target in files if not (page.parent / target).exists()] == []
 
 
+# ------------------------------------------------------------------------------------------------------------- lengths
+def test_guides_and_benchmarks_are_read_in_one_sitting() -> None:
+    guides = [ROOT / "docs/benchmarks.rst", *(ROOT / "docs/user_guide").glob("*.rst")]
+    lengths = {page.name: len(page.read_text("utf-8").splitlines()) for page in guides}
+    assert {name: length for name, length in lengths.items() if length > 200} == {}
+
+
+# Blocks of Python that need no page of the reader's own: they are doctests, or run by a test above.
+NO_BLOCKS = "layouts_"
+
+
+def test_every_page_with_blocks_is_run() -> None:
+    with_blocks = {page.stem for page in PAGES if _blocks(page, "python") and page.suffix == ".rst"}
+    assert {name for name in with_blocks if not name.startswith(NO_BLOCKS)} == set(YOURS)
+
+
 # ------------------------------------------------------------------------------------------------------------ commands
 COMMANDS = [
     line
@@ -69,8 +85,9 @@ def test_commands_of_the_pages_are_understood(line: str, tmp_path: Path, monkeyp
 def test_every_layout_is_read_as_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs/user_guide/reading.rst").read_text("utf-8").partition("An example of each\n")[2]
-    blocks = re.findall(r"code-block:: (\w+)\n(?:   :caption: (\S+)\n)?\n((?:(?: {3}.*)?\n)+)", page)
+    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs/user_guide").glob("layouts_*.rst"))]
+    text = "".join(page.partition("An example of each\n")[2] for page in pages)
+    blocks = re.findall(r"code-block:: (\w+)\n(?:   :caption: (\S+)\n)?\n((?:(?: {3}.*)?\n)+)", text)
     names: dict[str, Any] = {}
     lines: list[str] = []  # what was printed, in Python and by the command
     n_compared = 0
@@ -80,7 +97,7 @@ def test_every_layout_is_read_as_its_page_says(tmp_path: Path, monkeypatch: pyte
             Path(file).write_text(f"{block}\n", "utf-8")
             lines = []
         elif language == "python":
-            exec(compile(block, f"reading: {block[:60]!r}", "exec"), names)  # noqa: S102 - our own page
+            exec(compile(block, f"layouts: {block[:60]!r}", "exec"), names)  # noqa: S102 - our own page
             lines += [f"Read: {names['rows'].read_}"] if "rows" in names else []
         elif language == "console":
             lines.append(read_task(parse(shlex.split(block)[1:])).headline.splitlines()[1])
@@ -99,9 +116,9 @@ latent = X[:, 0] + 0.3 * rng.normal(size=60)
 """
 YOURS = {
     "index": """
-import pandas as pd
-from skpref.datasets import make_arena
-pd.DataFrame(make_arena(4, 300, random_state=1).battles).to_csv("battles.csv", index=False)
+import shutil
+for name in ("battles", "cars", "games"):
+    shutil.copy(ROOT / f"docs/examples/{name}.csv", f"{name}.csv")
 """,
     "quickstart": """
 import numpy as np
@@ -115,34 +132,32 @@ shown.columns = [f"item_{number}" for number in range(1, 5)]
 survey = shown.assign(person=101 + np.arange(60) // 6, best=shown["item_1"], worst=shown["item_3"])
 survey.to_csv("maxdiff.csv", index=False)
 """,
-    "pairwise": """
+    "compare": """
 from skpref import GPPLClassifier
 model = GPPLClassifier().fit([("a", "b"), ("b", "c")])
 """,
-    "crowd": """
+    "teams": "",
+    "people": """
 import numpy as np
 import pandas as pd
 from skpref import CrowdGPPL, Table
-from skpref.data import from_choices, from_winners
+from skpref.data import from_choices
+rng = np.random.default_rng(0)
+shown = pd.DataFrame([rng.permutation(list("stuv")) for _ in range(60)], columns=[f"item_{i}" for i in range(1, 5)])
+survey = shown.assign(id=np.arange(60) // 3, best=shown["item_1"], worst=shown["item_3"])
+survey = survey.assign(age=20.5 + survey["id"], sex=np.where(survey["id"] % 2, "female", "male"))
+survey.to_csv("maxdiff.csv", sep=";", encoding="latin-1", decimal=",", index=False)
+""",
+    "judges": """
+import numpy as np
+import pandas as pd
 rng = np.random.default_rng(0)
 def table(n):
     pairs = [rng.choice(list("xyz"), 2, replace=False) for _ in range(n)]
     return pd.DataFrame(pairs, columns=["model_a", "model_b"]).assign(judge=np.arange(n) % 4)
 table(60).assign(verdict=rng.choice(["A", "B", "tie"], 60)).to_json("verdicts.jsonl", orient="records", lines=True)
-shown = pd.DataFrame([rng.permutation(list("stuv")) for _ in range(60)], columns=[f"item_{i}" for i in range(1, 5)])
-survey = shown.assign(id=np.arange(60) // 3, best=shown["item_1"], worst=shown["item_3"])
-survey = survey.assign(age=20.5 + survey["id"], sex=np.where(survey["id"] % 2, "female", "male"))
-survey.to_csv("maxdiff.csv", sep=";", encoding="latin-1", decimal=",", index=False)
-wide = {"id": np.arange(9)}
-for t in ("T1", "T2"):
-    wide |= {f"{t}_item{i}": [item] * 9 for i, item in enumerate("stuv", 1)}
-    wide |= {f"{t}_best": ["s", "t", "u"] * 3, f"{t}_worst": ["v"] * 9}
-pd.DataFrame(wide).to_csv("wide.csv", index=False)
 battles = table(200).assign(winner=rng.choice(["model_a", "model_b", "tie"], 200))
-battles = battles.assign(tokens_a=rng.integers(9, 99, 200), tokens_b=rng.integers(9, 99, 200))
-task = np.repeat(np.arange(60), 3)
-tasks = pd.DataFrame({"person": task // 6, "task": task, "brand": rng.choice(["A", "B"], 180)})
-tasks.assign(price=np.tile([1.5, 2.0, 3.0], 60), chosen=np.tile([1, 0, 0], 60)).to_csv("conjoint.csv", index=False)
+battles = battles.assign(words_a=rng.integers(9, 99, 200), words_b=rng.integers(9, 99, 200))
 """,
     "factorization": """
 import numpy as np
@@ -153,7 +168,7 @@ frame["hour"] = np.arange(40) % 3
 y = rng.normal(size=40)
 pd.DataFrame({"user": frame["user"], "film": frame["film"], "amount": y}).to_parquet("sales.parquet")
 """,
-    "ratings": """
+    "rate": """
 import numpy as np
 import pandas as pd
 ratings = np.random.default_rng(0).integers(1, 6, (20, 3)).astype(float)
@@ -161,18 +176,18 @@ ratings[::4, 0] = np.nan
 survey = pd.DataFrame(ratings, columns=["Q3_tea", "Q3_coffee", "Q3_water"])
 survey.assign(person=np.arange(20), age=30).to_csv("survey.csv", index=False)
 """,
-    "latent": "",
-    "regression": f"""
+    "reduce": "",
+    "regress": f"""
 {NUMBERS}
 y, prices = np.digitize(latent, [-0.5, 0.5]), np.exp(latent)
 parts = [(X[:30], y[:30]), (X[30:], y[30:])]
 """,
-    "ordinal": f"""
+    "grade": f"""
 from sklearn.model_selection import cross_val_score
 {NUMBERS}
 y = np.array(["very poor", "poor", "fair", "good", "very good"])[np.digitize(latent, [-1.0, -0.3, 0.3, 1.0])]
 """,
-    "elicitation": """
+    "ask": """
 from skpref import GPPLClassifier
 model = GPPLClassifier().fit([("a", "b"), ("b", "c"), ("a", "c")])
 def ask_the_person(question):
@@ -189,6 +204,7 @@ for k in range(2):
     rows.assign(y=rows["won"]).to_parquet(f"comparisons/{k}.parquet")
 """,
 }
+YOURS["clusters"] = YOURS["scale"]
 LESS = {
     "as_frame=True)": "as_frame=True); X, y = X[:90], y[:90]",
     "inducing=30": "inducing=5",
@@ -209,7 +225,8 @@ NEEDED = {
     "tracking": ["mlflow.pyfunc"],
     "search": ["optuna", "distributed"],
     "sklearn": [],
-    "scale": ["pyarrow", "dask.dataframe", "distributed"],
+    "scale": ["pyarrow"],
+    "clusters": ["pyarrow", "dask.dataframe", "distributed"],
 }
 
 
@@ -221,7 +238,7 @@ def test_blocks_of_the_pages_run(name: str, tmp_path: Path, monkeypatch: pytest.
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     (blocks,) = filter(None, (_blocks(page, "python") for page in PAGES if page.stem == name))
-    names = {"__name__": name, "np": np, "Path": Path}
+    names = {"__name__": name, "np": np, "Path": Path, "ROOT": ROOT}
     for block in [YOURS[name], *blocks]:
         changes = LESS.items() if name in NEEDED else ()
         less = reduce(lambda text, change: text.replace(*change), changes, block)

@@ -89,10 +89,11 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, HasSettings):
         "robust" is "probit" with 3 in 100 labels at random. "auto": by evidence where ``kernel="auto"`` and the
         inference is "ep" or "laplace", which "logit" and "robust" need; else "probit".
     inference : {"auto", "ep", "laplace", "vb", "svi"} or SVI, default="auto"
-        "ep": expectation propagation with all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
-        accurate. "vb": variational Bayes with inducing points and full passes, time linear in n. "svi": the same with
-        mini-batches, see `SVI`. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0 and
-        1), else "vb" if the rows of kernel values fit in 2 GiB, else "svi".
+        "ep": expectation propagation with all rows, time n^3; the most accurate. "laplace": a Gaussian at the mode,
+        faster; its evidence is too optimistic on small noisy data. "vb": variational Bayes with inducing points and
+        full passes, time linear in n. "svi": the same with mini-batches, see `SVI`. "auto": "ep" up to `n_max_exact`
+        distinct rows ("laplace" if weights lie between 0 and 1), else "vb" if the rows of kernel values fit in 2 GiB,
+        else "svi".
     optimizer : {"l-bfgs-b"}, LBFGS or None, default="l-bfgs-b"
         "l-bfgs-b": kernel, noise and thresholds maximise the evidence, from two further starts at random
         hyperparameters; `LBFGS` has another number of these. None: the kernel is not changed, the noise is 1, and

@@ -116,9 +116,13 @@ class GPPLClassifier(MovingClassifier):
         third answer, see ``predict_proba(ties=True)``. "probit-graded", "logit-graded": the same with grades. "luce":
         rows of X are tasks. See `fit`.
     inference : {"auto", "vb", "svi", "laplace", "linearised"} or SVI, default="auto"
-        "vb": variational Bayes with full passes. "svi": with mini-batches, see `SVI`. "laplace": a Gaussian at the
-        mode. "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of
-        the items fit into 2 GiB, else "svi".
+        "vb": variational Bayes with full passes, none of which lowers the bound on the evidence. Up to 1,500 item
+        effects and inducing points keep their joint posterior. With more, each item effect has its own variance, and
+        intervals of covariates are slightly too narrow where items have few comparisons. "svi": with mini-batches, see
+        `SVI`. It learns item effects slowly; until then effects of covariates are overestimated, and the fit warns.
+        "laplace": a Gaussian at the mode, as accurate where there are many data. "linearised": the approximation of
+        [SG20], which has no bound and is overconfident. "auto": "vb" while the kernel rows of the items fit into 2
+        GiB, else "svi".
     inducing : int, Inducing or array-like of shape (M, n_features), default=300
         Largest number M of inducing points, which are spread out over the items; `Inducing` chooses them otherwise. Or
         the points themselves. A pass costs O(N M^2); M >= the number of distinct items is exact.

@@ -109,8 +109,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     optimizer : {"l-bfgs-b", "adam"}, Adam or None, default="l-bfgs-b"
         How hyper-parameters and points are learnt. "l-bfgs-b": by maximising the bound, with the best posterior for
         each value. "adam": a step after every mini-batch of "svi", which it implies, with a tenth of all rows at most;
-        full passes follow at the end; see `Adam`. None: the kernel is not changed, and the noise is 0.3 standard
-        deviations of the targets unless `noise` is a number.
+        full passes follow at the end; see `Adam`. For Gaussian noise "l-bfgs-b" is much better. None: the kernel is not
+        changed, and the noise is 0.3 standard deviations of the targets unless `noise` is a number.
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
