@@ -78,11 +78,14 @@ def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
         took.append(time.process_time() - began)
     whole, n_interrupted = min(took), 0
     for share in np.random.default_rng().uniform(0.02, 0.9, N_TIMES):
+        began = time.process_time()
         try:
             with interrupted_after(share * whole):
                 fit()
         except KeyboardInterrupt:
             n_interrupted += 1
+        else:
+            whole = min(whole, time.process_time() - began)  # fits are faster than they were beside other tests
     assert n_interrupted >= least
     return n_interrupted
 
