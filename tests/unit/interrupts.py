@@ -30,12 +30,12 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs 
 N_TIMES = 20
 RNG = np.random.default_rng(0)
 CROWD = make_crowd(random_state=0)
-PAIRS = RNG.permuted(np.tile(np.arange(40), (5_000, 1)), axis=1)[:, :2]
+PAIRS = RNG.permuted(np.tile(np.arange(40), (40_000, 1)), axis=1)[:, :2]
 X = RNG.normal(size=(300, 4))
 RATINGS = np.column_stack([RNG.integers(0, 60, 2_000), RNG.integers(0, 40, 2_000)])
 FITS: dict[str, tuple[Any, Any, Any]] = {
     "crowd": (CrowdGPPL(n_factors=1, max_iter=5, random_state=0), CROWD.comparisons[:100], CROWD.y[:100]),
-    "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, np.ones(5_000)),
+    "pairs": (GPPLClassifier(likelihood="logit", tol=1e-10), PAIRS, np.ones(40_000)),
     "levels": (GPOrdinalRegressor(), X[:50], np.digitize(X[:50, 0], [-0.5, 0.5])),
     "rows": (SVGPRegressor(inducing=30, random_state=0), X[:150], X[:150, 0] ** 2),
     "ratings": (
