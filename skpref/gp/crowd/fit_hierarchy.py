@@ -80,7 +80,7 @@ _TIE = 1e-2  # nats that are no difference: without tastes all candidates predic
 _OF_ISOTROPIC = 0.4
 # Comparisons by which shape and regularisation are chosen; more tell the candidates apart, so that one is enough.
 MAX_CHOICE = 10_000
-_MAX_PAIRS = 20_000  # pairs of alternatives by which choices do so
+_MAX_PAIRS = 20_000  # pairs of alternatives, of whole users, by which the prior of choices is chosen
 _MAX_TIMES = 3_000  # comparisons by which it is chosen how the consensus moves
 _MAX_AVERAGE = 100_000  # comparisons; with more, S is known well enough
 _SOON = 0.1  # tolerance of a fit of choices from whose sites, and scale of S, the next one starts

@@ -17,7 +17,8 @@ _LEAST = 1e-10  # eigenvalue, or curvature, that says nothing
 # The mode is .2, and 1 for choices: where each person ranks items once, their answers hardly tell tastes from noise.
 _SCALE_RISE, _RISE_OF_CHOICES, _SCALE_FALL = 0.25, 0.75, 1.5
 # Prior of the variance of the logarithms of own scales: so many attributes, whose squares have so large a sum.
-# Chosen on simulations: tastes that are equal cost 1 %, and the information about unequal ones is up to a quarter more.
+# On simulations, divergences from the true choices fall by 5 to 28 % where tastes are unequal, and rise by up to 3 %
+# where they are equal.
 _SPREAD_COUNT, _SPREAD_SUM = 1.0, 0.1
 
 
@@ -61,9 +62,11 @@ def next_S(
     limited: bool,
 ) -> tuple[Array, float]:
     """Return S after a step and the spread of own scales; `limited`: with at most `max_rank` directions."""
-    S, scored = state.S, _scored_scales if model.own_scales else _scored
-    if model.learn_S:
-        S = scored(model, state, information, moment, shape_chol, radius)
+    S = state.S
+    if model.learn_S and model.own_scales:
+        S = _scored_scales(model, state, information[0], moment, radius)
+    elif model.learn_S:
+        S = _scored(model, state, information, moment, shape_chol, radius)
         S = _limit_rank(model, S, shape_chol) if limited else S
     if model.own_left:
         factor = np.ones(len(S))
@@ -148,21 +151,13 @@ def _curvature_of_scales(logs: Array, information: Array, n_users: int) -> Array
     return np.asarray(n_users * w**2)
 
 
-def _scored_scales(
-    model: Hierarchy,
-    state: HierarchyState,
-    information: tuple[Array, float],
-    moment: Array,
-    shape_chol: Array,
-    radius: float,
-) -> Array:
+def _scored_scales(model: Hierarchy, state: HierarchyState, information: Array, moment: Array, radius: float) -> Array:
     """Return S = diag(scales) after a step of Fisher scoring in their logarithms, which spread around their mean."""
-    del shape_chol  # which is that of I
     logs = _log_scales(model, state.S)
     n, share = logs.size, 1.0 / (1.0 + np.exp(-logs.mean()))  # share = scale / (1 + scale)
     slope = np.exp(logs) * np.diagonal(moment)[:n] - 2.0 / state.spread * (logs - logs.mean())
     slope += 2.0 / n * (_rise(model) - _SCALE_FALL * share)
-    curvature = _curvature_of_scales(logs, information[0], model.n_users) + 2.0 / state.spread * (np.eye(n) - 1.0 / n)
+    curvature = _curvature_of_scales(logs, information, model.n_users) + 2.0 / state.spread * (np.eye(n) - 1.0 / n)
     curvature += 2.0 / n**2 * _SCALE_FALL * share * (1.0 - share) + _LEAST * np.eye(n)
     factor = np.ones(len(state.S))
     factor[:n] = np.exp(0.5 * np.clip(np.linalg.solve(curvature, slope), -radius, radius))
