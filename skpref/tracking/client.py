@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -245,6 +246,32 @@ def mlflow_call(seconds: float = _FIT_SECONDS) -> Iterator[None]:
         logging.disable(disabled)
         for name in added:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Let Ctrl-C wait until a call has ended: a store that is interrupted keeps its file locked, and half an event.
+
+    The second Ctrl-C does not wait.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    held: list[tuple[int, Any]] = []
+
+    def hold(number: int, frame: Any) -> None:
+        held.append((number, frame))
+        if len(held) > 1:
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
 
 
 def require_mlflow() -> None:

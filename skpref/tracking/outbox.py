@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
-from skpref.tracking.client import LOCK, Client, first_line, remove_password
+from skpref.tracking.client import LOCK, Client, first_line, hold_interrupts, remove_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ class Outbox:
     def __init__(self, client: Client, folder: Path) -> None:
         self.online = True
         self.buffer = Buffer()
-        self._cut: set[str | None] = set()  # runs that were interrupted while they began: all that is theirs is kept
         self.spool = Spool(folder)
         self.client = client
         self._identity = uuid.uuid4().hex
@@ -95,16 +94,15 @@ class Outbox:
     def send(self, op: str, run: str | None = None, **values: Any) -> None:
         """Send an event now or, if the store has failed, keep it."""
         event = {"op": op, "time": unix_milliseconds(), "run": run, **values}
-        with LOCK:
-            if self.online and run not in self._cut:
+        with LOCK, hold_interrupts():
+            if self.online:
                 try:
                     note = self.client.send(event)
                 except Exception as error:  # noqa: BLE001 - no error of a store may stop the fit
                     self._keep(event)
                     self._report(error)
-                except BaseException:  # an interruption: the event may have arrived or not
+                except BaseException:  # the second Ctrl-C: the event may have arrived or not
                     self._keep(event)
-                    self._cut |= {run} if op == "start" else set()
                     raise
                 else:
                     if note is not None:

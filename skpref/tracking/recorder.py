@@ -16,7 +16,7 @@ import numpy as np
 
 from skpref._estimator import last_step
 from skpref.tracking import run_metadata
-from skpref.tracking.client import first_line
+from skpref.tracking.client import first_line, hold_interrupts
 from skpref.tracking.model import example_rows, save_model
 from skpref.tracking.outbox import unix_milliseconds
 
@@ -142,8 +142,9 @@ class Recorder:
         if is_outermost:
             self.tracker.outbox.reconnect(parent)
         self._begun.add(key)
-        run = self._open[key] = _OpenRun(name, is_outermost)  # before it starts: it is ended if it is interrupted now
-        self.tracker.start(name, parent, tags, key)
+        with hold_interrupts():  # a run that is open has begun, and is ended
+            run = self._open[key] = _OpenRun(name, is_outermost)
+            self.tracker.start(name, parent, tags, key)
         if context.task_name != TRIAL:
             self._log_input(key, estimator, X, y, metadata)
         for news in early:

@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from skpref import CrowdGPPL, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, SVGPRegressor, VariationalFM
 from skpref.datasets import make_crowd
 from skpref.search import OptunaSearch
-from skpref.tracking import MLflowCallback, sync
+from skpref.tracking import MLflowCallback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,14 +59,16 @@ quiet = pytest.mark.filterwarnings("ignore::Warning")
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt, as Ctrl-C does, once some time of the processor has passed, however busy it is."""
-    before = signal.signal(signal.SIGPROF, signal.default_int_handler)
+    """Give a Ctrl-C once some time of the processor has passed, however busy it is."""
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
+    before = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGINT, ctrl_c)
 
 
 def interrupt(fit: Callable[[], Any], least: int = N_TIMES // 2) -> int:
@@ -137,7 +139,6 @@ def test_a_tracked_run_was_killed(name: str, tmp_path: Path) -> None:
     model = clone(model).set_callbacks(MLflowCallback("fits", uri, log_model=False, plots=False, spool=tmp_path))
     n_interrupted = interrupt(lambda: model.fit(rows, y), least=2)  # later fits are faster than the first two
     model.fit(rows, y)
-    sync(tmp_path, uri)  # sends what was interrupted while it was sent
     client = mlflow.MlflowClient(uri)
     runs = client.search_runs([client.get_experiment_by_name("fits").experiment_id])
     status = [run.info.status for run in runs]

@@ -17,7 +17,7 @@ import pytest
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking import Tracker, sync
-from skpref.tracking.client import DEFAULT_URI, mlflow_call
+from skpref.tracking.client import DEFAULT_URI, hold_interrupts, mlflow_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,26 +220,45 @@ def test_an_interruption_keeps_the_event(tmp_path: Path, monkeypatch: pytest.Mon
     assert tracker.online
 
 
-def test_a_run_that_was_interrupted_while_it_began_waits_and_the_next_one_does_not(
+def test_an_interrupt_waits_until_the_run_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
 ) -> None:
     tracker = Tracker("begins", spool=tmp_path / "spool")
     tracker.end(tracker.start("before"))
+    client = tracker.outbox.client._mlflow
+    create_run = client.create_run
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return create_run(*args, **kwargs)
+
     with monkeypatch.context() as patch:
-        patch.setattr(tracker.outbox.client._mlflow, "create_run", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+        patch.setattr(client, "create_run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tracker.start("cut", key="cut")
-    tracker.set_tags("cut", {"error": "KeyboardInterrupt"})
     tracker.end("cut", "KILLED")
     assert tracker.online
-    tracker.end(tracker.start("next"))
-    assert {run.info.run_name for run in stored("begins").runs} == {"before", "next"}
-    assert sync(tmp_path / "spool").n_files == 1
+    assert tracker.spool_file is None
     assert {run.info.run_name: run.info.status for run in stored("begins").runs} == {
         "before": "FINISHED",
         "cut": "KILLED",
-        "next": "FINISHED",
     }
+
+
+def test_the_second_interrupt_does_not_wait() -> None:
+    steps = []
+
+    def interrupt_twice() -> None:
+        with hold_interrupts():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("after the first")
+            signal.raise_signal(signal.SIGINT)
+            steps.append("after the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_twice()
+    assert steps == ["after the first"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd: pytest.CaptureFixture[str]) -> None:
