@@ -226,7 +226,7 @@ class Comparisons:
         # The mean of a win and a loss would be read as a tie, so only equal labels are merged, and soft ones never.
         hard = [pairs.y == label for label in (0.0, 0.5, 1.0)]
         parts = [_grouped(pairs.take(rows)) for rows in hard if rows.any()]
-        return _concatenated([*parts, pairs.take(~np.any(hard, axis=0))])
+        return concatenated([*parts, pairs.take(~np.any(hard, axis=0))])
 
     def decided(self) -> Comparisons:
         """Leave out the pairs of choices of which neither item was chosen.
@@ -376,7 +376,8 @@ def _grouped(pairs: Comparisons) -> Comparisons:
     return replace(pairs.take(first), y=label, weight=total)
 
 
-def _concatenated(parts: list[Comparisons]) -> Comparisons:
+def concatenated(parts: list[Comparisons]) -> Comparisons:
+    """Return comparisons one after the other; all have the columns, the items and the users of the first ones."""
     columns = {name: [getattr(part, name) for part in parts] for name in _COLUMNS}
     joined: dict[str, Any] = {name: np.concatenate(held) for name, held in columns.items() if held[0] is not None}
     return replace(parts[0], **joined)
@@ -389,7 +390,7 @@ def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
         old, new = _pad_teams(old, new)
     if old.stage is not None and new.stage is not None:
         new = replace(new, stage=new.stage + int(old.stage.max(initial=-1)) + 1)
-    return _concatenated([old, new])
+    return concatenated([old, new])
 
 
 def _pad_teams(*parts: Comparisons) -> list[Comparisons]:

@@ -50,6 +50,7 @@ __all__ = [
     "content_of",
     "put_together",
     "realigned",
+    "split_by_shard",
     "summed",
     "taken_apart",
 ]
@@ -355,6 +356,13 @@ def _pairs(rows: ShardRows) -> tuple[IntArray, IntArray]:
 
 def _weights(evaluation: Evaluation) -> Array:
     return evaluation.sites.weight
+
+
+def split_by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
+    """Split ascending numbers over all shards into numbers within each shard."""
+    ends = np.cumsum(sizes)
+    parts = np.split(index, np.searchsorted(index, ends[:-1]))
+    return [part - end + size for part, end, size in zip(parts, ends, sizes, strict=True)]
 
 
 def summed(results: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers and arrays in tuples and dicts

@@ -18,7 +18,7 @@ from skpref._compiled.m3f import Rows, Sums, Thresholds, draw_rows, hinge_losses
 from skpref.data.ratings import Ratings, fingerprint
 from skpref.data.shards import RatingCounts
 from skpref.factorization.max_margin.m3f_chain import MarginProblem, rows_of
-from skpref.inference.shards import InMemory
+from skpref.inference.shards import InMemory, split_by_shard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,9 +93,7 @@ class ShardedRatings:
 
     def hold_out(self, rows: IntArray) -> tuple[Ratings, ShardedRatings]:
         """Bring some ratings here, by their numbers by user and item, ascending; and return the others."""
-        ends = np.cumsum(self.by_user.sizes)
-        cuts = np.searchsorted(rows, ends)[:-1]
-        parts = [p - end + size for p, end, size in zip(np.split(rows, cuts), ends, self.by_user.sizes, strict=True)]
+        parts = split_by_shard(rows, self.by_user.sizes)
         taken = list(self.shards.collect(_take_ratings, self.by_user.rows, self.by_user.cuts[:-1].tolist(), parts))
         user, item, level, weight = (np.concatenate(column) for column in zip(*taken, strict=True))
         held = Ratings(user, item, level, weight, self.n_users, self.n_items, self.n_levels)

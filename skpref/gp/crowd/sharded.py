@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._sources import refuse_parameters
-from skpref.data import Comparisons
+from skpref.data.comparisons import concatenated
 from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
 from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_ITEMS, MAX_WEIGHT
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, IntArray
+    from skpref.data import Comparisons
     from skpref.data.shards import ShardSummary
     from skpref.gp.crowd.hierarchy import Hierarchy
     from skpref.inference.shards import Shards
-
-# Left, right, y, weight, user, covariates, groups and times; these three are None where there are none.
-_Columns = tuple["IntArray", "IntArray", "Array", "Array", "IntArray", Any, Any, Any]
 
 
 class ShardedCrowd(ReadsSources, CrowdMarket):
@@ -73,11 +71,13 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         if n_read > MAX_CHOICE:
             self._check_items(items.seen.size)
         bounds = _bounds(counts, n_shards)
-        parts = _parts_of_shards(shards, rows, (item_numbers, user_numbers, levels), bounds)
-        join = partial(_joined, order=self.order_effect)
-        of_shards, kept = shards.keep(join, np.diff(bounds).tolist(), [items.seen.size] * (bounds.size - 1), *parts)
+        numbers = item_numbers, user_numbers, levels
+        parts = _parts_of_shards(shards, rows, numbers, bounds, items.seen.size)
+        join = partial(_joined, keep_order=self.order_effect)
+        of_shards, kept = shards.keep(join, *parts)
         sizes = np.array([part.n_pairs for part in of_shards], dtype=np.int64)
-        answers = _concatenated(of_shards, bounds)
+        answers = concatenated([replace(part, n_users=int(bounds[-1])) for part in of_shards])
+        answers = replace(answers, user=np.asarray(answers.user) + np.repeat(bounds[:-1], sizes))
         del of_shards, parts
         comparisons = _number_by_vocabulary(answers, users, items)
         if self._columns is not None and comparisons.covariates is not None:
@@ -124,30 +124,23 @@ def _check_weights(comparisons: Comparisons) -> None:
 
 
 def _parts_of_shards(
-    shards: Shards, rows: list[Any], numbers: tuple[list[IntArray], list[IntArray], list[Any]], bounds: IntArray
+    shards: Shards,
+    rows: list[Any],
+    numbers: tuple[list[IntArray], list[IntArray], list[Any]],
+    bounds: IntArray,
+    n_items: int,
 ) -> list[list[Any]]:
     """Return for each place that was read handles on its comparisons for each shard of users; None without any."""
     items, users, levels = numbers
     targets = [np.unique(np.searchsorted(bounds, u[u >= 0], side="right") - 1) for u in users]
     sizes = [of_place.size for of_place in targets]
-    parts = shards.split(_split, sizes, rows, items, users, levels, targets, shared=(bounds,))
+    parts = shards.split(_split, sizes, rows, items, users, levels, targets, shared=(bounds, n_items))
     rows.clear()
     columns: list[list[Any]] = [[None] * (bounds.size - 1) for _ in parts]
     for column, of_place, shard_numbers in zip(columns, parts, targets, strict=True):
         for number, part in zip(shard_numbers.tolist(), of_place, strict=True):
             column[number] = part
     return columns
-
-
-def _concatenated(parts: list[Comparisons], bounds: IntArray) -> Comparisons:
-    """Return the answers of all shards, whose users follow one another."""
-    names = ("left", "right", "y", "weight", "user", "covariates", "group", "time")
-    columns: dict[str, Any] = {
-        name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in names
-    }
-    columns["user"] += np.repeat(bounds[:-1], [part.n_pairs for part in parts])
-    return Comparisons(**columns, n_items=parts[0].n_items, n_users=int(bounds[-1]))
 
 
 def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], IntArray]:
@@ -202,35 +195,24 @@ def _split(
     levels: list[IntArray],
     targets: IntArray,
     bounds: IntArray,
-) -> list[_Columns]:
+    n_items: int,
+) -> list[Comparisons]:
     """Return the comparisons that were read for each shard of users, by the numbers of items, groups and its users."""
-    c = comparisons
-    assert c.user is not None  # noqa: S101 - type narrowing
-    user = users[c.user]
+    user = users[np.asarray(comparisons.user)]
     shard = np.searchsorted(bounds, user, side="right") - 1
     parts = []
     for number in targets.tolist():
-        rows = shard == number
-        left, right = items[c.left[rows]], items[c.right[rows]]
-        group = (
-            None
-            if c.group is None
-            else np.column_stack([level[of_rows] for level, of_rows in zip(levels, c.group[rows].T, strict=True)])
-        )
-        covariates, time = (None if column is None else column[rows] for column in (c.covariates, c.time))
-        parts.append((left, right, c.y[rows], c.weight[rows], user[rows] - bounds[number], covariates, group, time))
+        rows, first = shard == number, int(bounds[number])
+        own = replace(comparisons.take(rows), user=user[rows] - first, n_users=int(bounds[number + 1]) - first)
+        if own.group is not None:
+            own = replace(own, group=np.column_stack([level[k] for level, k in zip(levels, own.group.T, strict=True)]))
+        parts.append(own.renumbered(items, n_items))
     return parts
 
 
-def _joined(n_users: int, n_items: int, *parts: _Columns | None, order: bool) -> tuple[Comparisons, Comparisons]:
+def _joined(*parts: Comparisons | None, keep_order: bool) -> tuple[Comparisons, Comparisons]:
     """Return the merged answers of a shard's users, sorted by user."""
-    columns: list[Any] = [
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*(part for part in parts if part is not None), strict=True)
-    ]
-    left, right, y, weight, user, covariates, group, time = columns
-    read = Comparisons(left, right, y, weight, n_items, user, n_users, covariates, group, time)
-    merged = read.merged(keep_order=order, keep_ties=True)
+    merged = concatenated([part for part in parts if part is not None]).merged(keep_order=keep_order, keep_ties=True)
     answers = merged.take(order_by_user(merged))
     return answers, answers
 

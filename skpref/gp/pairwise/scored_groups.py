@@ -35,7 +35,7 @@ from skpref.gp.pairwise.fit import (
 from skpref.gp.pairwise.scores import stationary_weights, uncertainty, worth_of
 from skpref.inference import svi
 from skpref.inference.basis import chunks
-from skpref.inference.shards import summed
+from skpref.inference.shards import split_by_shard, summed
 from skpref.inference.summed import SummedProblem, empty_problem, pair_sums_over
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import Luce
@@ -96,7 +96,7 @@ class ShardedScores:
         index = np.arange(self.n_pairs.sum())
         if index.size > HYPER_PAIRS:
             index = np.sort(rng.choice(index.size, HYPER_PAIRS, replace=False))
-        parts = list(self.shards.collect(_taken, self.rows, _split_by_shard(index, self.n_pairs)))
+        parts = list(self.shards.collect(_taken, self.rows, split_by_shard(index, self.n_pairs)))
         first = np.cumsum([0, *(X.shape[0] for X, *_ in parts)])
         X, left, right, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
         shift = np.repeat(first[:-1], [part[1].size for part in parts])
@@ -106,7 +106,7 @@ class ShardedScores:
         """Bring some items here, evenly spaced."""
         n = int(self.n_items.sum())
         index = np.unique(np.linspace(0, n - 1, min(n, _AVERAGED)).astype(np.int64))
-        parts = self.shards.collect(_items, self.rows, _split_by_shard(index, self.n_items))
+        parts = self.shards.collect(_items, self.rows, split_by_shard(index, self.n_items))
         return np.concatenate(list(parts))
 
     def average_row(self, basis: InducingBasis) -> Array:
@@ -125,13 +125,6 @@ class ShardedScores:
         return self.shards.collect(
             _pair_sums, self.rows, shared=(self.shards.share(template), self.shards.share(state))
         )
-
-
-def _split_by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
-    """Split ascending numbers over all shards into numbers within each shard."""
-    ends = np.cumsum(sizes)
-    parts = np.split(index, np.searchsorted(index, ends[:-1]))
-    return [part - end + size for part, end, size in zip(parts, ends, sizes, strict=True)]
 
 
 def _taken(shard: _Shard, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components as components_of
 from skpref._sources import refuse_parameters, set_features
 from skpref.data import Comparisons
 from skpref.data.columns import NO_ROWS
+from skpref.data.comparisons import concatenated
 from skpref.data.labels import refuse_one_side
 from skpref.data.roles import Roles
 from skpref.data.shards import ComparisonCounts, ShardOptions, check_classes, read_shard, without_repeats
@@ -24,7 +25,7 @@ from skpref.gp.pairwise.base import as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
 from skpref.gp.pairwise.tasks import TaskClassifier
-from skpref.inference.shards import ShardedProblem, ShardRows, summed
+from skpref.inference.shards import ShardedProblem, ShardRows, split_by_shard, summed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,15 +61,9 @@ class ShardedComparisons:
         """Return the number of connected components, and the component of each item."""
         return int(self.component.max(initial=-1)) + 1, self.component
 
-    def split_by_shard(self, index: IntArray) -> list[IntArray]:
-        """Split ascending numbers over all shards into numbers within each shard."""
-        ends = np.cumsum(self.sizes)
-        parts = np.split(index, np.searchsorted(index, ends)[:-1])
-        return [part - end + size for part, end, size in zip(parts, ends, self.sizes, strict=True)]
-
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        columns = list(self.shards.collect(_taken, self.rows, self.split_by_shard(index)))
+        columns = list(self.shards.collect(_taken, self.rows, split_by_shard(index, self.sizes)))
         left, right, y, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         return Comparisons(left, right, y, weight, self.n_items)
 
@@ -144,19 +139,10 @@ def merge_if_few(comparisons: ShardedComparisons, limit: int, *, keep_order: boo
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 
 
-def _all_columns(comparisons: Comparisons, number: IntArray) -> list[Any]:
-    """Return the comparisons of a shard by the items' numbers in all shards, column by column."""
-    c = comparisons
-    return [number[c.left], number[c.right], c.y, c.weight, c.covariates, c.time]
-
-
 def bring_all(shards: Shards, rows: Sequence[Any], number: Sequence[IntArray], items: Entities) -> Comparisons:
     """Bring all comparisons here, by the rows of the items' vocabulary."""
-    parts = zip(*shards.collect(_all_columns, rows, number), strict=True)
-    columns: list[Any] = [None if part[0] is None else np.concatenate(part) for part in parts]
-    left, right, y, weight, covariates, time = columns
-    n, sides = items.vocabulary.size, (items.seen[left], items.seen[right])
-    return Comparisons(*sides, y, weight, n, covariates=covariates, time=time)
+    by_row = [items.seen[of_shard] for of_shard in number]
+    return concatenated(list(shards.collect(Comparisons.renumbered, rows, by_row, shared=(items.vocabulary.size,))))
 
 
 def roles_of(estimator: Any, source: Source) -> Roles:

@@ -20,6 +20,7 @@ from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.fit import SAMPLE_ROWS
 from skpref.gp.sparse.fit_general import Observations, balanced_sizes, fit_by_sums
 from skpref.gp.sparse.targets import distinct_targets
+from skpref.inference.shards import split_by_shard
 from skpref.inference.summed import sums_over
 from skpref.settings import inference_name
 
@@ -196,10 +197,7 @@ def _draw(counts: IntArray, size: int, rng: np.random.Generator) -> tuple[list[l
         sizes, factors = balanced_sizes(total, size)
     by_class = []
     for number, drawn, count in zip(total, sizes, counts.T, strict=True):
-        index = np.sort(rng.choice(number, drawn, replace=False))
-        ends = np.cumsum(count)
-        parts = np.split(index, np.searchsorted(index, ends[:-1]))
-        by_class.append([part - first for part, first in zip(parts, ends - count, strict=True)])
+        by_class.append(split_by_shard(np.sort(rng.choice(number, drawn, replace=False)), count))
     return [list(pair) for pair in zip(*by_class, strict=True)], factors
 
 
