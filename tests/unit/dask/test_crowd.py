@@ -7,14 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, Table
-from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from tests.unit.dask.lazily import lazy
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
-frames = pytest.importorskip("dask.dataframe")
 pandas = pytest.importorskip("pandas")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(12)])
 COLUMNS = ["user", "left", "right"]
@@ -90,23 +88,3 @@ def test_weights_and_labels_as_columns_or_arrays(client):
     assert not hasattr(arrays, "feature_names_in_")
     lazy_score = named.score(collection, collection["y"], collection["times"])
     assert lazy_score == pytest.approx(wanted.score(frame[COLUMNS], frame.y, frame.times))
-
-
-@pytest.mark.parametrize(
-    ("options", "arguments", "message"),
-    [
-        ({}, lambda c: (c, rows().y), "X is a collection of Dask, so y must be one, too.*got Series"),
-        ({}, lambda c: (c[["user", "left"]], c["y"]), "no column 'a third column' in X"),
-        ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(rows .* of X\)"),
-        (
-            {},
-            lambda c: (array.ones((4, 2)), array.ones(4)),
-            "Expected 2D array of 3 columns for X, got 2 columns instead",
-        ),
-        ({"inference": "vb"}, lambda c: (c, c["y"]), "inference='vb' needs all rows in memory"),
-        ({"users": Table(np.eye(11), ids=USERS[:11])}, lambda c: (c, c["y"]), "unknown user 'user 11'"),
-    ],
-)
-def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
-    with pytest.raises(DataError, match=message):
-        CrowdGPPL(**options).fit(*arguments(lazy(rows())))

@@ -47,13 +47,6 @@ def test_it_is_the_posterior_in_memory(client) -> None:
         model.predict(features, return_std=True)
 
 
-@pytest.mark.usefixtures("client")
-def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
-    wanted = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"])
-    model = GPPLRegressor(**FIXED).fit(lazy().drop(columns="times"), "grade", qid="query")
-    assert_array_equal(model.predict(X), wanted.predict(X))
-
-
 @pytest.mark.usefixtures("client", "_sampled")
 def test_what_a_cluster_cannot_do_is_said() -> None:
     rows = lazy()

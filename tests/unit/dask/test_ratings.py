@@ -61,22 +61,3 @@ def test_ratings_that_differ_are_refused_and_leave_nothing(client) -> None:
 
 def joined(*tables: Any) -> Any:
     return pytest.importorskip("pandas").concat(tables, ignore_index=True)
-
-
-@pytest.mark.usefixtures("client")
-@pytest.mark.parametrize(
-    ("options", "arguments", "message"),
-    [
-        ({}, lambda c: (c, FRAME.y), "X is a collection of Dask, so y must be one, too.*got Series"),
-        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
-        ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user, item, y, times"),
-        ({"item": "film"}, lambda c: (c, "y"), "no column 'film' in X"),
-        ({"levels": [1, 2]}, lambda c: (c, "y"), r"y holds \d \(user .*levels 1, 2\..* \(rows 0 to 133 of X\)"),
-        ({}, lambda c: (c[c["y"] == 3], "y"), "at least 2 levels of ratings are needed"),
-        ({}, lambda c: (c[c["y"] == 9], "y"), r"Found array with 0 sample\(s\)"),
-        ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "Expected 2D array of 2 columns"),
-    ],
-)
-def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
-    with pytest.raises(DataError, match=message):
-        GibbsM3F(**FAST | options).fit(*arguments(lazy(FRAME)))

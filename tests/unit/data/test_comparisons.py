@@ -193,13 +193,6 @@ def test_merged_labels_never_leave_the_interval():
         assert merged.y.tolist() == [label]
 
 
-def test_merged_with_more_items_than_a_key_can_hold():
-    n_items = 2**40
-    pairs = from_labels([5, n_items - 1, 5], [n_items - 1, 5, 7], [1, 1, 1], n_items)
-    merged = pairs.merged()
-    assert list(zip(merged.left, merged.right, merged.y, strict=True)) == [(5, 7, 1.0), (5, n_items - 1, 0.5)]
-
-
 def test_merged_of_nothing():
     empty = from_labels([], [], [], 3)
     assert empty.merged().n_pairs == 0
@@ -234,17 +227,6 @@ def of_user(pairs, user):
     """The record of one user alone, users forgotten."""
     rows = pairs.user == user
     return Comparisons(pairs.left[rows], pairs.right[rows], pairs.y[rows], pairs.weight[rows], pairs.n_items)
-
-
-def test_users_are_typed_and_frozen():
-    user = [2, 0.0, True]
-    pairs = from_labels([0, 1, 2], [1, 2, 0], [1, 0, 1], 3, user=user, n_users=4)
-    assert (pairs.user.dtype, pairs.user.tolist(), pairs.n_users) == (np.int64, [2, 0, 1], 4)
-    with pytest.raises(ValueError, match="read-only"):
-        pairs.user[0] = 1
-    again = pickle.loads(pickle.dumps(pairs))
-    assert (again.user.tolist(), again.n_users) == ([2, 0, 1], 4)
-    assert user == [2, 0.0, True]
 
 
 def test_without_users_there_are_none():
@@ -305,15 +287,6 @@ def test_merged_is_merged_user_by_user(pairs, keep_order, keep_ties):
     if not keep_ties:
         rows = list(zip(merged.user.tolist(), merged.left.tolist(), merged.right.tolist(), strict=True))
         assert rows == sorted(set(rows))
-
-
-@given(crowds(max_users=1), st.booleans(), st.booleans())
-def test_merged_of_one_user_is_merged_of_nobody(pairs, keep_order, keep_ties):
-    one = pairs.merged(keep_order=keep_order, keep_ties=keep_ties)
-    none = dataclasses.replace(pairs, user=None, n_users=0).merged(keep_order=keep_order, keep_ties=keep_ties)
-    assert one.user.tolist() == [0] * none.n_pairs
-    for name in ("left", "right", "y", "weight"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(none, name))
 
 
 @pytest.mark.parametrize(("n_items", "n_users"), [(2**40, 3), (2**21, 2**40), (2**62, 2**62)])

@@ -226,16 +226,6 @@ def enum() -> Any:
     return pytest.importorskip("polars").Enum(["low", "high"])
 
 
-@pytest.mark.parametrize(("n", "allowed"), [(100, True), (101, False)])
-def test_a_hundred_numbers_with_fractions_are_levels(n: int, allowed: bool) -> None:
-    y = 0.5 + np.repeat(np.arange(n), 2)
-    if allowed:
-        assert ordered_levels(y, steps=True)[0].size == n
-        return
-    with pytest.raises(ValueError, match="continuous"):
-        ordered_levels(y, steps=True)
-
-
 def test_three_names_are_taken_in_alphabetical_order_and_four_are_not() -> None:
     with pytest.warns(DataWarning, match="alphabetical order is used, low to high: 'a', 'b', 'c'"):
         assert ordered_levels(["b", "a", "c"])[1].tolist() == [1, 0, 2]

@@ -169,31 +169,6 @@ def test_parts_of_observations_are_refused():
 
 
 @given(seed=seeds)
-def test_the_gradient_is_that_of_the_evidence(seed):
-    rng, K, y = draw(seed)
-    weight = rng.integers(1, 3, y.size).astype(float)
-    A = rng.normal(size=K.shape)
-    direction = 1e-3 * (A @ A.T)
-    q = run(K, y, weight)
-    expected = central(lambda t: run(K + t * direction, y, weight).log_evidence, 0.1)
-    adjoint = ep_gradient(q)
-    assert_allclose(np.sum(adjoint * direction), expected, rtol=1e-5, atol=1e-8)
-    assert_allclose(adjoint, adjoint.T, atol=1e-14 * np.abs(adjoint).max())
-
-
-def test_the_gradient_in_the_likelihood_is_that_at_the_cavities():
-    _, K, _ = draw(5, n=7)
-    y = np.linspace(-1.0, 2.0, 7)
-
-    def evidence(log_beta):
-        return run(K, y, likelihood=Gaussian(2.0 * np.exp(log_beta))).log_evidence
-
-    mu, v = cavities(run(K, y, likelihood=Gaussian(2.0)))
-    explicit = central(lambda t: Gaussian(2.0 * np.exp(t)).tilted(y, mu, v)[0].sum(), 1e-3)
-    assert_allclose(explicit, central(evidence, 1e-3), rtol=1e-7)
-
-
-@given(seed=seeds)
 def test_the_gradient_is_that_of_the_bound_at_a_frozen_posterior(seed):
     rng, K, y = draw(seed)
     K = K + 0.1 * np.eye(y.size)

@@ -7,13 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import expit
 
-from skpref._math.special import log_ndtr_derivatives
 from skpref.exceptions import SkprefError
-from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
+from skpref.inference.laplace import laplace, laplace_gradient
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, StudentT
-from tests.differences import central
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -27,22 +24,6 @@ def draw(seed, n=None):
     X = rng.normal(size=(n, 2))
     K = np.exp(2.0 * rng.normal()) * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / np.exp(rng.normal()))
     return rng, K + 1e-3 * np.eye(n), (rng.random(n) < 0.5).astype(float), np.exp(rng.normal(size=n))
-
-
-def third_of(likelihood):
-    """d3 log p/dz3 for labels 0 and 1."""
-
-    def probit(y, z):
-        sign = 2.0 * y - 1.0
-        t = sign * z
-        r = log_ndtr_derivatives(t)[1]
-        return sign * r * ((r + t) * (2.0 * r + t) - 1.0)
-
-    def logit(y, z):
-        del y
-        return -expit(z) * expit(-z) * (expit(-z) - expit(z))
-
-    return probit if isinstance(likelihood, PairwiseProbit) else logit
 
 
 @LIKELIHOODS
@@ -87,41 +68,6 @@ def test_gaussian_observations_are_exact(seed):
     log_z = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
     constants = 0.5 * np.sum((weight - 1.0) * np.log(2.0 / (2.0 * np.pi)) - np.log(weight))
     assert_allclose(q.log_evidence, log_z + constants, rtol=1e-9, atol=1e-9)
-
-
-@LIKELIHOODS
-@given(seed=seeds)
-def test_the_gradient_is_that_of_the_evidence_at_the_new_mode(likelihood, seed):
-    rng, K, y, weight = draw(seed)
-    A = rng.normal(size=K.shape)
-    direction = 1e-3 * (A @ A.T)
-    q = laplace(K, likelihood, y, weight)
-    adjoint = laplace_gradient(K, likelihood, y, weight, q, third_of(likelihood))
-    slope = central(lambda t: laplace(K + t * direction, likelihood, y, weight).log_evidence, 0.1)
-    assert_allclose(np.sum(adjoint * direction), slope, rtol=1e-5, atol=1e-8)
-    assert_allclose(adjoint, adjoint.T, atol=1e-14 * np.abs(adjoint).max())
-
-
-@given(seed=seeds)
-def test_the_gradient_in_a_parameter_of_the_likelihood(seed):
-    """A probit with noise exp(t): z/noise has the covariance K/noise^2, so that gradient is known from K's."""
-    _, K, y, weight = draw(seed)
-    probit = PairwiseProbit()
-    q = laplace(K, probit, y, weight)
-    third = third_of(probit)
-    _, first, second = probit.derivatives(y, q.mean)
-    f, l3 = q.mean, third(y, q.mean)
-    # l(z e^-t): derivatives in t at 0 of l, l' and l''
-    by_t = -f * first, -first - f * second, -2.0 * second - f * l3
-    c = mode_adjoint(K, probit, y, weight, q, third)
-    gradient = weight @ (by_t[0] + c * by_t[1] + 0.5 * q.variance * by_t[2])
-
-    def evidence(t):
-        return laplace(K * np.exp(-2.0 * t), probit, y, weight, tol=1e-24).log_evidence
-
-    # The mode is found to rounding, so short steps are accurate; Richardson's extrapolation removes what they leave.
-    expected = (16.0 * central(evidence, 0.003) - central(evidence, 0.006)) / 15.0
-    assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_without_a_third_derivative_there_is_no_gradient():

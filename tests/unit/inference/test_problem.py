@@ -21,7 +21,6 @@ from skpref.inference.scale import FixedScale, GammaScale, mixed_scale, moved_sc
 from skpref.inference.sites import LINEARISED
 from skpref.inference.terms.products import FactorTerm
 from tests.examples import examples
-from tests.unit.inference.conftest import draw_problem
 
 LAYOUTS = [
     ("ids", "ids"),
@@ -421,22 +420,6 @@ def test_mini_batches_end_near_the_full_data(crowd, items, users):
     end = svi.fit(case.problem, best.state, schedule, np.random.default_rng(0)).state
     bound = svi.evaluate(case.problem, end).bound
     assert best.evaluation.bound - 1.0 < bound <= best.evaluation.bound + 1e-8
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        ({"blocks": {"f": 1}}, "blocks"),
-        ({"scales": {"f": 2.0}}, "scales"),
-        ({"step": -1}, "step"),
-        ({"step": 1.5}, "step"),
-    ],
-)
-def test_a_damaged_state_is_refused(damage, message):
-    state = draw_problem(0, "features").state
-    State(dict(state.blocks), dict(state.scales)).validate()
-    with pytest.raises(DataError, match=message):
-        replace(State(dict(state.blocks), dict(state.scales)), **damage).validate()
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], 
 X = np.random.default_rng(0).standard_normal((24, 2))
 FM = VariationalFM(max_iter=3, tol=0.0, random_state=7)
 GRID = {"variationalfm__n_factors": [1, 2]}
-FOLDS_OF_A_PIPELINE = [["Pipeline 0", ["VariationalFM"]], ["Pipeline 1", ["VariationalFM"]]]
 
 
 @pytest.fixture(autouse=True)

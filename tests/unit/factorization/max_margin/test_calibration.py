@@ -57,17 +57,6 @@ def test_intervals_of_ratings_cover(model):
     assert model.temperature_ > 1.5
 
 
-@pytest.mark.parametrize("truth", [0.7, 1.0, 4.0])
-def test_the_temperature_of_simulated_levels_is_found(truth):
-    rng, n = np.random.default_rng(0), 4000
-    samples = Factors(10.0 * rng.standard_normal((1, n, 1)), np.ones((1, 1, 1)), np.array([[[-20.0, -5.0, 5.0, 20.0]]]))
-    user, item = np.arange(n), np.zeros(n, dtype=np.int64)
-    p = level_probabilities(samples.scores(user, item), samples.thresholds_of(user), 0.1 / truth, 9.0)[0]
-    level = (rng.random((n, 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 4)
-    held = Ratings(user, item, level, np.ones(n), n, 1, 5)
-    assert calibration.best_calibration([fold_of(samples, held, 0.1)], 1).temperature == pytest.approx(truth, rel=0.12)
-
-
 def test_the_weights_of_simulated_levels_are_found():
     rng, n = np.random.default_rng(0), 4000
     samples = Factors(10.0 * rng.standard_normal((1, n, 1)), np.ones((1, 1, 1)), np.array([[[-20.0, -5.0, 5.0, 20.0]]]))

@@ -9,10 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skpref import CrowdGPPL
 from skpref.exceptions import DataError
@@ -94,14 +90,6 @@ def test_later_comparisons_come_in_frames(battles: Any) -> None:
     parts.partial_fit(new, [1])
     assert "dan" in parts.user_ids_
     assert "new" in parts.item_ids_
-
-
-def test_searches_and_pipelines_pass_frames_on(battles: Any, model: CrowdGPPL) -> None:
-    X, y = battles
-    search = GridSearchCV(quick(**NAMES), {"weight": [None, "votes"]}, cv=2, error_score="raise").fit(X, y)
-    assert search.best_estimator_.feature_names_in_.tolist() == list(X.columns)
-    piped = make_pipeline(FunctionTransformer(), clone(model)).fit(X, y)
-    assert_allclose(piped.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize(

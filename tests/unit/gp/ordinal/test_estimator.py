@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -563,26 +562,3 @@ def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == model.n_iter_
     assert lines[0].startswith("GPOrdinalRegressor: pass 1/200  bound -")
-
-
-@pytest.mark.parametrize("method", ["fit", "partial_fit"])
-@pytest.mark.parametrize("failure", ["labels", "late"])
-def test_a_failed_fit_leaves_the_earlier_one(method: str, failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = fixed(kernel=RBF(1.0), warm_start=True).fit(X, Y)
-    before, predicted = joblib.hash(vars(model)), model.predict_proba(NEW).tobytes()
-    wider = np.column_stack([X, F]) if method == "fit" else X
-    if failure == "labels":
-        with pytest.raises(ValueError, match="NaN"):
-            getattr(model, method)(wider, np.full(N, np.nan))
-    else:
-        monkeypatch.setattr("skpref.gp.ordinal.estimator.warn_not_converged", _interrupt)
-        model.set_params(max_iter=1)
-        with pytest.raises(KeyboardInterrupt):
-            getattr(model, method)(wider, 3 - Y)
-        model.set_params(max_iter=200)
-    assert joblib.hash(vars(model)) == before
-    assert model.predict_proba(NEW).tobytes() == predicted
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt

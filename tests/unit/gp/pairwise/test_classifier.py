@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -276,18 +275,6 @@ def test_warm_start_with_more_comparisons() -> None:
     model.fit(NAMED, Y)
     cold = quick(TABLE).fit(NAMED, Y)
     np.testing.assert_allclose(model.predict_proba(NAMED), cold.predict_proba(NAMED), atol=0.02)
-
-
-@pytest.mark.parametrize("warm_start", [False, True])
-def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool) -> None:
-    for items in (None, TABLE):
-        model = quick(items, warm_start=warm_start).fit(NAMED, Y)
-        before, predicted = joblib.hash(vars(model)), model.predict_proba(NAMED).tobytes()
-        for pairs, y in ((NAMED, Y + 1), (NAMED[:-1], Y), ([["a", "a"]], [1]), ([["x", None]], [1]), (PAIRS[:, :1], Y)):
-            with pytest.raises(ValueError):
-                model.fit(pairs, y)
-            assert joblib.hash(vars(model)) == before
-        assert model.predict_proba(NAMED).tobytes() == predicted
 
 
 def test_not_converged_warns() -> None:

@@ -45,13 +45,6 @@ def test_items_that_never_met_in_both_orders_say_nothing():
     assert side_advantage(c, c.y - 0.5) == 0.0
 
 
-@pytest.mark.parametrize(("advantage", "side"), [(1.0, "left"), (-1.0, "right")])
-def test_the_side_is_named(advantage, side):
-    comparisons = draw(np.random.default_rng(1), 600, advantage)
-    with pytest.warns(DataWarning, match=f"The {side} side wins more often"):
-        warn_of_sides(comparisons, None)
-
-
 def test_winners_first_are_no_advantage():
     rng = np.random.default_rng(2)
     pairs = [rng.permutation(4)[:2].tolist() for _ in range(300)]
@@ -76,13 +69,6 @@ def in_both_orders(n, wins, n_others=0):
     return Comparisons(
         np.append(left, others), np.append(right, others + 1), np.append(y, others % 2), np.ones(2 * n + n_others), 30
     )
-
-
-def test_two_answers_are_one_standard_error():
-    c = in_both_orders(1, 1)
-    assert side_advantage(c, c.y - 0.5) == pytest.approx(1.0)
-    c = in_both_orders(1, 1, n_others=6)
-    assert side_advantage(c, c.y - 0.5) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("wins", "side"), [(33, None), (34, "left"), (17, None), (16, "right")])

@@ -84,29 +84,6 @@ def test_prior_variances(crowd, items, users, seed, options):
 
 
 @each_side
-def test_moments_of_the_product_are_those_of_draws(crowd, items, users):
-    # 200,000 draws; five standard errors for each of at most 8 observations.
-    case, n_draws = crowd(1, items, users, n_factors=2, sizes=((4, 5), (3, 4), (8, 9))), 200_000
-    product = case.problem.products[0]
-    draws = []
-    for name, side in product.sides.items():
-        A, rest = written_out(side), side.rows.residual
-        rest = np.zeros(A.shape[0]) if rest is None else rest
-        for d, (mean, S) in enumerate(parts_of(case.state.blocks[name], 2)):
-            v = mean + case.rng.standard_normal((n_draws, mean.size)) @ np.linalg.cholesky(S).T
-            own = case.rng.standard_normal((n_draws, A.shape[0])) * np.sqrt(
-                rest / case.state.scales[side.scales[d]].mean
-            )
-            draws.append(v @ A.T + own)
-    z = draws[0] * draws[2] + draws[1] * draws[3]
-    projections = [side.project(case.state.blocks[name]) for name, side in product.sides.items()]
-    mean, variance = product.moments(*projections, case.state.expected)
-    error = (z - z.mean(axis=0)) ** 2
-    assert (np.abs(z.mean(axis=0) - mean) < 5.0 * z.std(axis=0) / np.sqrt(n_draws)).all()
-    assert (np.abs(error.mean(axis=0) - variance) < 5.0 * error.std(axis=0) / np.sqrt(n_draws)).all()
-
-
-@each_side
 @few
 @given(seed=seeds, options=flags)
 def test_views_go_forth_and_back(crowd, items, users, seed, options):
@@ -128,42 +105,6 @@ def test_views_go_forth_and_back(crowd, items, users, seed, options):
             A = written_out(sight.side)
             wanted = (sight.gain * g + sight.gain_variance * curvature * projected) @ A
             assert_allclose(sight.backward(g, curvature, projected), wanted.reshape(-1), rtol=1e-9, atol=1e-10)
-
-
-@each_side
-@few
-@given(seed=seeds, options=flags)
-def test_curvature_and_pull_of_a_view(crowd, items, users, seed, options):
-    case = crowd(seed, items, users, **options)
-    seen = svi.evaluate(case.problem, case.state)
-    weight = case.rng.exponential(size=case.problem.n_observations)
-    for k, other in case.problem.partner.items():
-        sight = view(case.problem, seen, case.state.expected, k)
-        gain, gain_variance = moments_of(case.problem.sides[other], case.state.blocks[other], case.state)
-        second, A = weight * (gain**2 + gain_variance), written_out(sight.side)
-        grams = [(A.T * row) @ A for row in second]
-        assert len(sight.grams(weight)) == case.n_factors
-        for got, wanted in zip(sight.grams(weight), grams, strict=True):
-            assert_allclose(np.tril(got), np.tril(wanted), rtol=1e-9, atol=1e-10)
-        rest = sight.side.rows.residual
-        if rest is None:
-            assert sight.pull(weight) == {}
-        else:
-            for name, row in zip(sight.side.scales, second, strict=True):
-                assert_allclose(sight.pull(weight)[name], 0.5 * row @ rest, rtol=1e-9)
-
-
-@each_side
-@examples(10)
-@given(seed=seeds, options=flags)
-def test_curvature_of_each_variable_is_the_diagonal_of_the_grams(crowd, items, users, seed, options):
-    case = crowd(seed, items, users, **options)
-    seen = svi.evaluate(case.problem, case.state)
-    weight = case.rng.exponential(size=case.problem.n_observations)
-    for k in case.problem.partner:
-        sight = view(case.problem, seen, case.state.expected, k)
-        wanted = np.concatenate([np.diag(gram) for gram in sight.grams(weight)])
-        assert_allclose(sight.gram_diagonal(weight), wanted, rtol=1e-10, atol=1e-12)
 
 
 @each_layout
