@@ -269,11 +269,6 @@ def test_users_are_for_crowds(folder: Path, option: str, capsys: pytest.CaptureF
     assert f"{option} is for --model crowd" in capsys.readouterr().err
 
 
-def test_the_demo_has_no_crowd(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--model", "crowd"]) == 2
-    assert "invalid choice: 'crowd'" in capsys.readouterr().err
-
-
 def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(GPPLClassifier().fit(np.array([["i1", "i2"], ["i2", "i3"]], dtype=object), [1, 1]), folder / "m")
     write(folder / "ask.csv", "id\ni1\ni2\n")
@@ -310,19 +305,3 @@ def test_the_hash_knows_the_users(folder: Path) -> None:
     other_features = read(folder, users=folder / "users.csv").digest
     write(folder / "votes.csv", GOOD.replace("j3,", "j4,", 1))
     assert len({first, with_features, other_features, read(folder).digest}) == 4
-
-
-def test_without_a_crowd_there_are_no_users(folder: Path) -> None:
-    data = comparisons.read(Tune(folder / "votes.csv")).data
-    assert data.rows.X.shape[1] == 2
-    assert data.n_users == 0
-    assert "data.n_users" not in make_task(data).facts
-
-
-def test_users_in_parquet(folder: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    for name in ("votes", "users"):
-        pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-    options = Tune(folder / "votes.parquet", model="crowd", users=folder / "users.parquet")
-    assert comparisons.read(options).digest == read(folder, users=folder / "users.csv").digest

@@ -58,14 +58,6 @@ def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: 
     assert "weights = weight" in named.headline
 
 
-def test_a_feature_is_no_weight() -> None:
-    rows = [f"{k % 2},{k},{1 + k}" for k in range(12)]
-    file = write("label,size,Weight", *rows)
-    task = row_tasks.read(parse(["fit", file, "--model", "svgp", "--features", "size,Weight"]))
-    assert task.rows.weight.tolist() == [1.0] * 12
-    assert task.names == ("size", "Weight")
-
-
 # ---------------------------------------------------------------------------------------------------------------- users
 @pytest.mark.parametrize(("in_data", "in_table"), [("id", "Respondent ID"), ("user", "person"), ("judge", "id")])
 def test_a_table_of_people_has_a_usual_name_for_its_ids(

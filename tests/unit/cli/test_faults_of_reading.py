@@ -71,18 +71,6 @@ SCORES = ("--left", "team", "--right", "opponent", "--score", "pts,opp_pts")
     ("lines", "options", "message"),
     [
         (
-            FRUITS,
-            ("--item-ranks", FRUITS[0]),
-            "0 is no rank of 4 items.*unranked=.0. says so; if it is a rank, unranked",
-        ),
-        (RACES, ("--contest", "race"), "line 4, column 'rank': 99 is no rank of 3 items.*unranked=.99. says so"),
-        (
-            BALLOTS,
-            ("--ranking", "first,second"),
-            "line 2: 6 rankings name one item.*rest='lost' .*rest='unknown' leaves",
-        ),
-        (GAMES, SCORES, "24 of 24 rows are pairs.*mirrored='drop' reads it once.*mirrored='keep' reads both"),
-        (
             ("model_a,model_b,winner,label", "x,y,model_a,0", "y,z,model_a,0"),
             (),
             "'label' or 'winner' may say who won; name it by --label or --winner",
@@ -152,28 +140,10 @@ def test_a_feature_called_weight_is_a_feature() -> None:
     assert task.facts["data.read"] == "label = mpg, features = power, weight, weights = none"
 
 
-def test_true_and_false_are_covariates() -> None:
-    task = read("left,right,label,home", "a,b,1,True", "b,c,0,False", options=("--covariates", "home"))
-    assert task.rows.X[:, 2].tolist() == [1.0, 0.0]
-
-
 # ----------------------------------------------------------------------------------------------------- what was read
 @pytest.mark.parametrize(
     ("lines", "options", "line"),
     [
-        (
-            ("player1,player2,win1,win2", "x,y,7,3", "z,x,0,0"),
-            (*PLAYERS, "--counts", "win1,win2"),
-            (
-                "left = player1, right = player2, answer = counts win1, win2, weights = none; 1 row left out: 1 "
-                "without a win or a tie"
-            ),
-        ),
-        (
-            BALLOTS,
-            ("--ranking", "first,second", "--rest", "unknown"),
-            "ranking = first, second, items not named = unknown, weights = none; 6 rows left out: 6 of one item",
-        ),
         (
             ("id,ann,bob", "1,3,4", "2,5,", "3,,"),
             ("--item-ratings", "ann,bob"),
@@ -221,11 +191,3 @@ def test_both_rows_of_a_game_are_in_one_fold(user: tuple[str, ...]) -> None:
         assert train.size
         assert test.size
         assert not set(games[train]) & set(games[test])
-
-
-def test_covariates_are_those_of_the_row_that_is_read() -> None:
-    once = read(*GAMES, options=(*SCORES, "--mirrored", "drop", "--covariates", "home"))
-    assert once.rows.X[:, 2].tolist() == [1.0, -1.0] * 6
-    assert once.rows.groups is None
-    both = read(*GAMES, options=(*SCORES, "--mirrored", "keep", "--covariates", "home"))
-    assert both.rows.X[:, 2].tolist() == [1.0, -1.0, -1.0, 1.0] * 6

@@ -190,28 +190,6 @@ def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert "holds no fitted model that predicts rows of a file" in capsys.readouterr().err
 
 
-def test_tune_and_rank_for_programs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("optuna")
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    quick = ["--trials", "2", "--folds", "2", "--no-mlflow", "--json"]
-    write(tmp_path / "votes.csv", KINDS["gppl"][0])
-    assert main(["tune", "votes.csv", *quick]) == 0
-    out, err = capsys.readouterr()
-    found = json.loads(out)
-    assert found["metric"] == "log_loss"
-    assert found["best"]["score"] == min(trial["score"] for trial in found["trials"])
-    assert set(found["holdout"]["tuned"]) == {"accuracy", "log_loss", "ece"}
-    assert "skpref-out/model.skpref" in found["files"]
-    assert "Data: votes.csv" in err
-    assert main(["rank", "skpref-out/model.skpref", "--top", "3", "--json"]) == 0
-    ranking = json.loads(capsys.readouterr().out)
-    assert [row["rank"] for row in ranking] == [1, 2, 3]
-    assert ranking[0]["id"] == "i5"
-
-
 def test_fit_needs_no_rows_for_a_hold_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.exceptions import ConvergenceWarning
 
 from skpref import GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.files import read_sheet
 from skpref.cli.options import Text, parse
 from skpref.cli.tasks.comparisons import read
-from tests.unit.cli.answers import answers
 
 MODELS = ["gpt", "llama", "claude", "gemma"]
 # (left, right, label): claude beats gpt beats llama beats gemma, but for some ties.
@@ -104,14 +102,6 @@ def test_every_layout_gives_the_same_model(layout: str, utilities: Any) -> None:
     assert np.array_equal(fit(csv_text(names, rows), *options).utility(), utilities)
 
 
-def test_matches_with_fifty_columns_come_as_they_are() -> None:
-    wins = [(a, b) for (a, b), y in zip(PAIRS, LABELS, strict=True) if y == 1.0] * 3
-    header = ",".join(["tourney", *(f"stat_{k}" for k in range(46)), "winner_name", "minutes", "loser_name"])
-    rows = [("Paris, Bercy".join('""'), *[""] * 46, a, 90, b) for a, b in wins]
-    model = fit(csv_text(header, rows), "--winner", "winner_name", "--loser", "loser_name")
-    assert model.rank().id[0] == "claude"
-
-
 def test_users_and_weights_have_other_names() -> None:
     rows = [(*row[:3], f"judge{k % 3}", 1 + k % 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
     text = csv_text("model_a,model_b,winner,judge,n", rows)
@@ -148,56 +138,6 @@ def test_files_without_names_with_other_separators_and_encodings(utilities: Any)
         Path("votes.csv"), Text(separator="^", encoding="latin-1", columns=("left", "right", "winner", "rest"))
     )
     assert sheet.lines[0] == 1
-
-
-def test_rankings_and_choices_are_learnt_as_they_are() -> None:
-    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
-    rankings = [(f"j{k % 4}", *ranked[: 3 + k % 2], *[""] * (1 - k % 2)) for k in range(12)]
-    columns = ("--ranking", "1st,2nd,3rd,4th")
-    model = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns)
-    assert model.rank().id.tolist() == ranked
-    task = read(parse(["fit", "votes.csv", *columns]))
-    assert answers(task) == {" > ".join(ranked[:3]): 6.0, " > ".join(ranked): 6.0}
-    X, y = np.array([(*ranked[:3], None), ranked] * 6, dtype=object), np.array([(1, 2, 3, np.nan), (1, 2, 3, 4)] * 6)
-    direct = GPPLClassifier(likelihood="luce", random_state=0, max_iter=3, tol=1.0)
-    with pytest.warns(ConvergenceWarning):
-        direct.fit(X, y)
-    assert_allclose(model.utility(ranked), direct.utility(ranked), rtol=1e-9)
-    crowd = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns, "--model", "crowd")
-    assert crowd.user_ids_.size == 4
-    choices = [("gpt", "llama", "gemma", "a"), ("claude", "gpt", "", "claude"), ("llama", "gemma", "claude", "c")] * 4
-    model = fit(csv_text("a,b,c,chosen", choices), "--offered", "a,b,c")
-    assert model.rank().id[0] == "claude"
-    task = read(parse(["tune", "votes.csv", "--offered", "a,b,c"]))
-    assert answers(task) == {"gpt | gemma llama": 4.0, "claude | gpt": 4.0, "claude | gemma llama": 4.0}
-    assert task.rows.size == 12  # so that a choice is in one part of a split
-    assert task.rows.groups is None
-
-
-def test_rankings_have_one_item_in_a_row() -> None:
-    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
-    rows = [(f"race {k % 9}", f"j{k % 2}", name, place) for place, name in enumerate(ranked, 1) for k in range(9)]
-    text = csv_text("race,user,item,rank", rows)
-    model = fit(text, "--contest", "race")
-    assert model.rank().id.tolist() == ranked
-    assert answers(read(parse(["fit", "votes.csv", "--contest", "race"]))) == {" > ".join(ranked): 9.0}
-    columns = ("--contest", "race", "--item", "who", "--rank", "place", "--model", "crowd")
-    crowd = fit(text.replace("item,rank", "who,place"), *columns)
-    assert crowd.user_ids_.size == 2
-    task = read(parse(["fit", "votes.csv", *columns]))
-    assert "9 rankings by 2 users among 4 items, up to 4 at a time, no features; sha256" in task.headline
-    assert answers(task) == {("j0", " > ".join(ranked)): 5.0, ("j1", " > ".join(ranked)): 4.0}
-    Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
-    tied = " > ".join(ranked[:2]) + " > gemma = llama"
-    assert answers(read(parse(["fit", "votes.csv", "--contest", "race"]))) == {tied: 9.0}
-
-
-def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
-    text = csv_text("one;two;winner;x".replace(";", ","), rows_of("a", "b", "tie"), ";")
-    fit(text, "--left", "one", "--right", "two", "--separator", "semicolon")
-    capsys.readouterr()
-    assert main(["predict", "model.skpref", "votes.csv", "--left", "one", "--right", "two", "--json"]) == 0
-    assert "probability_left" in json.loads(capsys.readouterr().out)[0]
 
 
 def test_predict_remembers_the_columns_that_the_model_was_learnt_from(capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,11 +200,6 @@ def test_ranks_are_printed_in_elo_points(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["rank", "model.skpref", "--scale", "elo", "--json"]) == 0
     points = [row["utility"] for row in json.loads(capsys.readouterr().out)]
     assert np.mean(points) == pytest.approx(1500.0)
-
-
-def test_an_index_without_a_name_is_no_obstacle() -> None:
-    rows = [(k, *row) for k, row in enumerate(rows_of("a", "b", "tie"))]
-    assert fit(csv_text(",model_a,model_b,winner,x", rows)).item_ids_.size == 4
 
 
 HOME = csv_text(
@@ -506,35 +441,6 @@ def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.Capture
     Path("votes.csv").write_text(csv_text("model_a,model_b,winner", [("x", "x", "tie")]), "utf-8")
     assert main(["fit", "votes.csv", *options]) == 2
     assert "all rows are left out: 1 with one item twice" in capsys.readouterr().err
-
-
-def test_races_with_words_for_ranks(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [(k, name, place) for k in range(9) for name, place in zip("abc", (1, 2, "DNF"), strict=True)]
-    text = csv_text("event,driver,position", rows)
-    columns = ("--contest", "event", "--item", "driver", "--rank", "position")
-    assert fit(text, *columns, "--missing", "drop").rank().id.tolist() == ["a", "b"]
-    assert main(["fit", "votes.csv", *columns]) == 2
-    assert "line 4, column 'position': expected a rank, which is a number; got 'DNF'" in capsys.readouterr().err
-
-
-def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
-    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
-    text = csv_text("user;" + ";".join(MODELS), [], ";").replace(",", ";")
-    places = [ranked.index(name) + 1 for name in MODELS]
-    text += "".join(f"{k % 3};{';'.join(map(str, places[:-1]))};{'' if k % 2 else places[-1]}\n" for k in range(12))
-    assert fit(text, "--item-ranks", ",".join(MODELS)).rank().id.tolist() == ranked
-    assert fit(text, "--item-ranks", ",".join(MODELS), "--model", "crowd").user_ids_.size == 3
-    assert main(["fit", "votes.csv", "--item-ranks", "gpt,user,llama", "--ranking", "a,b"]) == 2
-    assert "--ranking says what a row holds; leave --item-ranks out" in capsys.readouterr().err
-    sets = [("gpt", "llama", "gemma", "a", "gemma"), ("claude", "gpt", "llama", "claude", "c")] * 4 + [(*"xyz", "", "")]
-    options = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
-    model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")
-    assert model.rank().id.tolist() == ["claude", "gpt", "llama", "gemma"]
-    assert main(["fit", "votes.csv", *options]) == 2
-    message = "line 10, column 'best': the choice is missing; --missing drop leaves such rows out"
-    assert message in capsys.readouterr().err
-    assert main(["fit", "votes.csv", "--worst", "worst"]) == 2
-    assert "--worst needs --offered A,B,..." in capsys.readouterr().err
 
 
 def test_numbers_with_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:

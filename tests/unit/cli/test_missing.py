@@ -150,15 +150,6 @@ def test_ids_that_pandas_wrote_as_fractions_are_those_of_the_comparisons(capsys:
     assert load("model.skpref").items.ids.tolist() == ["1", "2", "4"]
 
 
-def test_an_item_may_be_called_na(capsys: Any) -> None:
-    votes = [("left", "right", "winner")] + [("NA", "B", "NA" if k % 2 else "B") for k in range(12)]
-    votes += [("NA", "C", ""), ("C", "B", "NA")]
-    Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in votes))
-    assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 2
-    captured = capsys.readouterr().err
-    assert "line 15, column 'winner': winner 'NA' is neither of the items 'C' and 'B'" in captured
-
-
 def test_a_level_may_be_called_none(capsys: Any) -> None:
     levels = [("size", "label")] + [(k, ("None", "some")[k % 2]) for k in range(20)] + [(3, "NA")]
     Path("rows.csv").write_text("".join(f"{size},{label}\n" for size, label in levels))

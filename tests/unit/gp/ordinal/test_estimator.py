@@ -551,6 +551,8 @@ def test_not_converged_is_a_warning(inference: str) -> None:
     assert model.converged_ is False
     assert model.n_iter_ == 1
     assert_allclose(model.predict_proba(NEW).sum(axis=1), 1.0, atol=1e-12)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
+        model.partial_fit(X, Y)
 
 
 def test_verbose_prints_a_line_an_evaluation_or_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
