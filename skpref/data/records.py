@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from skpref._validation import as_frame, refuse_repeated_columns
@@ -35,3 +36,37 @@ def columns_of_report(report: Any) -> dict[str, Any]:
     if not isinstance(report, Mapping):
         raise DataError(f"report must be a data frame or a dict of columns; got {type(report).__name__}")
     return dict(report)
+
+
+class ColumnRecord:
+    """A record of columns with an entry for each row, such as a report on users."""
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns by name, in order; columns that are None are left out.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What a data frame can be made of.
+        """
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in values.items() if value is not None}
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return make_frame(self.columns())
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns().values())))

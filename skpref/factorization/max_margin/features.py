@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.data.records import make_frame
+from skpref.data.records import ColumnRecord
 from skpref.factorization.policy import POLICY
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["UserFeatures"]
 
 
 @dataclass(frozen=True, eq=False)
-class UserFeatures:
+class UserFeatures(ColumnRecord):
     """Binary features of users, one entry each, the most frequent first.
 
     Features that no user has with a probability of at least 0.5 are left out.
@@ -55,35 +55,6 @@ class UserFeatures:
     users: npt.NDArray[Any]
     liked: npt.NDArray[Any]
     disliked: npt.NDArray[Any]
-
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What a data frame can be made of.
-        """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per feature.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame(self.columns())
-
-    def __len__(self) -> int:
-        """Number of features."""
-        return len(self.share)
 
 
 def describe_features(average: Factors, vocabularies: RatingVocabularies, sigma: float, n_ids: int) -> UserFeatures:

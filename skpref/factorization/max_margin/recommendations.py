@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skpref.data.records import make_frame
+from skpref.data.records import ColumnRecord
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -16,7 +16,7 @@ __all__ = ["Recommendations"]
 
 
 @dataclass(frozen=True, eq=False)
-class Recommendations:
+class Recommendations(ColumnRecord):
     """Items for a user, one entry each, best first.
 
     ``recommendations["item"]`` is a column, ``recommendations.to_frame()`` a data frame of pandas.
@@ -49,36 +49,6 @@ class Recommendations:
     score: Array
     std: Array
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What a data frame can be made of.
-        """
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: column for name, column in columns.items() if column is not None}
-
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per item.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame(self.columns())
-
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
         """Return a column."""
         return self.columns()[column]
-
-    def __len__(self) -> int:
-        """Number of items."""
-        return len(self.item)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
-from skpref.data.records import make_frame
+from skpref.data.records import ColumnRecord
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
 from skpref.gp.crowd.tabulated import Tabulated
@@ -32,7 +32,7 @@ _PAIRS = 300  # compared pairs on which accuracies are measured; the standard er
 
 
 @dataclass(frozen=True, eq=False)
-class Annotators:
+class Annotators(ColumnRecord):
     """Report on the users of a crowd, one entry per user with comparisons.
 
     Parameters
@@ -104,36 +104,6 @@ class Annotators:
     tie_threshold: Array | None = None
     tie_threshold_low: Array | None = None
     tie_threshold_high: Array | None = None
-
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order; columns that are None are left out.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What a data frame can be made of.
-        """
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per user.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame(self.columns())
-
-    def __len__(self) -> int:
-        """Number of users."""
-        return len(self.user)
 
 
 def describe_annotators(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import require
 from skpref._estimator import check_credibility
 from skpref.data.ids import shorten
-from skpref.data.records import frame_or_record, make_frame
+from skpref.data.records import ColumnRecord, frame_or_record
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
 
@@ -28,7 +28,7 @@ __all__ = ["CovariateEffects"]
 
 
 @dataclass(frozen=True, eq=False)
-class CovariateEffects:
+class CovariateEffects(ColumnRecord):
     """Effects of the covariates of comparisons, one entry each; the order effect is the last one.
 
     Parameters
@@ -70,35 +70,6 @@ class CovariateEffects:
     odds_ratio: Array
     probability_positive: Array
     typical: Array
-
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What a data frame can be made of.
-        """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each effect.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame(self.columns())
-
-    def __len__(self) -> int:
-        """Number of effects."""
-        return len(self.name)
 
 
 def describe_effects(

@@ -14,7 +14,7 @@ from skpref._estimator import half_of_memory
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
 from skpref.data.comparisons import sizes_of, starts_of
-from skpref.data.records import make_frame
+from skpref.data.records import ColumnRecord
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.fit import (
     PairFit,
@@ -137,7 +137,7 @@ class SkillDynamics:
 
 
 @dataclass(frozen=True, eq=False)
-class UtilityCurves:
+class UtilityCurves(ColumnRecord):
     """Utilities of items over time, one entry for each item and time.
 
     Parameters
@@ -168,25 +168,6 @@ class UtilityCurves:
     std: Array
     utility_low: Array
     utility_high: Array
-
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each item and time.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame({item.name: getattr(self, item.name) for item in fields(self)})
-
-    def __len__(self) -> int:
-        """Number of items times the number of times."""
-        return len(self.time)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from skpref._estimator import check_credibility, check_n_samples
 from skpref._math.linalg import cholesky, times_lower_t
 from skpref._text import printable
 from skpref.data.ids import MAX_ID_CHARACTERS, shorten
-from skpref.data.records import make_frame
+from skpref.data.records import ColumnRecord
 from skpref.exceptions import DataError
 from skpref.inference.basis import chunks
 
@@ -39,7 +39,7 @@ _LARGEST_ANCHOR = 1e9  # points of an anchor: seven decimals are left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ranking:
+class Ranking(ColumnRecord):
     """Items from the best to the worst, one entry each.
 
     ``ranking[:10]`` are the first ten, ``ranking["id"]`` is a column, ``ranking.to_frame()`` a data frame of pandas.
@@ -120,21 +120,6 @@ class Ranking:
         )
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def to_frame(self) -> Any:
-        """Return a data frame of pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns.
-
-        Raises
-        ------
-        MissingExtraError
-            If pandas is not installed.
-        """
-        return make_frame(self.columns())
-
     def anchored(self, item: Any, at: float = _ELO_MEAN) -> Ranking:
         """Return the ranking with all utilities shifted so that an item has a given one.
 
@@ -192,10 +177,6 @@ class Ranking:
         p = likelihood.predict(np.ones(1), np.zeros(1))[0]
         points = _ELO * np.log(p / (1.0 - p))
         return replace(self, utility=_ELO_MEAN + points * self.utility, std=points * self.std, scale=scale)
-
-    def __len__(self) -> int:
-        """Number of items."""
-        return len(self.rank)
 
     def __getitem__(self, key: Any) -> Any:
         """Return a column by its name, or the ranking of some rows, with their ranks among all items."""

@@ -19,14 +19,6 @@ def test_log_prob_is_the_normal_density(y: float, z: float, beta: float) -> None
     assert_allclose(Gaussian(beta).log_prob(y, z), norm.logpdf(y, z, beta**-0.5), rtol=1e-10, atol=1e-12)
 
 
-@given(y=REAL, mu=REAL, v=POSITIVE, beta=POSITIVE)
-def test_tilted_is_the_normal_density_of_the_sum(y: float, mu: float, v: float, beta: float) -> None:
-    log_z, first, second = Gaussian(beta).tilted(y, mu, v)
-    total = v + 1.0 / beta
-    assert_allclose(log_z, norm.logpdf(y, mu, total**0.5), rtol=1e-9, atol=1e-11)
-    assert_allclose([first, second], [(y - mu) / total, -1.0 / total], rtol=1e-12)
-
-
 @given(y=REAL, mu=REAL, v=st.floats(0.0, 1e3), beta=POSITIVE)
 def test_the_site_of_an_observation_is_the_observation(y: float, mu: float, v: float, beta: float) -> None:
     # docs/maths section 11: w = beta and t = y, whatever q is.

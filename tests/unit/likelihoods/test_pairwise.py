@@ -108,25 +108,6 @@ def test_predictions_rise_with_the_mean_and_flatten_with_the_variance(likelihood
 
 
 # -------------------------------------------------------------------------------------------------------------- tilted
-@given(y=st.sampled_from([0.0, 1.0]), mu=st.floats(-30.0, 30.0), v=st.floats(0.0, 500.0))
-def test_closed_form_of_tilted_equals_the_general_quadrature(y: float, mu: float, v: float) -> None:
-    columns = np.array([[y], [mu], [v]])
-    closed, general = PROBIT._tilted(*columns), PairwiseLikelihood._tilted(PROBIT, *columns)
-    for got, wanted in zip(general, closed, strict=True):
-        assert_allclose(got, wanted, rtol=1e-7, atol=1e-8)
-
-
-@BOTH
-@given(y=LABEL, mu=st.floats(-50.0, 50.0), v=st.floats(0.01, 200.0))
-def test_tilted_mean_and_variance_are_those_of_a_log_concave_density(likelihood, y, mu, v) -> None:
-    log_z, first, second = likelihood.tilted(y, mu, v)
-    tilted_variance = v + v * v * second
-    assert -1e-9 * v <= tilted_variance <= v * (1.0 + 1e-9)
-    # Jensen: log E[p] >= E[log p].
-    assert log_z >= likelihood.expectation(y, mu, v)[0] - 1e-7
-    assert np.isfinite(first)
-
-
 # ---------------------------------------------------------------------------------------------------------- linearised
 @given(v=st.floats(0.0, 1e4))
 def test_beta_binomial_variance_is_a_variance_of_an_answer(v: float) -> None:
