@@ -11,12 +11,11 @@ point and stops oscillations of the sites.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.blas import dger
 
-from skpref._math.linalg import log_det, product, solve_lower
+from skpref._math.linalg import log_det
 from skpref.exceptions import DataError
 from skpref.inference.exact import ExactPosterior, check_problem, conjugate, explicit_gradient, log_normaliser
 
@@ -54,10 +53,8 @@ def expectation_propagation(
     weight: Array,
     start: ExactPosterior | None = None,
     *,
-    damping: float = 1.0,
     max_iter: int = 200,
     tol: float = 1e-8,
-    order: Literal["parallel", "sequential"] = "parallel",
 ) -> ExactPosterior:
     """Approximate the posterior by expectation propagation."""
     check_problem(K, y, weight)
@@ -70,7 +67,7 @@ def expectation_propagation(
     tau, nu = np.zeros(n), np.zeros(n)
     if start is not None and start.tau.shape == (n,):
         tau, nu = start.tau.copy(), start.nu.copy()
-    mixer, skipped, n_iter = _Mixer(damping), 0, 0
+    mixer, skipped, n_iter = _Mixer(), 0, 0
     while True:
         state = conjugate(K, tau, nu)
         tilted = _tilt(likelihood, y, weight, state, (tau, nu))
@@ -78,11 +75,7 @@ def expectation_propagation(
             break
         n_iter += 1
         skipped += int(np.sum(~tilted.sound))
-        if order == "sequential":
-            tau, nu, left_out = _sweep(K, likelihood, y, weight, (tau, nu), damping)
-            skipped += left_out
-        else:
-            tau, nu = mixer.step(state, tau, nu, tilted)
+        tau, nu = mixer.step(state, tau, nu, tilted)
     return ExactPosterior(
         alpha=state.alpha,
         root_w=state.root_w,
@@ -182,21 +175,16 @@ def _log_evidence(state: Conjugate, sites: tuple[Array, Array], tilted: _Tilted,
 class _Mixer:
     """The parallel step: towards the matching sites, and near the fixed point a mix of the last steps."""
 
-    damping: float
+    damping: float = 1.0
     last: float = np.inf
     sites: list[Array] = field(default_factory=list)
     residuals: list[Array] = field(default_factory=list)
-    most: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Keep the damping that was asked for."""
-        self.most = self.damping
 
     def step(self, state: Conjugate, tau: Array, nu: Array, tilted: _Tilted) -> tuple[Array, Array]:
         """Return the next sites."""
         fell = tilted.gap < self.last
         if fell:
-            self.damping = min(self.most, _RECOVERS * self.damping)
+            self.damping = min(1.0, _RECOVERS * self.damping)
         else:
             self.damping = max(_SHRINK * self.damping, min(self.damping, _LEAST_DAMPING))
         if not fell or tilted.gap > _NEAR:
@@ -217,35 +205,3 @@ class _Mixer:
             else:
                 self.sites, self.residuals = [], []
         return new[:n], new[n:]
-
-
-def _sweep(
-    K: Array, likelihood: Likelihood, y: Array, weight: Array, sites: tuple[Array, Array], damping: float
-) -> tuple[Array, Array, int]:
-    """Update one site after the other, with rank-one updates of the covariance; also return the number skipped."""
-    tau, nu = sites[0].copy(), sites[1].copy()
-    state = conjugate(K, tau, nu)
-    half = solve_lower(state.chol, state.root_w[:, None] * K)
-    S = np.asfortranarray(K - product(half.T, half))
-    mean, share, skipped = state.mean.copy(), _share(weight), 0
-    for i in np.flatnonzero(weight):
-        s = S[i, i]
-        kept = 1.0 - share[i] * tau[i] * s
-        if not (kept > 0.0 and s > 0.0):
-            skipped += 1
-            continue
-        v = s / kept
-        mu = mean[i] + v * share[i] * (tau[i] * mean[i] - nu[i])
-        _, first, second = (float(x[0]) for x in likelihood.tilted(y[i : i + 1], mu, v))
-        shrink = 1.0 + v * second
-        d_tau = damping * (weight[i] * -second / shrink - tau[i]) if shrink > 0.0 else np.nan
-        d_nu = damping * (weight[i] * (first - mu * second) / shrink - nu[i]) if shrink > 0.0 else np.nan
-        if not (np.isfinite(d_tau + d_nu) and tau[i] + d_tau >= 0.0 and 1.0 + d_tau * s > 0.0):
-            skipped += 1
-            continue
-        column, scale = S[:, i].copy(), 1.0 / (1.0 + d_tau * s)
-        mean += (d_nu - d_tau * mean[i]) * scale * column
-        S = dger(-d_tau * scale, column, column, a=S, overwrite_a=1)
-        tau[i] += d_tau
-        nu[i] += d_nu
-    return tau, nu, skipped

@@ -78,17 +78,6 @@ def test_without_a_third_derivative_there_is_no_gradient():
 
 @LIKELIHOODS
 @given(seed=seeds)
-def test_the_order_of_the_observations_does_not_matter(likelihood, seed):
-    rng, K, y, weight = draw(seed)
-    order = rng.permutation(y.size)
-    one = laplace(K, likelihood, y, weight)
-    other = laplace(K[np.ix_(order, order)], likelihood, y[order], weight[order])
-    assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
-    assert_allclose(one.mean[order], other.mean, rtol=1e-7, atol=1e-9)
-
-
-@LIKELIHOODS
-@given(seed=seeds)
 def test_a_warm_start_changes_the_way_only(likelihood, seed):
     _, K, y, weight = draw(seed)
     cold = laplace(K, likelihood, y, weight, tol=1e-24)
