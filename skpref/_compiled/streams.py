@@ -146,24 +146,8 @@ def _fill_normal(seed, sweep, block, rows, ziggurat, out):  # type: ignore[no-un
             out[i, k], counter = normal(counter, step, ziggurat)
 
 
-@njit()
-def _fill_inverse_gaussian(seed, m, ziggurat, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    counter, step = open_stream(seed, 0, 0, 0)
-    for i in range(out.shape[0]):
-        z, counter = normal(counter, step, ziggurat)
-        u, counter = uniform(counter, step)
-        out[i] = inverse_gaussian_of(m, z, u)
-
-
 def normal_rows(seed: int, sweep: int, block: int, rows: IntArray, width: int) -> Array:
     """Draw rows of standard normal numbers, each from the stream of its name, shape (n, width)."""
     out = np.empty((len(rows), width))
     _fill_normal(np.uint64(seed), sweep, block, np.ascontiguousarray(rows, np.int64), ZIGGURAT, out)
-    return out
-
-
-def inverse_gaussians(seed: int, mean: float, n: int) -> Array:
-    """Draw from the inverse Gaussian distribution of shape 1."""
-    out = np.empty(n)
-    _fill_inverse_gaussian(np.uint64(seed), 1.0 / mean, ZIGGURAT, out)
     return out

@@ -1,4 +1,4 @@
-"""Log Phi, log s, their derivatives, and differences of Phi, all in logs.
+"""Log Phi, log s, and their derivatives.
 
 Phi is the standard normal distribution function, phi its density and
 s(z) = 1/(1 + exp(-z)). No other module computes log Phi: a floor or a jitter
@@ -14,15 +14,12 @@ import numpy as np
 from scipy.special import erfcx, expit, log_expit
 from scipy.special import log_ndtr as _log_ndtr
 
-from skpref.exceptions import DataError
-
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array
 
 __all__ = [
-    "log_diff_ndtr",
     "log_expit_derivatives",
     "log_ndtr",
     "log_ndtr_derivatives",
@@ -36,10 +33,6 @@ _INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
 # of the fraction have 16.
 _FRACTION_BELOW: Final = -12.0
 _FRACTION_LEVELS: Final = 12
-# Intervals with width * (1 + |midpoint|) below 1 are integrated directly:
-# there the difference of two logs cancels, and 12 nodes have 16 digits.
-_NARROW: Final = 1.0
-_LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
 
 
 def log_ndtr(z: ArrayLike) -> Array:
@@ -92,39 +85,3 @@ def log_expit_derivatives(z: ArrayLike) -> tuple[Array, Array, Array]:
     z = np.asarray(z, dtype=np.float64)
     first = np.asarray(expit(-z))
     return np.asarray(log_expit(z)), first, np.asarray(-first * expit(z))
-
-
-def log_diff_ndtr(upper: ArrayLike, lower: ArrayLike) -> Array:
-    """Logarithm of Phi(upper) - Phi(lower).
-
-    Intervals whose middle is right of 0 are reflected, so that left tails are taken
-    apart. Narrow ones are integrated by Gauss-Legendre about their midpoint
-    c: log phi(c) + log int exp(-c t - t^2/2) dt.
-    """
-    a, b = np.broadcast_arrays(np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64))
-    if np.any(a > b):
-        msg = "upper must not lie below lower; order the ends of each interval"
-        raise DataError(msg)
-    reflect = a > -b
-    low, high = np.where(reflect, -b, a), np.where(reflect, -a, b)
-    with np.errstate(invalid="ignore", over="ignore"):
-        middle = 0.5 * (low + high)
-        narrow = (high - low) * (1.0 + np.abs(middle)) < _NARROW
-    result = np.empty(low.shape)
-    result[narrow] = _log_narrow(middle[narrow], (high - low)[narrow])
-    result[~narrow] = _log_wide(low[~narrow], high[~narrow])
-    return result
-
-
-def _log_narrow(middle: Array, width: Array) -> Array:
-    t = 0.5 * width[..., None] * _LEGENDRE_X
-    mean = 0.5 * np.exp(-middle[..., None] * t - 0.5 * t * t) @ _LEGENDRE_W
-    with np.errstate(divide="ignore"):
-        log_width = np.log(width)
-    log_phi = np.log(_INVERSE_SQRT_TWO_PI) - 0.5 * middle * middle
-    return np.asarray(log_phi + log_width + np.log(mean))
-
-
-def _log_wide(low: Array, high: Array) -> Array:
-    log_high = log_ndtr(high)
-    return np.asarray(log_high + np.log1p(-np.exp(log_ndtr(low) - log_high)))

@@ -13,7 +13,7 @@ from skpref._compiled import ordinal
 from skpref._compiled.ordinal import SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
 from skpref._math.bands import band, mirrored, tail_band
 from skpref._math.quadrature import rules
-from skpref._math.special import log_diff_ndtr
+from tests.bands import log_diff_ndtr
 from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)

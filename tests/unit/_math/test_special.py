@@ -5,15 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx
 
 from skpref._math.special import (
-    log_diff_ndtr,
     log_expit_derivatives,
     log_ndtr,
     log_ndtr_derivatives,
 )
-from skpref.exceptions import DataError
 
 FUNCTIONS = [log_ndtr_derivatives, log_expit_derivatives]
 WIDE = np.concatenate([-np.logspace(6, -6, 200), [0.0], np.logspace(-6, 6, 200)])
@@ -80,36 +78,3 @@ def test_any_shape(function) -> None:
 def test_logistic_values() -> None:
     value, first, second = log_expit_derivatives(np.log(3.0))
     assert_allclose([value, first, second], [np.log(0.75), 0.25, -0.1875], rtol=1e-15)
-
-
-@given(a=st.floats(-6.0, 6.0), b=st.floats(-6.0, 6.0))
-def test_difference_against_the_plain_one_in_the_middle(a: float, b: float) -> None:
-    low, high = min(a, b), max(a, b)
-    plain = ndtr(high) - ndtr(low)
-    with np.errstate(divide="ignore"):
-        assert_allclose(np.exp(log_diff_ndtr(high, low)), plain, rtol=1e-9, atol=1e-15)
-
-
-@given(start=st.floats(-1e4, 1e4), widths=st.tuples(*2 * [st.floats(1e-8, 1e2)]))
-def test_differences_add_up(start: float, widths: tuple[float, float]) -> None:
-    a, b, c = np.cumsum([start, *widths])
-    whole = log_diff_ndtr(c, a)
-    assert np.isfinite(whole)
-    # The ends carry rounding errors of 1e-16 |z|, each worth |z| times as much in logs.
-    assert_allclose(np.logaddexp(log_diff_ndtr(b, a), log_diff_ndtr(c, b)), whole, rtol=1e-7, atol=1e-7)
-
-
-@given(a=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e3))
-def test_differences_are_symmetric(a: float, width: float) -> None:
-    assert_array_equal(log_diff_ndtr(a + width, a), log_diff_ndtr(-a, -(a + width)))
-
-
-def test_differences_with_infinite_and_equal_ends() -> None:
-    inf = np.inf
-    assert_array_equal(log_diff_ndtr([inf, 1.0], [-inf, 1.0]), [0.0, -inf])
-    assert_allclose(log_diff_ndtr([-30.0, inf], [-inf, 30.0]), log_ndtr(-30.0), rtol=1e-15)
-
-
-def test_differences_refuse_ends_out_of_order() -> None:
-    with pytest.raises(DataError, match="upper must not lie below lower"):
-        log_diff_ndtr(0.0, 1.0)

@@ -278,9 +278,8 @@ def mixed_steps(mixer, moves):
 
 def test_steps_are_shorter_where_the_gap_does_not_fall():
     assert_allclose(mixed_steps(ep._Mixer(), [2.0, 1.0, 1.0, 1.5, 1.2, 1.1]), [1.0, 1.0, 0.7, 0.49, 0.637, 0.8281])
-    assert_allclose(mixed_steps(ep._Mixer(0.8), [*range(1, 12), 1.0, *np.linspace(0.9, 0.4, 9)])[10:12], [0.1, 0.13])
-    assert mixed_steps(ep._Mixer(0.8), [*range(1, 12), *np.linspace(0.9, 0.4, 20)])[-1] == pytest.approx(0.8)
-    assert_allclose(mixed_steps(ep._Mixer(0.05), [1.0, 2.0, 3.0, 1.0]), 0.05)
+    assert_allclose(mixed_steps(ep._Mixer(), [*range(1, 12), 1.0, *np.linspace(0.9, 0.4, 9)])[10:12], [0.1, 0.13])
+    assert mixed_steps(ep._Mixer(), [*range(1, 12), *np.linspace(0.9, 0.4, 20)])[-1] == pytest.approx(1.0)
 
 
 def test_near_the_end_the_last_steps_are_combined():

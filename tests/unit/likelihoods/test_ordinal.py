@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 from skpref._math.bands import band
-from skpref._math.special import log_diff_ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
 from skpref.likelihoods.ordinal import Projections
 from skpref.testing import check_likelihood
+from tests.bands import log_diff_ndtr
 from tests.examples import examples
 
 seeds = st.integers(0, 2**32 - 1)
