@@ -95,18 +95,6 @@ def test_shares_and_pulls_of_gains(case):
     assert_allclose(gain_pulls(gain, g, spread, weight, projected), wanted, rtol=1e-12, atol=1e-13)
 
 
-def test_product_moments_are_those_of_draws():
-    # 400,000 draws: five standard errors.
-    rng, n = np.random.default_rng(0), 400_000
-    a, b, va, vb = rng.normal(size=3), rng.normal(size=3), rng.exponential(size=3), rng.exponential(size=3)
-    x = a + np.sqrt(va) * rng.standard_normal((n, 3))
-    y = b + np.sqrt(vb) * rng.standard_normal((n, 3))
-    z = (x * y).sum(axis=1)
-    mean, variance = product_moments((a[:, None], va[:, None]), (b[:, None], vb[:, None]))
-    assert abs(z.mean() - mean[0]) < 5.0 * z.std() / np.sqrt(n)
-    assert abs(z.var() - variance[0]) < 5.0 * ((z - z.mean()) ** 2).std() / np.sqrt(n)
-
-
 def calls(case, form):
     """Every kernel at data of one memory layout."""
     u, g, h = (form(case.rng.normal(size=(case.D, k))) for k in (case.n, case.p, case.p))

@@ -65,45 +65,6 @@ def test_moments_are_those_of_the_definition(seed, n, d, density):
         np.testing.assert_allclose(S[:, part], total.sum(axis=1), rtol=1e-10, atol=1e-10)
 
 
-def test_moments_are_those_of_draws():
-    X, mean, variance, _ = problem(3, d=2)
-    mu, v, _ = sums(X, mean, variance)
-    rng, n = np.random.default_rng(0), 200_000
-    theta = mean + np.sqrt(variance) * rng.standard_normal((n, *mean.shape))
-    x = X.toarray()
-    V = theta[:, :, 1:]
-    z = theta[:, :, 0] @ x.T + 0.5 * (
-        (np.einsum("ik,nkf->nif", x, V) ** 2).sum(2) - np.einsum("ik,nkf->ni", x**2, V**2)
-    )
-    assert np.all(np.abs(z.mean(axis=0) - mu) <= 5.0 * z.std(axis=0) / np.sqrt(n) + 1e-12)
-    spread = (z - mu) ** 2
-    assert np.all(np.abs(spread.mean(axis=0) - v) <= 5.0 * spread.std(axis=0) / np.sqrt(n) + 1e-12)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 3))
-def test_gradients_are_central_differences(seed, d):
-    X, mean, variance, slopes = problem(seed, d=d)
-    _, _, S = sums(X, mean, variance)
-    in_mean, in_variance = feature_gradients(compress(X.tocsc()), (mean, variance), S, slopes)
-
-    def value(mean, variance):
-        mu, v = twin_moments(X, mean, variance)
-        return float(slopes.pull @ mu - 0.5 * slopes.weight @ v)
-
-    step = 1e-4
-    for table, gradient in ((mean, in_mean), (variance, in_variance)):
-        for place in np.ndindex(*table.shape):
-            ends = []
-            for sign in (1.0, -1.0):
-                moved = table.copy()
-                moved[place] += sign * step
-                ends.append(value(moved, variance) if table is mean else value(mean, moved))
-            numeric = (ends[0] - ends[1]) / (
-                2.0 * step
-            )  # exact but for rounding: the value is quadratic in each number
-            np.testing.assert_allclose(gradient[place], numeric, rtol=1e-6, atol=1e-6)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3))
 def test_an_update_is_the_best_of_its_feature(seed, d):
     X, mean, variance, slopes = problem(seed, d=d)

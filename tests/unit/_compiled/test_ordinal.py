@@ -101,36 +101,6 @@ def test_expectations_equal_to_the_twin(wanted, problem, log_v) -> None:
     assert_allclose(compiled / scale, plain / scale, rtol=0.0, atol=1e-8)
 
 
-def test_without_variance_an_expectation_is_the_value() -> None:
-    rng = np.random.default_rng(2)
-    level, z, b = rng.integers(0, 4, 50), rng.normal(size=50) * 3.0, np.array([-1.0, 0.2, 0.9])
-    here = levels_at(VALUES, level, z, np.full(50, 0.5), b)
-    assert_allclose(expected_levels(VALUES, level, z, np.zeros(50), b, 0.5), here, rtol=1e-12, atol=1e-13)
-
-
-@given(seed=seeds)
-def test_concave_in_z(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    b = np.cumsum(10.0 ** rng.uniform(-6.0, 1.0, 4)) - 1.0
-    z, level = np.linspace(-300.0, 300.0, 1001), rng.integers(0, 5, 1001)
-    value, slope, bend = levels_at(VALUES, level, z, np.ones(1001), b)
-    assert np.all(value <= 0.0)
-    assert np.all((bend <= 0.0) & (bend >= -1.0))
-    assert np.all(slope[level == 0] <= 0.0)
-    assert np.all(slope[level == 4] >= 0.0)
-
-
-@given(seed=seeds)
-def test_turned_around(seed: int) -> None:
-    """Levels counted from the other end, at -z."""
-    rng = np.random.default_rng(seed)
-    b = np.cumsum(10.0 ** rng.uniform(-4.0, 1.0, 3))
-    level, z, scale = rng.integers(0, 4, 40), 5.0 * rng.normal(size=40), np.exp(rng.normal(size=40))
-    value, slope, bend = levels_at(VALUES, level, z, scale, b)
-    other = levels_at(VALUES, 3 - level, -z, scale, -b[::-1])
-    assert_allclose(other, [value, -slope, bend], rtol=1e-9, atol=1e-12)
-
-
 def test_far_tails_keep_their_digits() -> None:
     z = np.array([-1e6, -200.0, -40.0, -31.0, -9.0, 0.0, 5.0, 8.0, 29.9, 30.5, 50.0, 500.0, 1e6])
     b, ones = np.array([-0.5, 0.25]), np.ones(z.size)

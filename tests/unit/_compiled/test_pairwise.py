@@ -40,15 +40,6 @@ def test_equal_to_the_twin_inside_outside_and_at_the_edges_of_the_cells(likeliho
         assert_allclose(compiled, twin, rtol=2e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_concave_everywhere(likelihood) -> None:
-    mu = np.linspace(-200.0, 200.0, 4001)
-    for v in (0.0, 0.5, 30.0):
-        out = expected_log_cdf(np.ones(mu.shape), mu, np.full(mu.shape, v), probit=likelihood == PairwiseProbit())
-        assert np.all(out[0] <= 0.0)
-        assert np.all(out[2] <= 0.0)
-
-
 def test_same_bits_for_any_number_of_threads() -> None:
     numba = pytest.importorskip("numba")
     rng = np.random.default_rng(0)

@@ -141,18 +141,6 @@ def test_row_33_separation_in_a_crowd(inference: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unknown user")
-@pytest.mark.parametrize("name", ["CrowdGPPL", "CrowdGPPL(items, users)"])
-def test_row_39_unseen_users_get_the_consensus(name: str) -> None:
-    model = fitted(name)
-    rows = [[who, *row[1:]] for who in ("unseen", 7, ("t", 1)) for row in at.NAMED_TRIPLES[:5]]
-    proba = model.predict_proba(rows).reshape(3, 5, 2)
-    np.testing.assert_array_equal(proba[0], proba[1])
-    np.testing.assert_array_equal(proba[0], proba[2])
-    np.testing.assert_array_equal(proba[0, :, 1] > 0.5, model.predict_preference(NAMED_PAIRS[:5]) > 0.5)
-    np.testing.assert_allclose(model.utility(users=["unseen"])[0], model.utility(), atol=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:unknown user")
 def test_row_40_users_without_comparisons() -> None:
     users = Table(np.vstack([PEOPLE, [[40.0, -40.0]]]), ids=[*USER_NAMES, "silent"])
     silent = at.crowd(None, users).fit(at.NAMED_TRIPLES, PREFERRED)
@@ -168,27 +156,3 @@ def test_row_40_users_without_comparisons() -> None:
     wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
     np.testing.assert_array_equal(weighted.predict_proba(at.NAMED_TRIPLES), wanted)
     np.testing.assert_allclose(weighted.utility(users=["silent"])[0], weighted.utility(), atol=1e-12)
-
-
-def test_row_41_more_factors_than_users() -> None:
-    with pytest.warns(DataWarning, match="n_factors=9 is more than the 6 users with comparisons"):
-        model = at.crowd(n_factors=9).fit(at.NAMED_TRIPLES, PREFERRED)
-    assert model.user_factors_.shape == (U, 9)
-    wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
-    np.testing.assert_allclose(model.predict_proba(at.NAMED_TRIPLES), wanted, atol=0.1)
-
-
-@pytest.mark.parametrize("weight", [1e-300, 1e-9, 1e9, 1e150])
-def test_any_weights_give_finite_results(weight: float) -> None:
-    model = at.crowd(order_effect=True).fit(at.NAMED_TRIPLES, PREFERRED, np.full(P, weight))
-    assert np.all(np.isfinite(model.predict_proba(at.NAMED_TRIPLES)))
-    assert np.all(np.isfinite(model.utility(users=USER_NAMES, return_std=True)))
-    assert model.annotators(n_samples=5)["accuracy"].between(0.0, 1.0).all()
-
-
-def test_one_comparison_is_enough() -> None:
-    model = at.crowd(n_factors=1).fit([["ann", "tea", "coffee"]], [1])
-    assert model.predict_proba([["ann", "tea", "coffee"], ["bob", "tea", "coffee"]])[:, 1].min() > 0.5
-    assert model.rank(user="ann").id.tolist() == ["tea", "coffee"]
-    assert model.similar_users("ann")[0].size == 0
-    assert len(model.annotators(n_samples=5)) == 1

@@ -11,11 +11,11 @@ import pytest
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref import LBFGS, GPOrdinalRegressor, SVGPClassifier, Table
+from skpref import LBFGS, SVGPClassifier, Table
 from skpref.data import from_matrix
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.bad_inputs import places as at
-from tests.unit.bad_inputs.places import LEVEL, MAKERS, RATED, RATING, SCORE, K, N, X, fitted, output
+from tests.unit.bad_inputs.places import LEVEL, MAKERS, RATED, RATING, SCORE, N, X, fitted, output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,12 +184,6 @@ def test_row_17_nothing_but_constant_features(kernel: Any) -> None:
     assert np.all(np.isfinite(model.kernel_.theta))
 
 
-@pytest.mark.parametrize("name", at.MACHINES)
-def test_rows_17_18_constant_features_and_equal_rows_of_machines(name: str) -> None:
-    for rows in (np.ones((N, 2)), np.zeros((N, 2)), np.repeat(X[:3], 10, axis=0)):
-        assert np.isfinite(_of_rows(name, rows)).all()
-
-
 def test_row_18_duplicate_items() -> None:
     twice = np.vstack([X, X])
     utility = at.regressor().fit(twice, np.concatenate([SCORE, SCORE])).predict(twice)
@@ -197,18 +191,6 @@ def test_row_18_duplicate_items() -> None:
     table = Table(np.vstack([X[:2], X[:2]]), ids=list("abcd"))
     model = at.classifier(table, item_effects=False).fit([["a", "b"], ["c", "d"], ["a", "d"]], [1, 1, 0])
     assert model.predict_proba([["a", "c"]])[0, 1] == pytest.approx(0.5, abs=1e-9)
-
-
-@pytest.mark.parametrize("inference", ["ep", "laplace", "vb"])
-def test_row_18_duplicate_rows_of_levels(inference: str) -> None:
-    twice = np.vstack([X, X])
-    p = at.ordinal(inference=inference).fit(twice, np.append(LEVEL, LEVEL)).predict_proba(twice)
-    np.testing.assert_array_equal(p[:N], p[N:])
-    other = at.ordinal(inference=inference).fit(twice, np.append(LEVEL, 2 - LEVEL))
-    assert np.all(np.isfinite(other.predict_proba(twice)))
-    precomputed = at.ordinal(kernel="precomputed", inference="ep" if inference == "vb" else inference)
-    doubled = precomputed.fit(np.tile(K, (2, 2)), np.append(LEVEL, LEVEL))
-    assert np.all(np.isfinite(doubled.predict_proba(np.tile(K, (1, 2)))))
 
 
 # ------------------------------------------------------------------------------------------------------- ordered levels
@@ -219,22 +201,6 @@ def test_row_45_labels_of_any_start() -> None:
         model = at.ordinal(class_order=order).fit(X, np.array(values)[LEVEL])
         np.testing.assert_array_equal(model.predict_proba(X), wanted)
         assert model.classes_.tolist() == values
-
-
-def test_separated_levels_are_finite() -> None:
-    rows = np.linspace(-3.0, 3.0, 40)[:, None]
-    for inference in ("ep", "laplace", "vb"):
-        model = GPOrdinalRegressor(inference=inference, optimizer=LBFGS(0)).fit(rows, np.arange(40) // 10)
-        p = model.predict_proba(np.vstack([rows, [[1e6]]]))
-        assert np.all(np.isfinite(p))
-        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
-        assert model.score(rows, np.arange(40) // 10) > -0.05
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-12, 1.0, 1e6, 1e12, 1e300])
-def test_weights_of_any_size_are_finite(size: float) -> None:
-    model = at.ordinal().fit(X, LEVEL, sample_weight=np.full(N, size))
-    assert np.all(np.isfinite(model.predict_proba(X)))
 
 
 # ------------------------------------------------------------------------------------------------------------- machines

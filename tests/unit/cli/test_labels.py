@@ -168,14 +168,6 @@ def test_machines_of_levels(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert ranked[0]["std"] == pytest.approx(np.sqrt(p @ (model.classes_ - expected[0]) ** 2))
 
 
-@pytest.mark.parametrize("command", [("fit",), ("tune", *QUICK)])
-def test_measurements_are_no_levels(folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
-    write(folder / "pairs.csv", "user,item,rating\n" + "".join(f"u{k % 9},i{k % 13},{k + 0.1}\n" for k in range(101)))
-    assert main([command[0], "pairs.csv", "--model", "fm-ordinal", *command[1:]]) == 2
-    error = capsys.readouterr().err
-    assert re.search(r"pairs\.csv, column 'rating': .* 101 numbers with fractions, and at most 100", error)
-
-
 def test_levels_of_machines_may_be_words(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

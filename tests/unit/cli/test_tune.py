@@ -23,11 +23,8 @@ from skpref.cli import main
 from skpref.cli.files import counted, read_sheet
 from skpref.cli.ids import read_table
 from skpref.cli.options import Tune, parse
-from skpref.cli.rankings import ranking_text
-from skpref.cli.report import settings_text
 from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
-from skpref.cli.tasks.compared import Compared, make_task
 from skpref.cli.tasks.comparisons import read, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
 
@@ -321,11 +318,6 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
     assert re.search(message, err), err
 
 
-def test_a_missing_group(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "votes.csv", "--group", "lable", "--no-mlflow"]) == 2
-    assert "no column 'lable'; did you mean 'label'?" in capsys.readouterr().err
-
-
 def test_too_few_groups(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "votes.csv", comparisons_text(12, people=True))
     assert main(["tune", "votes.csv", "--group", "person", "--no-mlflow"]) == 2
@@ -475,22 +467,6 @@ def test_share_of_left_wins_is_a_baseline_where_sides_mean_something(
     write(folder / "home.csv", comparisons_text(40, "winner,loser"))
     task = read(parse(["tune", "home.csv"]))
     assert list(task.report.baselines(task.rows, task.rows)) == ["coin flip"]
-
-
-def test_tables_stay_narrow() -> None:
-    model = GPPLClassifier().fit(np.array([["x" * 200, "b"], ["b", "c"]], dtype=object), [1, 1])
-    text = ranking_text(model.rank(), 2)
-    assert "Ranking, top 2 of 3" in text
-    assert max(map(len, text.splitlines())) < 120
-    assert settings_text({"a": 0.123456, "b": "x", "c": True}) == "a=0.123, b=x, c=True"
-
-
-def test_comparisons_count_their_items() -> None:
-    rows = Rows(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
-    facts = make_task(Compared(rows, None, "here")).facts
-    assert facts["data.n_items"] == 3
-    assert facts["data.n_features"] == facts["data.n_groups"] == 0
-    assert len(facts["data.sha256"]) == 64
 
 
 # ------------------------------------------------------------------------------------------------------------ by time

@@ -64,26 +64,6 @@ def test_estimators_take_the_rows() -> None:
     assert CrowdGPPL(n_factors=0).fit(triples.X, triples.y, triples.sample_weight).user_ids_.size == 3
 
 
-@pytest.mark.parametrize(
-    ("winner", "expected"),
-    [
-        (["x", "z", "y"], [1, 0, 0]),
-        (["x", "TIE", "z"], [1, 0.5, 1]),
-        (["Left", "right ", "Tie"], [1, 0, 0.5]),
-        (["A", "B", "both_bad"], [1, 0, 0.5]),
-        (["MODEL_A", "model_b", "draw"], [1, 0, 0.5]),
-        (["player_1", "player_2", "player_1"], [1, 0, 1]),
-        ([1, 2, 1], [1, 0, 1]),
-        ([1.0, 0.0, 0.5], [1, 0, 0.5]),
-        ([True, False, True], [1, 0, 1]),
-        (["First Name", "second_name", "tie"], [1, 0, 0.5]),
-    ],
-)
-def test_winners_are_ids_or_words_for_sides(winner: list[Any], expected: list[float]) -> None:
-    table = {"first_name": ["x", "y", "z"], "second_name": ["y", "z", "y"], "won": winner}
-    assert from_winners(table, "first_name", "second_name", "won").y.tolist() == expected
-
-
 def test_an_item_may_be_called_as_a_side_is() -> None:
     table = {"left": ["b", "a", "a"], "right": ["a", "b", "x"], "winner": ["a", "a", "x"]}
     assert from_winners(table).y.tolist() == [0.0, 1.0, 0.0]  # x is no side
@@ -170,19 +150,6 @@ def test_both_scores_may_stand_in_one_cell() -> None:
         message = f"column 'score', row 1: expected the left and the right score, such as 2-1 or 2:1, got {got}"
         with pytest.raises(DataError, match=f"{re.escape(message)}$"):
             from_results(games | {"score": ["2-1", bad, "1-1"]})
-
-
-def test_a_choice_is_one_answer() -> None:
-    menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["c", "milk"], "w": [1, 4]}
-    rows = from_choices(menus, ["a", "b", "c"], sample_weight="w")
-    assert rows.X.tolist() == [["tea", "milk", "water"], ["milk", "water", None]]
-    assert rows.y.tolist() == ["water", "milk"]
-    assert rows.sample_weight.tolist() == [1.0, 4.0]
-    assert choices_of(rows) == {choice_of("water", ["tea", "milk"]): 1.0, choice_of("milk", ["water"]): 4.0}
-    with pytest.raises(DataError, match="column 'chosen', row 0: 'beer' is none of the items offered"):
-        from_choices(menus | {"chosen": ["beer", "milk"]}, ["a", "b", "c"])
-    with pytest.raises(DataError, match="column 'chosen', row 1: 'c' is none of the items offered"):
-        from_choices(menus | {"chosen": ["c", "c"]}, ["a", "b", "c"])
 
 
 def test_missing_cells_of_pandas_are_items_that_were_not_offered() -> None:

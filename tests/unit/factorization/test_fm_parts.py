@@ -209,27 +209,6 @@ def test_learnt_priors_and_noise_are_the_best():
         assert evidence_bound(other, X, y, weight) <= best
 
 
-@pytest.mark.parametrize(("likelihood", "n_samples"), [*((each, 0) for each in LIKELIHOODS), (LIKELIHOODS[-1], 3)])
-def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
-    rng = np.random.default_rng(0)
-    n, sizes = 600, (20, 10)
-    X = sparse.hstack([sparse.csr_array(np.eye(s)[rng.integers(0, s, n)]) for s in sizes], format="csr")
-    z = X @ rng.standard_normal(30)
-    y = z + rng.standard_normal(n)
-    y = y if isinstance(likelihood, Gaussian) else (y > 0.0).astype(float)
-    weight, group = np.ones(n), np.repeat([0, 1], sizes)
-    machine = start_machine(compress(X), weight, group, 1, likelihood, rng)
-    plan = plan_of(machine, max_iter=150)
-    ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
-    last, average, bounds, _ = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
-    mu, _ = ascended.moments(compress(X))
-    for other, tolerance in ((last, 0.5), (average, 0.25)):
-        batch_mu, _ = other.moments(compress(X))
-        assert np.sqrt(np.mean((batch_mu - mu) ** 2)) < tolerance * mu.std()
-    assert len(bounds) == 150
-    assert bounds[-1] > bounds[0]
-
-
 def test_features_without_entries_get_their_prior():
     machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
     X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
