@@ -15,7 +15,6 @@ from skpref._math.threads import limit_blas_threads
 from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data import Comparisons, as_ids
-from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -93,20 +92,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
         user = users.vocabulary.encode(rows.user, "X", kind="user")
         left, right = (items.vocabulary.encode(column, "X") for column in (rows.left, rows.right))
-        return from_labels(
-            left,
-            right,
-            y,
-            items.vocabulary.size,
-            sample_weight=sample_weight if rows.weight is None else rows.weight,
-            on_self=self.on_self,
-            names=items.vocabulary.ids,
-            user=user,
-            n_users=users.vocabulary.size,
-            covariates=rows.covariates,
-            group=self._numbers_of_groups(rows.groups),
-            time=rows.time,
-        )
+        return self._compare(items, left, right, rows, y, sample_weight, user=user, n_users=users.vocabulary.size)
 
     def _merge(self, comparisons: Comparisons) -> Comparisons:
         """Merge equal answers only, since `annotators` counts answers."""

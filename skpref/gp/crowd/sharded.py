@@ -79,7 +79,9 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         answers = concatenated([replace(part, n_users=int(bounds[-1])) for part in of_shards])
         answers = replace(answers, user=np.asarray(answers.user) + np.repeat(bounds[:-1], sizes))
         del of_shards, parts
-        comparisons = _number_by_vocabulary(answers, users, items)
+        comparisons = answers.renumbered(items.seen, items.vocabulary.size)  # by the vocabularies, as in memory
+        of_users = {"user": users.seen[np.asarray(answers.user)], "n_users": users.vocabulary.size}
+        comparisons = replace(comparisons, **of_users)
         if self._columns is not None and comparisons.covariates is not None:
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
@@ -157,18 +159,6 @@ def _numbered_users(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[
     users = replace(users, seen=np.flatnonzero(total))
     position = users.position
     return users, [position[row] for row in rows], total[users.seen]
-
-
-def _number_by_vocabulary(answers: Comparisons, users: Entities, items: Entities) -> Comparisons:
-    """Return answers with users and items numbered by the vocabularies, as in memory."""
-    return replace(
-        answers,
-        left=items.seen[answers.left],
-        right=items.seen[answers.right],
-        user=users.seen[np.asarray(answers.user)],
-        n_items=items.vocabulary.size,
-        n_users=users.vocabulary.size,
-    )
 
 
 def _numbered_groups(

@@ -17,7 +17,7 @@ from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._sources import accept_collections, as_source, is_elsewhere
 from skpref.data import Comparisons, Table
-from skpref.data.comparisons import append_comparisons, from_labels
+from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import classes_of, refuse_one_side
 from skpref.data.shards import ComparisonCounts
 from skpref.exceptions import DataError
@@ -441,18 +441,7 @@ class GPPLClassifier(MovingClassifier):
             left, right = items.encode_teams(rows.left, rows.right)
         else:
             left, right = (items.vocabulary.encode(side, "X") for side in (rows.left, rows.right))
-        return from_labels(
-            left,
-            right,
-            y,
-            items.vocabulary.size,
-            sample_weight=sample_weight if rows.weight is None else rows.weight,
-            on_self=self.on_self,
-            names=items.vocabulary.ids,
-            covariates=rows.covariates,
-            group=self._numbers_of_groups(rows.groups),
-            time=rows.time,
-        )
+        return self._compare(items, left, right, rows, y, sample_weight)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
         """Return the data of a fit to comparisons by rows of the vocabulary; store which items they compare."""

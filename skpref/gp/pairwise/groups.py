@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skpref._text import nearest
+from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.entities import Entities
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
     from skpref._typing import IntArray
     from skpref.data import Comparisons, IdColumn
+    from skpref.data.comparisons import OnSelf
+    from skpref.gp.pairwise.columns import PairRows
 
 
 class NamesGroups:
     """An estimator of comparisons whose parameter `groups` names columns of X."""
 
     groups: Any
+    on_self: OnSelf
     group_ids_: list[IdColumn]
     _groups: tuple[Entities, ...]  # of each kind
 
@@ -45,6 +49,24 @@ class NamesGroups:
             return None
         pairs = zip(self._groups, columns, strict=True)
         return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
+
+    def _compare(
+        self, items: Entities, left: IntArray, right: IntArray, rows: PairRows, y: Any, weight: Any, **users: Any
+    ) -> Comparisons:
+        """Return the comparisons of rows, given the numbers of their items and, of a crowd, of their users."""
+        return from_labels(
+            left,
+            right,
+            y,
+            items.vocabulary.size,
+            sample_weight=weight if rows.weight is None else rows.weight,
+            on_self=self.on_self,
+            names=items.vocabulary.ids,
+            covariates=rows.covariates,
+            group=self._numbers_of_groups(rows.groups),
+            time=rows.time,
+            **users,
+        )
 
     def _named_levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
         """Return the number of the group of each kind that a caller named."""
