@@ -1,4 +1,4 @@
-"""What `test_matrix` does not ask of scikit-learn's tools: tables of items, texts, groups, soft labels, skops."""
+"""What `test_matrix` does not ask of scikit-learn's tools: texts, and groups of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is `GibbsIPM3F`'s chain right? The prior, and the joint distribution of data and parameters.
+"""Is `GibbsIPM3F`'s chain right? The prior; `test_sbc` asks for the joint distribution of data and parameters.
 
 Numbers of one chain are correlated: standard errors are those of means of 50 batches (Student's t with 49 degrees of
 freedom, for which 6 standard errors are a false alarm of 2e-7).

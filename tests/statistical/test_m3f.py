@@ -1,4 +1,4 @@
-"""Is `GibbsM3F`'s chain right? Each conditional, the prior, and the joint distribution of data and parameters.
+"""Is `GibbsM3F`'s chain right? Each conditional and the prior; `test_sbc` asks for the joint distribution.
 
 False-alarm rates are stated where a test draws; all are at most 1e-4 a test.
 """
