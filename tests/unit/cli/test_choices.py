@@ -316,8 +316,6 @@ def test_items_are_read_without_spaces_and_as_pandas_writes_numbers() -> None:
 BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
     "no choice": (changed(WIDE, best=""), WIDE_FIT[1:], "line 2, column 'best': the choice is missing; --miss"),
     "column twice": (WIDE, ("--offered", "a,a,b", "--chosen", "best"), "--offered names a column twice"),
-    "rank twice": (WIDE, ("--item-ranks", "a,a"), "bad.csv: --item-ranks names a column twice"),
-    "feature twice": (PROFILES, ("--contest", "task", "--features", "brand,brand"), "--features names a column twice"),
     "no column": (WIDE, ("--offered", "a,b,c"), "no column 'chosen'. Choices are named by --offered A,B,... an"),
     "worst alone": (WIDE, ("--offered", "a,b,c", "--worst", "worst"), "there is no column 'chosen'."),
     "one price": (
@@ -331,11 +329,6 @@ BAD: dict[str, tuple[Columns, tuple[str, ...], str]] = {
         changed(WIDE, price_2=""),
         (*WIDE_FIT[1:], "--covariates", "price_*"),
         "skpref: error: bad.csv, line 2",
-    ),
-    "a pattern of rows": (
-        LONG,
-        (*LONG_FIT[1:], "--covariates", "pri*"),
-        "1 column with a name such as pri*; two at least",
     ),
     "patterns of rows": (
         LONG,

@@ -206,13 +206,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     "misnamed": (GOOD, None, ("--user", "judge"), "there is no column 'judge'. --model crowd needs.*: judge, or"),
     "an item's column": (GOOD, None, ("--user", "left"), "column 'left': this column has another meaning"),
     "the label's column": (GOOD, None, ("--user", "label"), "column 'label': this column has another meaning"),
-    "the label as a covariate": (
-        GOOD,
-        None,
-        ("--covariates", "label"),
-        "column 'label': this column has another meaning; --covariates must name another",
-    ),
-    "the label as a group": (GOOD, None, ("--groups", "label"), "column 'label': this column has another meaning"),
     "no such group": (GOOD, None, ("--groups", "topic"), "there is no column 'topic'. It was asked for by --groups"),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
@@ -232,13 +225,6 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         "user\nj1\n",
         (),
         "there are no features, only 'user'; without features, leave --users out",
-    ),
-    "users: text": (GOOD, users_text() + "j50,old\n", (), r"users\.csv, line 14, column 'age': expected a number"),
-    "users: twice": (
-        GOOD,
-        users_text() + "j0,1\n",
-        (),
-        r"line 14, column 'user': user 'j0' occurs twice \(first on line 2\)",
     ),
     "nobody answered twice": (
         "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,{k % 2}\n" for k in range(9)),

@@ -193,7 +193,6 @@ def test_levels_of_machines_may_be_words(
 BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "typo": (grades_text("lable"), (), "there is no column 'label'; did you mean 'lable'.*Found: id, size"),
     "text": (grades_text(), (), r"line 2, column 'person': expected a number \(features are numeric; choose by --feat"),
-    "misnamed": (grades_text(), ("--features", "size,nois"), "there is no column 'nois'; did you mean 'noise'"),
     "words": (
         grades_text(words=WORDS),
         ("--group", "person"),

@@ -351,27 +351,15 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         "--score says what a row holds; leave --winner out",
     ),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
-    "two layouts": (
-        ARENA,
-        ("--ranking", "model_a,model_b", "--winner", "winner"),
-        "--ranking says what a row holds; leave --winner out",
-    ),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
-    "no contest of items": (ARENA, ("--item", "turn"), "--item needs --contest COLUMN, which tells rankings"),
     "contest and winner": (
         ARENA,
         ("--contest", "turn", "--winner", "winner"),
         "--contest says what a row holds; leave --winner out",
     ),
-    "contest and offer": (
-        ARENA,
-        ("--contest", "turn", "--offered", "a,b"),
-        "--contest says what a row holds; leave --offered out",
-    ),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
-    "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
     "words": (
@@ -384,11 +372,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--covariates", "home", "--ranking", "model_a,model_b"),
         '--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as "price_*"',
     ),
-    "of ratings": (
-        HOME,
-        ("--covariates", "home", "--model", "m3f"),
-        "--covariates is for --model gppl or crowd, not for m3f",
-    ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),
         (),
@@ -396,8 +379,6 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     ),
     "no encoding": (ARENA, ("--encoding", "klingon"), "'klingon' is no encoding"),
     "separator": (ARENA, ("--separator", "ab"), "'ab' is not one character, nor one of tab"),
-    "columns": (ARENA, ("--columns", "a,b"), "votes.csv, line 1: 4 cells, but there are 2 columns"),
-    "columns twice": (ARENA, ("--columns", "a,b,a,c"), "--columns: there are two columns 'a'"),
     "json": ('{"left": 1}\n{"left"\n', (), "votes.csv, line 2: cannot be read as JSON"),
     "json list": ("[1, 2]", (), "votes.csv, record 1: expected an object of JSON, such as {'left': 'a'}"),
     "for comparisons": (

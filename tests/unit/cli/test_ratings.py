@@ -175,7 +175,6 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         r"stars\.csv: there is no column 'rating'; did you mean 'ratng'\?.*Found: user, item, ratng",
     ),
-    "misnamed": (GOOD, ("--item", "itm"), "there is no column 'itm'; did you mean 'item'"),
     "one column twice": (
         GOOD,
         ("--item", "user"),
@@ -193,11 +192,6 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         GOOD + OTHER + "\n",
         (),
         r"stars\.csv: duplicate ratings that differ: user 'u0' rated item .* 2 times: .*, or set --duplicates mean or ",
-    ),
-    "negative weight": (
-        "user,item,rating,weight\nu,i,1,-1\nu,j,2,1\n",
-        ("--weight", "weight"),
-        "line 2, column 'weight': -1 is outside",
     ),
     "too few": ("user,item,rating\nu,i,1\nu,j,2\n", (), "2 ratings of positive weight; at least 10 are needed"),
     "one level": ("user,item,rating\n" + "".join(f"u{k},i,3\n" for k in range(12)), (), "at least 2 levels"),

@@ -118,24 +118,13 @@ BAD_GRIDS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         (*ORDINAL, "--columns", "nr,a,b,c,d", "--item-ratings", "*"),
         "column 'nr': its numbers are 0 to 29",
     ),
-    "words": (
-        [row[1:] for row in GRID],
-        ("--model", "m3f", "--columns", "age,sex,a,b,c,d", "--item-ratings", "s*,a,b", "--levels", "1,2,3,4,5"),
-        "line 1, column 'sex': expected a number (one of the levels 1, 2, 3, 4, 5), got 'f'",
-    ),
     "a word": (changed(2, 4, "great"), (*ORDINAL, *ITEMS), "survey.csv, line 4, column 'Q3_milk': expected a number"),
-    "no level": (
-        changed(2, 4, 7),
-        (*ORDINAL, *ITEMS, "--levels", "1,2,3,4,5"),
-        "line 4, column 'Q3_milk': '7' is none of the levels 1, 2, 3, 4, 5",
-    ),
     "a code": (
         changed(2, 4, 99),
         ("--model", "ipm3f", *ITEMS),
         "line 4, column 'Q3_milk': 99 is far from the other ratings, 1 to 5 (1 such cells); if it stands for no answer",
     ),
     "not binary": (GRID, ("--model", "fm-classifier", *ITEMS), "line 2, column 'Q3_tea': 5 is outside the range 0 to"),
-    "typo": (GRID, (*ORDINAL, "--item-ratings", "Q3_tea,Q3_milc"), "no column 'Q3_milc'; did you mean 'Q3_milk'?"),
     "no pattern": (GRID, (*ORDINAL, "--item-ratings", "Q4_*"), "no column has a name like 'Q4_*'"),
     "one item": (GRID, (*ORDINAL, "--item-ratings", "Q3_t*"), "wants the columns of two items at least; got 'Q3_tea'"),
     "two roles": (
@@ -321,7 +310,6 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         "line 3, column 'kind': an attribute is missing; --missing drop leaves such rows out",
     ),
     "rank": (LONG, (*CONTEST, "--rank", "place"), "--rank is of rankings, and --chosen and --worst are of choices"),
-    "typo": (LONG, ("--contest", "taks", *CONTEST[2:]), "there is no column 'taks'; did you mean 'task'?"),
     "group": (
         LONG,
         (*CONTEST, "--group", "place"),
@@ -330,11 +318,6 @@ BAD_TASKS: dict[str, tuple[Any, tuple[str, ...], str]] = {
     "features": (LONG, (*CONTEST, "--features", "size"), "and no --item or --items"),
     "no contest": (LONG, ("--features", "size"), "they need --contest, where a row is one item, or patterns such as"),
     "single": (LONG[CHOSEN : CHOSEN + 1], CONTEST, "at least 1 choice among two items or more is required"),
-    "the answer": (
-        LONG,
-        (*CONTEST[:2], *CONTEST[4:], "--features", "kind,best"),
-        "column 'best': this column has another meaning; --features must name another",
-    ),
     "no id": (relabelled(1, 1, ""), CONTEST, "line 3, column 'task': a task id is missing; --missing drop leaves"),
 }
 
