@@ -75,16 +75,3 @@ def test_the_result_is_that_of_a_fit_in_memory(client, options):
         assert isinstance(answers, array.Array)
         assert_allclose(answers.compute(), getattr(here, method)(asked), atol=1e-8)
         assert_allclose(getattr(there, method)(asked), getattr(here, method)(asked), atol=1e-8)
-
-
-def test_weights_and_labels_as_columns_or_arrays(client):
-    frame, collection = rows(), lazy(rows())
-    wanted = CrowdGPPL(**OPTIONS).fit(frame[COLUMNS], frame.y, frame.times)
-    named = CrowdGPPL(weight="times", **OPTIONS).fit(collection)
-    ids = collection[COLUMNS].to_dask_array(lengths=True)
-    arrays = CrowdGPPL(**OPTIONS).fit(ids, collection["y"].to_dask_array(), collection["times"].to_dask_array())
-    for model in (named, arrays):
-        assert_allclose(model.utility(users=USERS), wanted.utility(users=USERS), atol=1e-8)
-    assert not hasattr(arrays, "feature_names_in_")
-    lazy_score = named.score(collection, collection["y"], collection["times"])
-    assert lazy_score == pytest.approx(wanted.score(frame[COLUMNS], frame.y, frame.times))

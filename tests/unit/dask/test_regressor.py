@@ -38,16 +38,6 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None
     assert by_name.score(rows[["a", "b"]], rows["price"]) == pytest.approx(by_name.score(X, TABLE.price))
 
 
-@pytest.mark.usefixtures("client", "_sampled")
-def test_counts_take_full_passes() -> None:
-    options: dict[str, Any] = {"likelihood": "poisson", "optimizer": None, "kernel": FIXED["kernel"]}
-    table = TABLE.assign(price=TABLE.price.round())
-    wanted = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(X, table.price)
-    model = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(table).drop(columns="times"), "price")
-    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
-    assert_array_equal(model.predict(lazy(TABLE)[["a", "b"]]).compute(), model.predict(X))
-
-
 @pytest.mark.usefixtures("client")
 def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
     options: dict[str, Any] = {"inducing": 12, "random_state": 0}
