@@ -1,14 +1,22 @@
-"""What a task of choices or rankings says, in words, for tests to compare."""
+"""What a task of choices or rankings says, in words; and what a command writes, for tests to compare."""
 
 from __future__ import annotations
 
+import csv
+import re
 from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref.cli import main
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
     from skpref.cli.tasks.base import Task
 
 
@@ -33,3 +41,25 @@ def answers(task: Task) -> dict[Any, float]:
         text = answer(row[first : first + task.data.n_shown], y)
         found[(row[0], text) if first else text] += weight
     return dict(found)
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file."""
+    path.write_text(text, "utf-8")
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a file."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_refused(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a command that ends with one line, which says what is wrong."""
+    assert main(command) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("skpref: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -17,17 +16,13 @@ from skpref.cli.options import Tune, parse
 from skpref.cli.rankings import annotators_text
 from skpref.cli.tasks import comparisons
 from skpref.cli.tasks.compared import Compared, make_task
+from tests.unit.cli.answers import assert_refused, rows_of, write
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
 QUICK = ("--model", "crowd", "--trials", "1", "--folds", "2", "--no-mlflow")
 N_ITEMS, N_USERS = 8, 12
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path
 
 
 def votes_text(header: str = "user,left,right,label", *, ties: bool = False) -> str:
@@ -48,11 +43,6 @@ def items_text() -> str:
 
 def users_text(column: str = "user") -> str:
     return f"{column},age\n" + "\n".join(f"j{u},{float(u >= 9) + u / 100:.2f}" for u in range(N_USERS)) + "\n"
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -242,11 +232,7 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
     if users is not None:
         write(folder / "users.csv", users)
         more = (*more, "--users", "users.csv")
-    assert main(["tune", "votes.csv", *QUICK, *more]) == 2
-    _, err = capsys.readouterr()
-    assert err.startswith("skpref: error: ")
-    assert err.count("\n") == 1
-    assert re.search(message, err), err
+    assert_refused(["tune", "votes.csv", *QUICK, *more], message, capsys)
 
 
 @pytest.mark.parametrize("option", ["--user", "--users"])

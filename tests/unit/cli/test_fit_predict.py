@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -23,19 +22,10 @@ from skpref import (
     save,
 )
 from skpref.cli import main
+from tests.unit.cli.answers import rows_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def table(header: str, rows: list[tuple[Any, ...]]) -> str:

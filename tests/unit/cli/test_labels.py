@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -19,6 +18,7 @@ from skpref.cli.tasks.figures import ChanceReport, LevelReport, Report
 from skpref.gp.default_kernels import linear, stationary
 from skpref.gp.relevance import features_share_scales
 from skpref.kernels import Linear
+from tests.unit.cli.answers import assert_refused, rows_of, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,11 +28,6 @@ pytest.importorskip("matplotlib")
 
 QUICK = ("--trials", "1", "--folds", "2", "--no-mlflow")
 WORDS = ("low", "middle", "high")
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path
 
 
 def grades_text(label: str = "label", words: tuple[str, ...] = ("1", "2", "3"), n: int = 45) -> str:
@@ -51,11 +46,6 @@ def pairs_text(*, binary: bool = False) -> str:
             value = i / 3 + u / 6 + rng.normal(0, 0.1)
             lines.append(f"u{u},i{i},{int(value > 2.5) if binary else round(value, 2)}")
     return "\n".join(lines) + "\n"
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -219,11 +209,7 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
 def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
     text, more, message = BAD[case]
     write(folder / "grades.csv", text)
-    assert main(["tune", "grades.csv", "--model", "ordinal", *QUICK, *more]) == 2
-    _, err = capsys.readouterr()
-    assert err.startswith("skpref: error: ")
-    assert err.count("\n") == 1
-    assert re.search(message, err), err
+    assert_refused(["tune", "grades.csv", "--model", "ordinal", *QUICK, *more], message, capsys)
 
 
 class Constant:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -17,6 +16,7 @@ from skpref.cli.tasks.base import Rows
 from skpref.cli.tasks.figures import score_levels
 from skpref.cli.tasks.rows import _medians
 from skpref.cli.tune import read_task
+from tests.unit.cli.answers import assert_refused, rows_of, write
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -37,11 +37,6 @@ QUICK = (
 N_USERS, N_ITEMS = 24, 16
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path
-
-
 def ratings_text(header: str = "user,item,rating", levels: tuple[str, ...] = ("1", "2", "3", "4", "5")) -> str:
     """Even users like high items, odd users low ones; everybody rates thirteen of sixteen."""
     rng = np.random.default_rng(0)
@@ -51,11 +46,6 @@ def ratings_text(header: str = "user,item,rating", levels: tuple[str, ...] = ("1
             liking = (i if u % 2 == 0 else N_ITEMS - 1 - i) / (N_ITEMS - 1)
             lines.append(f"u{u},i{i},{levels[int(np.clip(round(4 * liking + rng.normal(0, 0.2)), 0, 4))]}")
     return "\n".join(lines) + "\n"
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -208,11 +198,7 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
 def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
     text, more, message = BAD[case]
     write(folder / "stars.csv", text)
-    assert main(["tune", "stars.csv", *QUICK, *more]) == 2
-    _, err = capsys.readouterr()
-    assert err.startswith("skpref: error: ")
-    assert err.count("\n") == 1
-    assert re.search(message, err), err
+    assert_refused(["tune", "stars.csv", *QUICK, *more], message, capsys)
 
 
 def test_options_of_ratings_are_refused_elsewhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

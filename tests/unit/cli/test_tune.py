@@ -27,17 +27,13 @@ from skpref.cli.tasks import figures as scores
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
 from skpref.cli.tasks.comparisons import read, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
+from tests.unit.cli.answers import assert_refused, write
 
 ROOT = Path(__file__).resolve().parents[3]
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
 QUICK = ("--trials", "2", "--folds", "2")
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, "utf-8")
-    return path
 
 
 def items_text(n: int = 12) -> str:
@@ -307,12 +303,7 @@ def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: p
     if items is not None:
         write(folder / "items.csv", items)
         extra = ["--items", "items.csv"]
-    assert main(["tune", "votes.csv", *extra, "--no-mlflow", "--trials", "1"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("skpref: error: ")
-    assert err.count("\n") == 1
-    assert re.search(message, err), err
+    assert_refused(["tune", "votes.csv", *extra, "--no-mlflow", "--trials", "1"], message, capsys)
 
 
 def test_too_few_groups(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
