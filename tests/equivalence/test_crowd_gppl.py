@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref import CrowdGPPL, FactorPrior, Gamma, GPPLClassifier
+from skpref import CrowdGPPL, FactorPrior, Gamma, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
 from skpref.gp.crowd import fit as crowd_fit
@@ -212,6 +212,7 @@ def test_rotating_factors_of_equal_scales_and_covariances(items, users, seed):
 
 # ----------------------------------------------------------------------------- C3 and the like: the same in other words
 LAYOUTS = {"ids": (0, 0), "items": (2, 0), "users": (0, 2), "both": (2, 2)}
+extremes = pytest.mark.parametrize("layout", ["ids", "both"])
 
 
 def simulated(seed, layout, *, n=300, **options):
@@ -255,7 +256,60 @@ def test_swapping_left_and_right_and_the_order_of_comparisons(layout, order_effe
     assert_same(a, c, data.comparisons, data.comparisons)
 
 
+@pytest.mark.filterwarnings("ignore:unknown user")
+@pytest.mark.parametrize("layout", ["ids", "items"])
+def test_a_silent_user_has_the_consensus(layout):
+    data = simulated(4, layout)
+    plain = learnt(data.comparisons, data.y, data.table)
+    # User 8 is named by a comparison of weight zero only; the other user is not named at all.
+    X = np.vstack([data.comparisons, [[8, 0, 1]]])
+    model = learnt(X, np.append(data.y, 1.0), data.table, weight=np.append(np.ones(data.y.size), 0.0))
+    assert_same(plain, model, data.comparisons, data.comparisons)
+    pairs = np.array([(a, b) for a in range(7) for b in range(7) if a != b])
+    consensus = model.posterior_.consensus.utility(model._items.rows(np.arange(7)))[0]
+    for user in (8, "unseen"):
+        rows = [[user, int(a), int(b)] for a, b in pairs]
+        assert_allclose(model.decision_function(rows), consensus[pairs[:, 0]] - consensus[pairs[:, 1]], atol=1e-12)
+        assert_allclose(model.utility(users=[user])[0], model.utility(), atol=1e-12)
+        # With less certainty than the consensus itself.
+        assert (model.utility(users=[user], return_std=True)[1][0] > model.utility(return_std=True)[1]).all()
+
+
+def test_a_user_of_the_table_without_comparisons():
+    data = simulated(5, "users")
+    far = np.vstack([data.user_table.features, [[1e3, -1e3]]])
+    plain = learnt(data.comparisons, data.y, None, data.user_table)
+    model = learnt(data.comparisons, data.y, None, Table(far))
+    assert_same(plain, model, data.comparisons, data.comparisons)
+    # Far from everybody the kernel knows nothing: the consensus.
+    assert_allclose(model.utility(users=[8])[0], model.utility(), atol=1e-10)
+    # Near to somebody it does.
+    near = Table(np.vstack([data.user_table.features, data.user_table.features[:1]]))
+    twin = learnt(data.comparisons, data.y, None, near)
+    assert_allclose(twin.utility(users=[8]), twin.utility(users=[0]), atol=1e-9)
+
+
 # ---------------------------------------------------------------------------------------------------------- C4: is GPPL
+@pytest.mark.parametrize("layout", ["ids", "items"])
+@pytest.mark.parametrize("order_effect", [False, True])
+def test_one_user_and_no_factors_are_gppl(layout, order_effect):
+    data = simulated(6, layout, order_effect=(0.5, 0.0))
+    X = data.comparisons.copy()
+    X[:, 0] = 0
+    options = {"optimizer": None, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
+    options |= {"scale_prior": Gamma(2.0, 2.0)}  # the two have priors of their own
+    one = GPPLClassifier(data.table, order_effect=order_effect, **options).fit(X[:, 1:], data.y)
+    crowd = CrowdGPPL(data.table, n_factors=0, order_effect=order_effect, **options).fit(X, data.y)
+    if not order_effect:
+        assert_allclose(crowd.lower_bound_, one.lower_bound_, rtol=1e-9)
+        assert_allclose(crowd.predict_proba(X), one.predict_proba(X[:, 1:]), atol=1e-7)
+        assert_allclose(crowd.utility(return_std=True), one.utility(return_std=True), atol=1e-7)
+        return
+    # The user's own departure from the shared order effect is one more variable for the same thing: it costs a little.
+    assert crowd.lower_bound_ < one.lower_bound_
+    assert_allclose(crowd.predict_proba(X), one.predict_proba(X[:, 1:]), atol=0.02)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_factors_are_gppl_with_many_users(layout):
     data = simulated(7, layout)
@@ -305,6 +359,23 @@ def test_factors_that_nobody_needs_are_switched_off():
 
 
 # ---------------------------------------------------------------------------------------- C7: the updates of the scales
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scales_end_at_the_maximum_of_the_bound(layout, monkeypatch):
+    monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-9)
+    made = crowd_model(4, layout)
+    problem, diagonal = made.model.problem(made.model.bases(made.kernels))
+    schedule = made.model.config.pair.schedule
+    start = crowd_models.start_state(made.model, problem, diagonal, schedule, made.rng)
+    end = svi.fit(problem, start, schedule, made.rng)
+    best, state = end.evaluation.bound, end.state
+    assert {"v0", "w0", "v1", "w1"} < set(state.scales)
+    for name, scale in state.scales.items():
+        for factor in (0.99, 1.01):
+            for aside in (replace(scale, rate=scale.rate * factor), replace(scale, shape=scale.shape * factor)):
+                moved = replace(state, scales={**state.scales, name: aside})
+                assert svi.evaluate(problem, moved).bound < best, name
+
+
 # ------------------------------------------------------------------------------------------------- C6: kernel gradients
 def crowd_model(seed, layout, *, n_inducing=300, n_factors=2, **options):
     """The fixed parts of a fit, and its kernels: of the consensus, the factors and the users."""

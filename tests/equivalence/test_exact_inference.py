@@ -160,6 +160,23 @@ def test_gradients_in_the_covariance(case):
     assert_allclose(np.sum(adjoint * direction), slope, rtol=1e-5, atol=1e-7)
 
 
+@given(seed=seeds)
+def test_two_levels_are_the_probit(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    X, y = rng.normal(size=(n, 2)), (rng.random(n) < 0.5).astype(float)
+    K, b, noise = RBF(np.exp(rng.normal()))(X) + 1e-3 * np.eye(n), rng.normal(), np.exp(rng.normal())
+    ordinal, weight = OrdinalProbit((b,), noise), np.ones(n)
+    # Phi((f - b)/noise): g = f/noise has the covariance K/noise^2. Without a threshold it is the probit.
+    plain = OrdinalProbit((0.0,), noise)
+    for method in (expectation_propagation, laplace):
+        two = method(K, plain, y, weight)
+        probit = method(K / noise**2, PairwiseProbit(), y, weight)
+        assert_allclose(two.log_evidence, probit.log_evidence, rtol=1e-9)
+        assert_allclose(two.mean / noise, probit.mean, rtol=1e-6, atol=1e-8)
+        assert method(K, ordinal, y, weight).converged
+
+
 @examples(15)
 @given(seed=seeds)
 def test_laplace_is_scikit_learns(seed):

@@ -129,6 +129,34 @@ def test_natural_gradient_step(sparse_gp, whitened, part):
         assert_allclose(before.bound, wanted[part]["L3_estimate"], rtol=1e-10)
 
 
+def test_inducing_points_at_the_inputs_make_it_exact(sparse_gp):
+    X = sparse_gp.config["X"]
+    basis = InducingBasis.from_points(sparse_gp.kernel, X)
+    problem = rows_problem(basis, X, sparse_gp.config["y"], sparse_gp.config["beta"])
+    start = svi.initial_state(problem, ONE)
+    state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
+    assert_allclose(seen.bound, sparse_gp.data["exact_log_marginal"], rtol=1e-8)
+    assert sparse_gp.data["L2"] < sparse_gp.data["exact_log_marginal"]
+    wanted = sparse_gp.data["dexact_dlog_hyper"]
+    gradient = gradient_in_theta(basis, X, problem, state)
+    names = ("log_variance", "log_lengthscale_0", "log_lengthscale_1")
+    assert_allclose(gradient, [wanted[name] for name in names], rtol=1e-7)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_sparse_bounds_never_exceed_the_evidence(seed):
+    rng = np.random.default_rng(seed)
+    X, y, kernel = rng.normal(size=(7, 2)), 2.0 * rng.normal(size=7), RBF(np.exp(rng.normal(size=2)))
+    exact = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None).fit(X, y).log_marginal_likelihood_value_
+    basis = InducingBasis.from_points(kernel, rng.normal(size=(3, 2)))
+    problem = rows_problem(basis, X, y, 1.0 / 0.3)
+    anywhere = draw_state(rng, 3)
+    before = svi.evaluate(problem, anywhere)
+    _, best = svi.full_step(problem, anywhere, before)
+    assert before.bound <= best.bound + 1e-9 * abs(best.bound)
+    assert best.bound <= exact + 1e-7
+
+
 def test_a_weight_of_two_is_the_observation_twice():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(5, 1)), rng.normal(size=5)

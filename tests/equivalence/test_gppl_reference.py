@@ -13,7 +13,7 @@ from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import pair_posterior
 from skpref.inference import svi
 from skpref.inference.scale import FixedScale, GammaScale
-from skpref.inference.sites import LAPLACE, LINEARISED
+from skpref.inference.sites import LAPLACE, LINEARISED, Rule, Sites
 from tests.differences import central
 
 TIGHT = svi.Schedule(max_iter=2000, tol=1e-13)
@@ -150,6 +150,14 @@ def test_sparse_optimum(reference, whitened):
     assert_allclose(result.evaluation.bound, wanted["elbo"], rtol=1e-8)
 
 
+def test_chain_of_four_numbers(reference):
+    _, problem, state = given_sparse(reference)
+    _, _, sparse = fit(reference, reference.config("Z"))
+    _, _, full = fit(reference, reference.config("X"), exact=True)
+    exact = reference["fixed_s"]["log_evidence"]
+    assert svi.evaluate(problem, state).bound < sparse.evaluation.bound < full.evaluation.bound < exact
+
+
 def record(basis, problem, state):
     pairs = [(problem.terms["f"], state.blocks["f"])]
     return pair_posterior(basis, pairs, dict(state.scales), SimpleNamespace(offsets=False, order=False))
@@ -201,6 +209,22 @@ def test_scale_is_recovered_within_the_mean_field_gap(reference):
     # What the factorised q(f)q(s) leaves: recorded as 0.345 nats and 1.7 % of E[s] (rbf), 0.126 and 1.2 % (matern).
     assert result.evaluation.bound > exact["log_evidence"] - 0.4
     assert_allclose(result.state.scales["f"].mean, exact["E_s"], rtol=0.03)
+
+
+def test_linearised_fixed_point(reference, whitened):
+    # The file forms the sites at the mean alone (zhat = mu); docs/maths section 3 and the engine at mu / sqrt(1 + v).
+    # So v = 0 is handed to the rule here, and the engine's own reading is checked against plain numpy below.
+    def plug_in(likelihood, y, mu, v, prior_variance):
+        weight, gradient = likelihood.linearised(y, mu, np.zeros_like(v), prior_variance)
+        return Sites(likelihood.expectation(y, mu, v)[0], gradient, weight)
+
+    rule = Rule("linearised", plug_in, integrates=True, monotone=False)
+    basis, _, result = fit(reference, reference.config("X"), exact=True, rule=rule)
+    mean, covariance = whitened(basis, result.state.blocks["f"])
+    wanted = reference["linearised_fixed_points"]["phi_beta_binomial"]
+    assert_allclose(mean, wanted["mean"], rtol=1e-6)
+    assert_allclose(covariance, wanted["cov"], rtol=1e-6)
+    assert_allclose(result.evaluation.bound, wanted["elbo_with_exact_likelihood"], rtol=1e-8)
 
 
 def test_linearised_fixed_point_of_the_maths(reference, whitened):

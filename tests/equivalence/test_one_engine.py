@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.polynomial.hermite_e import hermegauss
@@ -119,6 +122,23 @@ def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihoo
     assert_allclose(*utilities, atol=1e-6)
 
 
+@given(seed=seeds)
+def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
+    _, X, left, right, y = draw(seed)
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X[:3])
+    rows = basis.rows(X)
+    scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
+    terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
+    split = svi.Problem(terms, PairwiseProbit(), y, np.ones(9))
+    whole = svi.Problem({"f": PairTerm(rows, left, right, 5, offsets=True)}, PairwiseProbit(), y, np.ones(9))
+    start = svi.initial_state(split, scales, diagonal={"offsets"})
+    sites = svi.evaluate(split, start)
+    blocks = svi.joint_means(split, start, sites, svi.conjugate_blocks(split, start, sites))
+    joint_start = svi.initial_state(whole, scales)
+    joint = svi.conjugate_blocks(whole, joint_start, replace(svi.evaluate(whole, joint_start), sites=sites.sites))["f"]
+    assert_allclose(np.concatenate([b.mean for b in blocks.values()]), joint.mean, atol=1e-6)
+
+
 def test_mean_field_bound_is_below_the_joint_one():
     _, X, left, right, y = draw(5)
     basis = InducingBasis.from_points(RBF([1.0, 2.0]), X)
@@ -178,3 +198,29 @@ def test_two_items_and_one_comparison_in_closed_form(seed, s):
     assert_allclose(mu, kappa * gradient, rtol=1e-4)
     kl = 0.5 * (v / kappa + mu**2 / kappa - 1.0 - np.log(v / kappa))
     assert_allclose(result.evaluation.bound, value - kl, rtol=1e-7)
+
+
+def test_an_item_nobody_compared_changes_nothing():
+    _, X, left, right, y = draw(7)
+    kernel = RBF([1.0, 2.0])
+    ends = []
+    for items in (X, np.vstack([X, [[0.3, -0.4]]])):
+        basis = InducingBasis.from_points(kernel, items)
+        term = PairTerm(basis.rows(items), left, right, items.shape[0])
+        ends.append(fit(term, y, {"f": FixedScale(0.5)})[1].evaluation)
+    assert_allclose(ends[0].bound, ends[1].bound, rtol=1e-9)
+    assert_allclose(ends[0].mu, ends[1].mu, atol=1e-8)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_conjugate_scale_is_stationary_in_the_bound(sparse):
+    _, X, left, right, y = draw(8)
+    basis = InducingBasis.from_points(RBF([1.0, 2.0]), X[:2] if sparse else X)
+    rows = basis.rows(X)
+    residual = basis.pair_residual(X, rows, left, right) if sparse else None
+    term = PairTerm(rows, left, right, 5, residual=residual)
+    problem, result = fit(term, y, {"f": GammaScale.prior(2.0, 2.0)})
+    scale = result.state.scales["f"]
+    for factor in (0.99, 0.999, 1.001, 1.01):
+        aside = replace(result.state, scales={"f": replace(scale, rate=scale.rate * factor)})
+        assert svi.evaluate(problem, aside).bound < result.evaluation.bound

@@ -16,13 +16,14 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skpref import GPOrdinalRegressor
+from skpref import SVI, GPOrdinalRegressor
 from skpref.gp.posterior import ExactLatent
 from skpref.inference import svi
-from skpref.inference.ep import expectation_propagation
+from skpref.inference.ep import cavities, expectation_propagation
 from skpref.inference.laplace import laplace
 from skpref.inference.scale import FixedScale
 from skpref.inference.terms.pairs import PairTerm
+from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
 from tests.examples import examples
 
@@ -158,6 +159,15 @@ def test_two_levels_are_scikit_learns_classifier_up_to_the_link(seed) -> None:
     assert_array_equal(expit(mean) > 0.5, peer.predict(new) == 1)
 
 
+@few
+@given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
+def test_two_levels_turned_around(seed, inference) -> None:
+    rng, X, y, kernel = draw(seed, r=2)
+    one, other = (fixed(kernel, inference=inference, **TIGHT).fit(X, labels) for labels in (y, 1 - y))
+    new = rng.normal(size=(5, 2))
+    assert_allclose(one.predict_proba(new), other.predict_proba(new)[:, ::-1], atol=1e-6)
+
+
 # ----------------------------------------------------------------------------------------------------- sparse and exact
 @few
 @given(seed=seeds)
@@ -191,7 +201,30 @@ def test_the_bound_rises_with_the_inducing_points(seed) -> None:
     assert off[-1] < 1e-5
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_mini_batches_come_near_full_passes(seed) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 2))
+    y = np.digitize(X[:, 0] + 0.4 * rng.normal(size=120), [-0.5, 0.5])
+    vb = fixed(RBF(1.5), inference="vb", inducing=20).fit(X, y)
+    batches = fixed(RBF(1.5), inference=SVI(30), inducing=20, tol=1e-5, max_iter=300).fit(X, y)
+    assert batches.lower_bound_ == pytest.approx(vb.lower_bound_, abs=0.5)
+    assert_allclose(batches.predict_proba(X), vb.predict_proba(X), atol=0.03)
+
+
 # ---------------------------------------------------------------------------------------------------------- invariances
+@few
+@given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
+def test_names_of_levels_do_not_matter(seed, inference) -> None:
+    rng, X, y, kernel = draw(seed)
+    names = rng.permutation(["low", "mid", "high", "top", "a", "zz"])[: y.max() + 1]
+    one = fixed(kernel, inference=inference).fit(X, y)
+    other = fixed(kernel, inference=inference, class_order=names).fit(X, names[y])
+    assert one.predict_proba(X).tobytes() == other.predict_proba(X).tobytes()
+    assert_array_equal(names[one.predict(X)], other.predict(X))
+    assert one.score(X, y) == other.score(X, names[y])
+
+
 @few
 @given(seed=seeds, inference=st.sampled_from(["ep", "laplace", "vb"]))
 def test_the_other_direction(seed, inference) -> None:
@@ -215,6 +248,16 @@ def test_moving_and_scaling_features(seed, shift, scale) -> None:
         assert_allclose(p, q, atol=1e-5)
 
 
+@given(seed=seeds, shift=st.floats(-5.0, 5.0), scale=st.floats(0.1, 10.0))
+def test_thresholds_and_f_move_and_scale_together(seed, shift, scale) -> None:
+    rng = np.random.default_rng(seed)
+    b, noise = np.sort(rng.normal(size=4)) + 0.01 * np.arange(4), np.exp(rng.normal())
+    mean, v = rng.normal(size=10), rng.exponential(size=10)
+    here = OrdinalProbit(tuple(b), noise).probabilities(mean, v)
+    there = OrdinalProbit(tuple(scale * (b + shift)), scale * noise)
+    assert_allclose(there.probabilities(scale * (mean + shift), scale**2 * v), here, atol=1e-12)
+
+
 @few
 @given(seed=seeds, share=st.floats(0.05, 0.95), inference=st.sampled_from(["ep", "laplace"]))
 def test_a_threshold_between_two_empty_levels_says_nothing(seed, share, inference) -> None:
@@ -233,6 +276,52 @@ def test_a_threshold_between_two_empty_levels_says_nothing(seed, share, inferenc
 
 
 # -------------------------------------------------------------------------------------------------------- probabilities
+@given(seed=seeds, v=st.sampled_from([0.0, 1e-6, 1.0, 1e6]))
+def test_probabilities_of_latent_values_up_to_a_million(seed, v) -> None:
+    rng = np.random.default_rng(seed)
+    b = np.cumsum(10.0 ** rng.uniform(-4.0, 1.0, int(rng.integers(1, 9)))) - 2.0
+    likelihood = OrdinalProbit(tuple(b), 10.0 ** rng.uniform(-3.0, 2.0))
+    mean = np.concatenate([-np.logspace(6, -3, 60), [0.0], np.logspace(-3, 6, 60)])
+    p = likelihood.probabilities(mean, np.full(mean.shape, v))
+    assert np.all((p >= 0.0) & (p <= 1.0))
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert p[0].argmax() == 0
+    assert p[-1].argmax() == len(b)
+    # Unimodal in the mean, the outer ones monotone; the expected level rises.
+    steps = np.where(np.abs(np.diff(p, axis=0)) > 1e-14, np.sign(np.diff(p, axis=0)), 0.0)
+    assert np.all(steps[:, 0] <= 0.0)
+    assert np.all(steps[:, -1] >= 0.0)
+    for column in steps[:, 1:-1].T:
+        turns = column[column != 0.0]
+        assert np.count_nonzero(np.diff(turns)) <= 1
+    assert np.all(np.diff(p @ np.arange(len(b) + 1)) >= -1e-12)
+
+
+@pytest.mark.parametrize("inference", ["ep", "laplace", "vb"])
+def test_probabilities_of_a_linear_model_far_out(inference) -> None:
+    _, X, y, _ = draw(3, n=14, r=4)
+    model = fixed(Linear([1.0, 1.0]), inference=inference).fit(X, y)
+    far = 1e6 * np.vstack([X, -X])
+    assert np.abs(model.predict_latent(far)).max() > 1e4
+    p = model.predict_proba(far)
+    assert np.all((p >= 0.0) & np.isfinite(p))
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+
+
+@examples(40)
+@given(seed=seeds, log_noise=st.floats(-6.0, 3.0), log_weight=st.floats(0.0, 4.0))
+def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
+    rng, X, y, kernel = draw(seed)
+    K = np.exp(rng.normal()) * kernel(X) if rng.random() < 0.7 else X @ X.T
+    likelihood = OrdinalProbit(tuple(np.cumsum(10.0 ** rng.uniform(-3.0, 0.5, y.max())) - 0.5), np.exp(log_noise))
+    weight = 1.0 + np.exp(log_weight) * rng.random(y.size)
+    q = expectation_propagation(K, likelihood, y.astype(float), weight)
+    _, v = cavities(q)
+    assert np.all((v > 0.0) & np.isfinite(v))
+    assert np.all(q.tau >= 0.0)
+    assert np.isfinite(q.log_evidence)
+
+
 @examples(60)
 @given(seed=seeds, log_noise=st.floats(-6.9, 1.0))
 def test_parallel_ep_arrives_where_levels_are_nearly_separated(seed, log_noise) -> None:
