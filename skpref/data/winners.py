@@ -130,7 +130,8 @@ def _soft_labels(cells: Sequence[Any]) -> Array | None:
 
 def _folded(cell: object) -> str:
     """Return a word in lower case, without underscores and brackets; 1.0 is 1."""
-    text = re.sub(r"[\s_()\[\]]+", " ", str(cell).lower()).strip()
+    text = re.sub(r"^tie[\s_]*\(.*\)$", "tie", str(cell).lower())  # tie (bothbad), tie (inconsistent)
+    text = re.sub(r"[\s_()\[\]]+", " ", text).strip()
     return text.removesuffix(".0")
 
 
