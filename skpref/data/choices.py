@@ -164,7 +164,8 @@ def from_tasks(
     _refuse_other_meaning(columns, attributes, (*names, user, *answers))
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
-    columns.require([name for name in (*names, user, roles.chosen, worst, rank) if name is not None])
+    for name in (*names, user, *answers):
+        columns.column(name)  # says if it is missing, before there are columns of ours
     if attributes:
         columns, roles, table = with_profiles(columns, roles, attributes, none, item)
     found = choices_of(columns, roles) if rank is None else rankings_of(columns, roles, _ranked(columns, roles, rank))
