@@ -42,7 +42,7 @@ def test_a_remark_in_brackets_does_not_change_a_tie() -> None:
 
 def test_minus_one_for_the_worst_item_is_asked_for_a_column_of_its_own() -> None:
     shown = {"task": [1, 1, 1], "person": ["ann"] * 3, "item": ["tea", "milk", "water"], "answer": [1, 0, -1]}
-    with pytest.raises(DataError, match="row 2: .* got -1; if -1 is the worst item, make it the 1 of a column"):
+    with pytest.raises(DataError, match=r"row 2: .* got -1; if -1 is the worst item, make it the 1 of a column"):
         from_tasks(shown, item="item", chosen="answer")
 
 
