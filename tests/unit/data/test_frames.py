@@ -46,6 +46,11 @@ def test_minus_one_for_the_worst_item_is_asked_for_a_column_of_its_own() -> None
         from_tasks(shown, item="item", chosen="answer")
 
 
+def test_shares_from_1_to_2_are_explained() -> None:
+    with pytest.raises(DataError, match=r"label from 0 .right won. to 1 .left won.; if 1 is the left item .* 2 minus"):
+        from_winners({**BATTLES, "winner": [1.73, 1.02, 1.5, 2.0]}, "model_a", "model_b")
+
+
 def test_an_arena_table_is_read_from_any_frame() -> None:
     for frame in frames(BATTLES):
         rows = from_winners(
