@@ -164,8 +164,6 @@ def from_tasks(
     _refuse_other_meaning(columns, attributes, (*names, user, *answers))
     table = None
     roles = Roles(task=names, user=user, chosen=None if rank else chosen, worst=worst, item=(item,))
-    for name in (*names, user, *answers):
-        columns.column(name)  # says if it is missing, before there are columns of ours
     if attributes:
         columns, roles, table = with_profiles(columns, roles, attributes, none, item)
     found = choices_of(columns, roles) if rank is None else rankings_of(columns, roles, _ranked(columns, roles, rank))
@@ -183,7 +181,9 @@ def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
 
 
 def _refuse_other_meaning(columns: Columns, features: Sequence[Any], others: Sequence[Any]) -> None:
-    """Refuse a feature that is a column of something else, or is named twice."""
+    """Refuse a feature that is a column of something else, or is named twice, and other columns that are missing."""
+    for name in others:
+        columns.column(name)
     taken = next((name for name in features if name in others or features.count(name) > 1), None)
     if taken is not None:
         what = "is a column of tasks, users or answers" if taken in others else "is named twice"
