@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     out, err = (cast("TextIO", stream) for stream in streams)  # None where it was closed by who started the command
     with redirect_stdout(out), redirect_stderr(err), _ends_in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
+        warnings.filterwarnings("ignore", "covariate .* is never negative", UserWarning)  # a note names its option
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
         opened = list(filter(None, streams))
         try:

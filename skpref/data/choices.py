@@ -181,7 +181,9 @@ def _listed(names: Any, parameter: str) -> tuple[Any, ...]:
 
 
 def _refuse_other_meaning(columns: Columns, features: Sequence[Any], others: Sequence[Any]) -> None:
-    """Refuse a feature that is a column of something else, or is named twice."""
+    """Refuse a feature that is a column of something else, or is named twice, and other columns that are missing."""
+    for name in others:
+        columns.column(name)
     taken = next((name for name in features if name in others or features.count(name) > 1), None)
     if taken is not None:
         what = "is a column of tasks, users or answers" if taken in others else "is named twice"
@@ -313,7 +315,7 @@ def _encoded(columns: Columns, name: Any, is_none: BoolArray) -> tuple[Array, li
         values[given] = columns.numbers_at(name, given, "an attribute") + 0.0  # no -0
         codes = set(values.tolist()) - {0.0}
         if 3 <= len(codes) <= len(given) / _EACH and codes == set(range(1, len(codes) + 1)):
-            what = f"column {name!r} has the numbers 1 to {len(codes)}, and is read as a number"
+            what = f"column {name!r} has the numbers {values[given].min():g} to {len(codes)}, and is read as a number"
             warn(f"{what}. If they are codes of levels, make it categories, or write words such as 'level 1'.")
         return values[:, None], [str(name)], [f"{name}={value!r}".removesuffix(".0") for value in values.tolist()]
     if len(words) < len(given):

@@ -24,7 +24,7 @@ GRADES = "grades are signed numbers, above 0 where left is better, such as -1, 0
 _MOST_GRADES = 15  # sizes of grades, each of which has a threshold
 _DIGITS = 6  # of decimals, which have errors; those of 32 bits have 7
 _MOST_WHOLE = 2.0**53  # grades below which are whole numbers of 64 bits
-_MANY = 10  # grades that are of both signs but by chance
+_MANY = 10  # grades, or covariates, that are of both signs but by chance
 _CASES = str.lower, str.upper, str.title
 _LABELS = "labels are numbers in [0, 1] (1 = left preferred, 0.5 = a tie), booleans, or the words left, right and tie"
 
@@ -79,6 +79,11 @@ def _numbers(values: AnyArray) -> Array:
         got = f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}"
         raise DataError(f"{got}; a column of winners is read by skpref.data.from_winners")
     return np.array(numbers, dtype=np.float64)
+
+
+def is_of_one_side(values: Array) -> bool:
+    """Tell whether a covariate is never negative, and not of 0 and 1: it is hardly a difference of two sides."""
+    return values.size >= _MANY and float(values.min()) >= 0.0 and not np.isin(values, (0.0, 1.0)).all()
 
 
 def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> None:

@@ -189,7 +189,9 @@ def _marked(columns: Columns, members: dict[str, list[int]], name: Any) -> list[
     """Return the one row of each task that has a 1."""
     values = columns.numbers(name, meaning="1 for the item that was the answer, 0 for others")
     for row in np.flatnonzero((values != 0.0) & (values != 1.0))[:1].tolist():
-        raise columns.fault(f"expected 1 for the item that was the answer, or 0; got {values[row]:g}", row, name)
+        what = f"expected 1 for the item that was the answer, or 0; got {values[row]:g}"
+        advice = "if -1 is the worst item, make it the 1 of a column of its own, the one of the worst items"
+        raise columns.fault(f"{what}; {advice}" if values[row] == -1.0 else what, row, name)
     hits = {task: [row for row in rows if values[row]] for task, rows in members.items()}
     for task, hit in hits.items():
         if len(hit) > 1:

@@ -130,7 +130,8 @@ def _soft_labels(cells: Sequence[Any]) -> Array | None:
 
 def _folded(cell: object) -> str:
     """Return a word in lower case, without underscores and brackets; 1.0 is 1."""
-    text = re.sub(r"[\s_()\[\]]+", " ", str(cell).lower()).strip()
+    text = re.sub(r"^tie[\s_]*\(.*\)$", "tie", str(cell).lower())  # tie (bothbad), tie (inconsistent)
+    text = re.sub(r"[\s_()\[\]]+", " ", text).strip()
     return text.removesuffix(".0")
 
 
@@ -143,6 +144,8 @@ def _winner_fault(cell: object, left: object, right: object) -> str:
     neither = f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a"
     if is_number(cell):
         advice = "a margin, positive where left won, or the scores of both sides are read by skpref.data.from_results"
+        if 1.0 < number(cell) < 2.0:
+            advice = "if 1 is the left item and 2 the right one, write 2 minus this number"
         return f"{neither} label from 0 (right won) to 1 (left won); {advice}"
     words = "left, right; model_a, model_b; a, b; home, away; 1, 0; 1, -1; tie, both bad"
     advice = f"replace it by one of them, or empty the cell and {DROP}"

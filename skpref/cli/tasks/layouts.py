@@ -16,6 +16,7 @@ from skpref.cli.options import flag_of
 from skpref.cli.tasks.base import require_asked
 from skpref.data.choices import TASK, long_table
 from skpref.data.columns import WHOLE_NUMBER, listed
+from skpref.data.labels import is_of_one_side
 from skpref.data.roles import Roles
 from skpref.exceptions import DataError
 
@@ -449,7 +450,7 @@ def notes_on_answers(sheet: Columns, roles: Roles, none: str | None = None) -> l
 
 def notes_on_covariate(sheet: Columns, column: str, values: Array) -> list[str]:
     """Return a note on a covariate that is no difference of the two sides, and not of 0 and 1."""
-    if values.size < _FEWEST or values.min() < 0.0 or np.isin(values, (0.0, 1.0)).all():
+    if not is_of_one_side(values):
         return []
     other = other_side(sheet.names, column)
     advice = "--covariates A-B takes the difference of two columns"

@@ -72,7 +72,8 @@ class CrowdGPPL(ShardedCrowd):
         None: users are independent.
     n_factors : int, default=20
         Largest number of factors, the directions in which users differ. Factors that the answers do not support are
-        left out. 0: only the consensus. Of tasks, smaller numbers than that of items or features change little.
+        left out. 0: the consensus, and of "ep" and "laplace" the effects of the users' features, as in a multinomial
+        logit with characteristics of people. Of tasks, smaller numbers than that of items or features change little.
     factor_prior : FactorPrior, default=None
         Kernels of the factors of items and users, and priors of their scales; None: those of ``FactorPrior()``.
     kernel : Kernel or str, default=None

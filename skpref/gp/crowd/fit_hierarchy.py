@@ -526,7 +526,7 @@ def _covariates(
     start: HierarchyWarmStart | None,
 ) -> tuple[Covariates | None, Kernel | None]:
     """Return the covariates of users with features, and the kernel that they stand for."""
-    if users is None or not config.n_factors:
+    if users is None:
         return None, None
     if start is not None:
         return start.posterior.covariates, start.kernels.users

@@ -14,9 +14,9 @@ from sklearn.utils.validation import validate_data
 from skpref._checks import require
 from skpref._validation import column_names
 from skpref._warn import warn
-from skpref.data.columns import NO_ROWS, Columns, read_ids, refuse_other_roles
+from skpref.data.columns import NO_ROWS, Columns, listed, read_ids, refuse_other_roles
 from skpref.data.ids import LEAVE_OUT, shorten
-from skpref.data.labels import refuse_one_side
+from skpref.data.labels import is_of_one_side, refuse_one_side
 from skpref.data.roles import Roles, read
 from skpref.data.tasks import Tasks
 from skpref.exceptions import DataError, DataWarning
@@ -105,7 +105,12 @@ class PairColumns:
             side: _name_at(columns, self.sides.index(side)) if column is None else _named(columns, column)
             for side, column in self._ids.items()
         }
-        refuse_other_roles(ids, "X", {side for side, column in self._ids.items() if column is None})
+        by_place = [side for side, column in self._ids.items() if column is None]
+        others = set(columns.names) - {*self.roles.columns()}
+        if len(others) > len(by_place) > 0 and any(isinstance(column, str) for column in self._ids.values()):
+            what = f"{by_place[0]}= names no column of X, as those of the other ids do, and several are left"
+            raise DataError(f"{what}: name all of {', '.join(self.sides)}. Found: {listed(columns.names)}")
+        refuse_other_roles(ids, "X", by_place)
         for name, term in zip(self.names, self.roles.covariates, strict=True):
             if isinstance(term, tuple) and len(term) > len(("left", "right")):
                 raise DataError(
@@ -197,12 +202,15 @@ class PairColumns:
         return columns.read(X) if columns and by_name else read_id_columns(X, sides)
 
     def check_varying(self, comparisons: Comparisons) -> None:
-        """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
+        """Warn of a covariate of one side alone, or the same in all comparisons; refuse one that explains all."""
         if comparisons.covariates is None:
             return
         used = comparisons.covariates[comparisons.weight > 0.0]
-        for name, values in zip(self.names, used.T, strict=False):  # behind these are positions
+        for name, term, values in zip(self.names, self.roles.covariates, used.T, strict=False):  # then positions
             if not values.size or (values != values[0]).any():
+                if not isinstance(term, tuple) and is_of_one_side(values):
+                    what = f"covariate {name!r} is never negative, and a positive value favours the left side"
+                    warn(f"{what}. If it describes one side, pass both columns as a pair: their difference counts.")
                 continue
             where = f"covariate {name!r} is {values[0]:g} in every comparison"
             if values[0]:

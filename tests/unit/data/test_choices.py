@@ -132,6 +132,7 @@ def test_attributes_of_none_may_be_empty():
         (LONG, {"item": "item", "task": None}, "task must be a column or a list of columns; got None"),
         (LONG, {"features": None}, "features must be a column or a list of columns; got None"),
         (LONG, {"features": ["pric"]}, "there is no column 'pric'; did you mean 'price'"),
+        (LONG, {"features": TWO, "none": "none", "chosen": "won"}, "there is no column 'won'.* Found: .* worst, rank$"),
         (LONG, {"item": "item", "user": "who"}, "there is no column 'who'. Found: task, person,"),
         (LONG, {"item": "item", "user": ["person"]}, "a column is given by its name; got a list"),
         (LONG, {"features": ["price", "chosen"]}, "column 'chosen': this is a column of tasks, users or answers"),

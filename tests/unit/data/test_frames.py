@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier
-from skpref.data import from_choices, from_rankings, from_results, from_winners
+from skpref.data import from_choices, from_rankings, from_results, from_tasks, from_winners
 from skpref.exceptions import DataError, DataWarning
 from tests.unit.data.stages import choice_of, choices_of, stages
 
@@ -33,6 +33,22 @@ def frames(columns: dict[str, list[Any]]) -> list[Any]:
     pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     arrays = {name: np.array(cells) for name, cells in columns.items()}
     return [columns, arrays, pd.DataFrame(columns), pa.table(columns), pd.DataFrame(columns).convert_dtypes()]
+
+
+def test_a_remark_in_brackets_does_not_change_a_tie() -> None:
+    answers = ["tie (inconsistent)", "tie_(bothbad)", "Tie (both good)", "gpt"]
+    assert from_winners({**BATTLES, "winner": answers}, "model_a", "model_b").y.tolist() == [0.5, 0.5, 0.5, 1.0]
+
+
+def test_minus_one_for_the_worst_item_is_asked_for_a_column_of_its_own() -> None:
+    shown = {"task": [1, 1, 1], "person": ["ann"] * 3, "item": ["tea", "milk", "water"], "answer": [1, 0, -1]}
+    with pytest.raises(DataError, match=r"row 2: .* got -1; if -1 is the worst item, make it the 1 of a column"):
+        from_tasks(shown, item="item", chosen="answer")
+
+
+def test_shares_from_1_to_2_are_explained() -> None:
+    with pytest.raises(DataError, match=r"label from 0 .right won. to 1 .left won.; if 1 is the left item .* 2 minus"):
+        from_winners({**BATTLES, "winner": [1.73, 1.02, 1.5, 2.0]}, "model_a", "model_b")
 
 
 def test_an_arena_table_is_read_from_any_frame() -> None:

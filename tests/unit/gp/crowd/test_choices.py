@@ -324,3 +324,14 @@ def test_a_product_of_another_table_is_refused_with_advice(model: CrowdGPPL) -> 
     X[0, 1] = "brand=x, price=99"
     with pytest.raises(UnknownIdError, match=r"unknown item 'brand=x, price=99' in row 0; .* one call of from_tasks"):
         model.predict(X)
+
+
+def test_features_of_users_have_effects_without_factors_as_in_a_multinomial_logit() -> None:
+    rng = np.random.default_rng(1)
+    income = rng.uniform(1.0, 9.0, 1500)
+    slope = np.array([-0.3, 0.0, 0.3])  # of the utilities of three ways to travel
+    chosen = np.argmax(income[:, None] * slope + rng.gumbel(size=(1500, 3)), axis=1)
+    X = np.column_stack([np.arange(1500).astype(object), np.tile(np.array(["bus", "car", "train"], object), (1500, 1))])
+    model = CrowdGPPL(users=income[:, None], n_factors=0, random_state=0).fit(X, X[np.arange(1500), chosen + 1])
+    poor, rich = model.utility(["bus", "car", "train"], users=[[2.0], [8.0]])
+    assert_allclose(rich - poor, 6.0 * slope, atol=0.25)

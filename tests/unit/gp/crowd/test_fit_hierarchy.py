@@ -353,7 +353,7 @@ def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
         assert kernel == Linear()
         assert (wide.basis is not None) is reduced
         assert wide.centre.size == (6 if reduced else 100)
-    assert of(None) == of(users, config=SimpleNamespace(n_factors=0)) == (None, None)
+    assert of(None) == (None, None)
     start: Any = SimpleNamespace(posterior=SimpleNamespace(covariates=plain), kernels=SimpleNamespace(users="kernel"))
     assert fit_hierarchy._covariates(users, None, config, rng, start) == (plain, "kernel")
 

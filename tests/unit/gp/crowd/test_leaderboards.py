@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from skpref import CrowdGPPL
+from skpref import CrowdGPPL, GPPLClassifier
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd import leaderboards
 from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
@@ -116,3 +117,19 @@ def test_ranks_are_from_as_many_draws_as_asked_for(model: CrowdGPPL, monkeypatch
     monkeypatch.setattr(leaderboards, "_MAX_DRAWN", 1)
     model.rank(user="bob", n_samples=3)
     assert sizes[4:] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("column", ["user", "groups"])
+def test_answers_about_one_prompt_are_not_independent_where_prompts_are_named(column: str) -> None:
+    rng = np.random.default_rng(0)
+    truth, prompt, a = np.linspace(1.0, -1.0, 6), np.repeat(np.arange(80), 20), rng.integers(0, 6, 1600)
+    b = (a + rng.integers(1, 6, 1600)) % 6
+    u = truth + rng.standard_normal((80, 6))  # how well a model answers a prompt
+    y = (rng.random(1600) < 1.0 / (1.0 + np.exp(u[prompt, b] - u[prompt, a]))).astype(float)
+    battles = pd.DataFrame({"judge": np.arange(1600) % 5, "prompt": prompt, "a": a, "b": b})
+    named = {"user": "prompt"} if column == "user" else {"user": "judge", "groups": ["prompt"]}
+    sides = {"left": "a", "right": "b", "likelihood": "logit", "random_state": 0}
+    by_prompt, alone = CrowdGPPL(**named, **sides).fit(battles, y), GPPLClassifier(**sides).fit(battles, y)
+    mean, std = by_prompt.utility(np.arange(6), return_std=True)
+    assert (np.abs(mean - truth) < 3.0 * std).all()
+    assert (std > 1.5 * alone.utility(np.arange(6), return_std=True)[1]).all()

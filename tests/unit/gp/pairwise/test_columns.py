@@ -34,6 +34,14 @@ def test_the_first_two_columns_are_ids():
     assert rows.weight is None
 
 
+def test_ids_that_are_not_named_are_asked_for_where_others_are_and_several_columns_are_left():
+    frame = pd.DataFrame({"date": ["2026-01-01"], "a": ["x"], "b": ["y"], "judge": ["ann"], "home": [1]})
+    named = PairColumns.from_parameters({"user": None, "left": "a", "right": "b"}, ["home"], None)
+    with pytest.raises(DataError, match=r"user= names no column of X.* name all of user, left, right. Found: date, a"):
+        named.read(frame)  # not the first column, the dates
+    assert named.read(frame[["judge", "a", "b", "home"]]).user.tolist() == ["ann"]
+
+
 def test_names_of_differences():
     columns = PairColumns.from_parameters({"left": "a", "right": "b"}, ["home", ("p", "q")], None)
     assert columns.names == ["home", "p - q"]

@@ -166,6 +166,17 @@ def test_a_covariate_that_is_always_one_is_an_order_effect(battles):
         GPPLClassifier(covariates=["judge"], **NAMES).fit(X.assign(judge=1))
 
 
+@pytest.mark.parametrize("columns", [["length_a"], ("length_a", "length_b")])  # brackets forgotten
+def test_a_covariate_of_one_side_alone_is_doubted(battles, columns):
+    with pytest.warns(DataWarning, match="is never negative.* pass both columns as a pair") as caught:
+        GPPLClassifier(covariates=columns, **NAMES).fit(*battles)
+    assert len(caught) == len(columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X, y = battles
+        GPPLClassifier(covariates=["home"], **NAMES).fit(X.assign(home=X["home"] == 1), y)  # flags are fine
+
+
 @pytest.mark.filterwarnings("ignore:covariate 'home' is 0:skpref.exceptions.DataWarning")
 def test_a_fold_without_values_of_a_covariate_has_a_score(battles):
     X, y = battles
