@@ -421,6 +421,7 @@ class Rank(Text, Saved):
     groups: Names = _names("groups in which to rank, with --groups of the fit", metavar="COLUMN=GROUP,...")
     user: str | None = _name("user for whom items are ranked, in a crowd or of ratings", metavar="ID")
     at: str | None = _name("time of the ranking, with --time of the fit (default: the last comparison)", metavar="TIME")
+    active: str | None = _name("leave out items without a comparison in this time before, such as 365D", metavar="TIME")
     scale: str = _option("unit: the answer noise, or Elo (default: utility)", _ALONE, "utility", choices=_SCALES)
     top: int = _whole("items to print (default: 20)", 1, default=20)
 

@@ -51,8 +51,10 @@ def rank(options: Rank) -> int:
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
-    if options.at is not None and getattr(last, "time", None) is None:
-        raise DataError(f"{options.model}: --at is for models that were learnt with --time")
+    if (options.at or options.active) and getattr(last, "time", None) is None:
+        raise DataError(f"{options.model}: --at and --active are for models that were learnt with --time")
+    if options.active and not isinstance(last, GPPLClassifier):
+        raise DataError(f"{options.model}: --active is for models without users")
     if options.groups is not None and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --groups is for models of comparisons that were learnt with --groups")
     rankers = [by for kind, by in _RANKERS.items() if isinstance(last, kind) and hasattr(last, "posterior_")]
@@ -105,10 +107,12 @@ def _rank_compared(model: GPPLClassifier | CrowdGPPL, options: Rank) -> Ranked:
     elif options.user is not None:
         raise DataError(f"{options.model}: the model has one view for all users; leave --user out")
     else:
-        ranking = model.rank(items, groups=groups, at=at)
+        active = number(options.active) if options.active and is_number(options.active) else options.active
+        ranking = model.rank(items, groups=groups, at=at, active=active)
     ranking = ranking.to_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     title += "" if options.at is None else f" at {(at if isinstance(at, str) else options.at)[:80]}"
+    title += f", active within {options.active[:80]}" if options.active else ""
     title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
     return ranking.columns(), ranking_text(ranking, options.top, title)
 

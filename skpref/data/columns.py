@@ -137,7 +137,7 @@ class Columns:
         except TypeError as error:  # it has no hash
             kind = type(name).__name__
             text = f"a column is given by its name; got a {kind}: put it into the table, and give its name"
-            raise DataError(text) from error
+            raise DataError(f"{text}; for teams, give lists of columns to GPPLClassifier itself") from error
         return self.values[name]
 
     def take(self, rows: Sequence[int]) -> Columns:

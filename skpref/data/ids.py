@@ -520,7 +520,7 @@ class Vocabulary(Frozen):
             what = f"unknown {kind} {shorten(item)} in {place}"
             named = f"pass `ids` to the Table if {kind}s have names"
             advice = f"known ids are {_sample(self.ids)}; "
-            advice += named if self.positional else "ids must equal those of the table"
+            advice += named if self.positional else "ids must equal one of them"
         elif item < 0:
             what = f"negative {kind} index {item} in {place}"
             advice = "rows are counted from 0"

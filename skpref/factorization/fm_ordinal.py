@@ -109,7 +109,7 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
         better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
         variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
-        those of `OneHotDesign`, at most 2,500,000 / (1 + d) of them are 1, weights are whole numbers, and `max_iter` is
+        those of `OneHotDesign`, at most 6,000,000 / (1 + d) of them are 1, weights are whole numbers, and `max_iter` is
         above `burn_in` + 1. It is "variational" otherwise, with mini-batches or early stopping, in files, on clusters
         and in `partial_fit`.
     burn_in : int, default=40

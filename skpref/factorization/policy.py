@@ -18,7 +18,7 @@ class Policy:
 
     # Chains of ordered levels
     passes_before_chain: int = 15  # judged: burn-in makes more passes superfluous
-    most_products: float = 2.5e6  # entries of X times (1 + d) up to which "auto" draws: a chain then takes seconds
+    most_products: float = 6e6  # entries of X times (1 + d) up to which "auto" draws: a chain then takes seconds
     thresholds_period: int = 3  # sweeps from one draw of the thresholds to the next: the dearest part of a sweep
     relaxation: float = -0.9  # correlation of a feature's draw with the one before: errors cancel ([Adl81], docs/maths)
     chain_tau: float = 10.0  # autocorrelation time of the log likelihood, in draws of the thresholds: as measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
@@ -42,6 +43,7 @@ from skpref.gp.sparse.targets import (
     check_counts,
     distinct_targets,
     draw_noise,
+    function_variance,
     gaussian_rows,
     initial_likelihood,
     noise_variance,
@@ -511,7 +513,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         return_cov : bool, default=False
             Whether to return the covariance too, of at most 10,000 rows.
         noise : bool, default=True
-            Whether they are those of a new y, as in scikit-learn's `BayesianRidge`, or of f, without noise.
+            Whether they are those of a new y, as in scikit-learn's `BayesianRidge`, or without noise: of f, or of the
+            rate of counts.
         exposure : array-like of shape (n,), default=None
             Exposures > 0 of the counts, as in `fit`. None: 1.
 
@@ -543,8 +546,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         predicted = self._to_units_of_y(mean if linear else self.likelihood_.predict(mean, variance))
         if not return_std:
             return predicted
-        if noise and not linear:
-            return predicted, np.sqrt(variance_rule(self.likelihood_)(mean, variance))
+        if not linear:
+            spread = variance_rule(self.likelihood_) if noise else partial(function_variance, self.likelihood_)
+            return predicted, np.sqrt(spread(mean, variance))
         noise_deviation = np.sqrt(noise_variance(self.likelihood_)) if noise else 0.0
         return predicted, np.hypot(np.sqrt(variance), noise_deviation) * self.y_scale_
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from skpref._math.quadrature import expectation
 from skpref._validation import check_numbers
 from skpref._warn import warn
 from skpref.data.tables import unique_rows
@@ -217,9 +218,20 @@ def variance_rule(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
     """Return the likelihood's rule for the variance of a new y."""
     rule: Callable[[Array, Array], Array] | None = getattr(likelihood, "predictive_variance", None)
     if rule is None:
-        msg = f"{type(likelihood).__name__} has no variance of a new y: use predict_latent."
+        msg = f"{type(likelihood).__name__} has no variance of a new y: use noise=False or predict_latent."
         raise DataError(msg)
     return rule
+
+
+def function_variance(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the variance of E[y | f], which is f only if y is f plus noise, shape (n,)."""
+
+    def powers(f: Array) -> tuple[Array, Array]:
+        expected = likelihood.predict(f, np.zeros_like(f))
+        return expected, expected**2
+
+    first, second = expectation(powers, mean, variance)
+    return np.maximum(second - first**2, 0.0)
 
 
 def noise_variance(likelihood: Likelihood) -> float:

@@ -68,6 +68,24 @@ def test_the_consensus_of_a_crowd_moves(
     assert np.allclose(pd.read_csv("predicted.csv")["probability_left"], expected[:, 1], atol=1e-4)
 
 
+@pytest.mark.parametrize(("time", "active"), [("date", "100D"), ("day", "100")])
+def test_items_that_ended_can_be_left_out_of_a_ranking(
+    time: str, active: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    early = games["day"] < games["day"].max() - 200
+    games[early | ~(games[["home", "away"]] == "ajax").any(axis=1)].to_csv("games.csv", index=False)
+    fit("--time", time)
+    assert "ajax" in [row["id"] for row in printed(capsys, "rank", "model.skpref")]
+    assert len(printed(capsys, "rank", "model.skpref", "--active", active)) == 3
+    assert main(["rank", "model.skpref", "--active", active]) == 0
+    assert f"Ranking, active within {active} (3)" in capsys.readouterr().out
+    assert main(["rank", "model.skpref", "--active", "often"]) == 2
+    assert "active" in capsys.readouterr().err
+    assert main(["fit", "games.csv", *SIDES]) == 0
+    assert main(["rank", "model.skpref", "--active", active]) == 2
+    assert "--at and --active are for models that were learnt with --time" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("time", ["date", "day"])
 def test_fit_predict_and_rank_are_those_of_python(
     time: str, games: pd.DataFrame, capsys: pytest.CaptureFixture[str]
@@ -170,7 +188,7 @@ def test_rankings_of_one_row_have_its_time() -> None:
         (["rank", "model.skpref", "--at", "31.12.2022"], "--at must be a date"),
         (
             ["rank", "still.skpref", "--at", "2022-12-31"],
-            "--at is for models that were learnt with --time",
+            "--at and --active are for models that were learnt with --time",
         ),
         (["elicit", "model.skpref"], "questions have no times, groups or teams"),
     ],

@@ -96,6 +96,19 @@ def test_a_negative_binomial_learns_rate_and_dispersion_from_exposures() -> None
     assert_allclose(weighted.predict(NEW), doubled.predict(NEW), rtol=1e-6)
 
 
+@pytest.mark.parametrize("likelihood", ["poisson", "negative-binomial"])
+def test_intervals_without_noise_are_those_of_the_rate(likelihood: str) -> None:
+    """Not those of its logarithm: the log of the rate is normal, so the rate is log-normal."""
+    fitted = SVGPRegressor(likelihood=likelihood, inducing=20, tol=1e-3, random_state=0).fit(X, Y, exposure=EXPOSURE)
+    exposure = np.linspace(0.1, 10.0, len(NEW))
+    mean, std = fitted.predict(NEW, return_std=True, noise=False, exposure=exposure)
+    _, latent_std = fitted.predict_latent(NEW, return_std=True)
+    assert_allclose(std, mean * np.sqrt(np.expm1(latent_std**2)), rtol=1e-6)
+    if likelihood == "poisson":  # the variance of a count is that of the rate, and the rate
+        _, whole = fitted.predict(NEW, return_std=True, exposure=exposure)
+        assert_allclose(whole**2, std**2 + mean, rtol=1e-6)
+
+
 def test_a_negative_binomial_without_dispersion_is_the_poisson() -> None:
     known = [model(likelihood=p, optimizer=None, tol=1e-6) for p in (Poisson(2.0), NegativeBinomial(2.0, 1e-5))]
     first, second = (fixed.fit(X, Y, exposure=EXPOSURE).predict(NEW, return_std=True, exposure=3.0) for fixed in known)
