@@ -21,7 +21,7 @@ from skpref._compiled.users import UserBlocks, integrate_out, marginals, with_co
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
-from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios
+from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
 from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (
@@ -459,12 +459,13 @@ def _sites(
     v = variance / retained
     mu = (mean - variance * share * state.nu) / retained
     answers: Likelihood | AnswersOfUsers = likelihood
-    measured = None
+    measured = by_threshold = None
     if thresholds is not None and isinstance(likelihood, PairwiseTies):
-        measured = thresholds.measured(likelihood, model.users.user, (y, mu, v, w))
-        if likelihood.ratios and model.others is None:
-            likelihood = learn_ratios(likelihood, (y, mu, v, w), np.exp(thresholds.mean[model.users.user]))
         answers = thresholds.answers(likelihood, model.users.user)
+        by_threshold = threshold_derivatives(likelihood, y, mu, v, answers.b)
+        measured = thresholds.measured(likelihood, model.users.user, (mu, v, w), by_threshold.slope)
+        if likelihood.ratios and model.others is None:
+            likelihood = learn_ratios(likelihood, (y, mu, v, w), answers.b)
     elif likelihood.has_parameters and model.others is None:
         likelihood = likelihood.learnt(y, mean, variance, w)
         answers = likelihood
@@ -473,7 +474,7 @@ def _sites(
         tau = w * np.maximum(-second, _LEAST_SITE)
         normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
         return tau, w * first + tau * mean, float(normaliser.sum()), likelihood, measured
-    log_z, first, second = answers.tilted(y, mu, v)
+    log_z, first, second = answers.tilted(y, mu, v) if by_threshold is None else by_threshold[:3]
     tau, nu = matching_sites(first, second, mu, np.maximum(1.0 + second * v, _LEAST_SITE))
     log_sites = float(w @ (log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)))
     return w * np.maximum(tau, _LEAST_SITE), w * nu, log_sites, likelihood, measured

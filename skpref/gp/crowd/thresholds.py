@@ -87,15 +87,15 @@ class TieThresholds:
         return mean[users], variance[users]
 
     def measured(
-        self, likelihood: PairwiseTies, user: IntArray, rows: tuple[Array, Array, Array, Array]
+        self, likelihood: PairwiseTies, user: IntArray, rows: tuple[Array, Array, Array], slope: Array
     ) -> tuple[Array, Array]:
         """Return the slope and the information of each user's answers in log b, (U,) each.
 
-        Given are users, answers, cavities N(mu, v) and weights, (P,) each.
+        Given are users, cavities N(mu, v), weights and slopes in b, (P,) each.
         """
-        y, mu, v, weight = rows
+        mu, v, weight = rows
         b = np.exp(self.mean[user])
-        slope, known = threshold_derivatives(likelihood, y, mu, v, b).slope, information(likelihood, mu, v, b)
+        known = information(likelihood, mu, v, b)
         slope, known = (_sum_by_user(weight * rows, user, self.mean.size) for rows in (b * slope, known))
         return slope, np.maximum(known, _LEAST)
 
@@ -178,7 +178,10 @@ def threshold_derivatives(
 
 
 def learn_ratios(likelihood: PairwiseTies, rows: tuple[Array, Array, Array, Array], b: Array) -> PairwiseTies:
-    """Return the likelihood after a step of scoring in each gap between thresholds; rows are as in `measured`."""
+    """Return the likelihood after a step of scoring in each gap between thresholds.
+
+    Rows are answers, cavities N(mu, v) and weights, (P,) each.
+    """
     y, mu, v, weight = rows
     for gap in range(1, 1 + len(likelihood.ratios)):
         slope = b * threshold_derivatives(likelihood, y, mu, v, b, gap).slope

@@ -69,6 +69,8 @@ KINDS = {
 _ITEMS = {"start": (0.0, 1.0), "form": (-0.7, 1.0), "length": (-1.6, 1.5), "drift": (-0.35, 1.5)}
 _EFFECTS = {"start": (0.0, 1.0), "drift": (-1.6, 1.0)}
 _GROUPS = -1.6, 1.5  # standard deviation of differences between groups, which do not move
+# Operations, about, of a step for which a fit takes a minute: 200 groups of 12 items are 1e8 and take 6 s.
+_SLOW_GROUPS = 1e9
 _CAREER = {"drift": (-0.7, 1.0)}  # its effect at age 0 is 0: the start of the items says that
 _LEAST_SPAN = 1e-100  # time between the first and the last comparison
 _MAX_WEIGHT = 1e6  # weight of an answer beyond which rounding loses other answers
@@ -318,7 +320,7 @@ class _Model:
             of_node = np.empty((nodes.size, level.shape[1]), dtype=np.int64)
             of_node[place] = level
             sizes = 1 + level.max(axis=0)
-            _check_memory_of_groups(int(sizes.sum()), nodes.size, n)
+            _check_size_of_groups(int(sizes.sum()), nodes.size, n)
             self.levels = Levels(nodes.chain, of_node, sizes, n)
         self.rows["items"] = nodes, place.reshape(ends.shape), coefficient
         self.first = nodes.time[nodes.starts[:-1]] if first is None else first
@@ -430,13 +432,18 @@ class _Model:
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
 
 
-def _check_memory_of_groups(n_groups: int, n_nodes: int, n_items: int) -> None:
-    """Refuse so many groups that their differences would not fit into memory."""
+def _check_size_of_groups(n_groups: int, n_nodes: int, n_items: int) -> None:
+    """Refuse so many groups that their differences would not fit into memory, and warn of a long fit."""
     need, limit = 8.0 * n_groups * (6 * n_nodes + 3 * n_items * n_groups), half_of_memory()
     if need > limit:
         raise DataError(
             f"groups: {n_groups} groups of {n_items} items need {need / 1e9:.1f} GB, more than the {limit / 1e9:.1f} "
             "GB allowed; name columns with fewer groups"
+        )
+    if n_groups**3 * n_items > _SLOW_GROUPS:
+        warn(
+            f"groups: differences between {n_groups} groups of {n_items} items take more than a minute. A column of many "
+            "groups, such as prompts, can be `user` of CrowdGPPL."
         )
 
 

@@ -13,7 +13,7 @@ import skpref
 from skpref import GPPLClassifier, Table
 from skpref.cli.main import main
 from skpref.data import Comparisons
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
 from skpref.search import default_space
 from skpref.tracking import save_model
@@ -304,6 +304,13 @@ def test_too_many_groups_are_refused(monkeypatch):
     monkeypatch.setattr("skpref.gp.pairwise.over_time.half_of_memory", lambda: 1e6)
     with pytest.raises(DataError, match="100 groups of 12 items need"):
         GPPLClassifier(groups=["surface"]).fit(frame.assign(surface=range(100)), y)
+
+
+def test_many_groups_are_a_warning(monkeypatch):
+    frame, y, _ = surfaces(n=40)
+    monkeypatch.setattr("skpref.gp.pairwise.over_time._SLOW_GROUPS", 1e5)
+    with pytest.warns(DataWarning, match=r"between 40 groups of 12 items take more than a minute.*`user` of CrowdGPPL"):
+        GPPLClassifier(groups=["surface"]).fit(frame.assign(surface=range(40)), y)
 
 
 def test_groups_without_differences_vanish():
