@@ -442,8 +442,8 @@ def _check_size_of_groups(n_groups: int, n_nodes: int, n_items: int) -> None:
         )
     if n_groups**3 * n_items > _SLOW_GROUPS:
         warn(
-            f"groups: differences between {n_groups} groups of {n_items} items take more than a minute. A column of many "
-            "groups, such as prompts, can be `user` of CrowdGPPL."
+            f"groups: differences between {n_groups} groups of {n_items} items take more than a minute. A column of "
+            "many groups, such as prompts, can be `user` of CrowdGPPL."
         )
 
 
