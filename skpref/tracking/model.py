@@ -309,6 +309,17 @@ def _std_method(last: Any) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------------------------- predicting
+def _refuse_numbers_as_dates(rows: Any) -> None:
+    """Refuse what MLflow makes of numbers in a column of dates: nanoseconds since 1970, moments of that January."""
+    for name, dates in rows.select_dtypes("datetime").items():
+        wrong = np.flatnonzero((dates < "1970-02-01") & (dates > "1970-01-01") & (dates != dates.dt.normalize()))
+        if wrong.size:
+            got = dates.iloc[wrong[0]]
+            raise DataError(
+                f"column {name!r} must have dates such as 2024-05-31; in row {wrong[0]} a number became {got}"
+            )
+
+
 class _Predictor:
     """The predictions of a served model."""
 
@@ -368,6 +379,7 @@ class _Predictor:
         # Rows without any covariate have ids alone; columns that are not read may be missing.
         has_more = set(table.columns) - {*inputs.ids} or inputs.spare
         rows = table.reindex(columns=inputs.names if has_more else inputs.ids)
+        _refuse_numbers_as_dates(rows)
         return rows if inputs.are_names_known else rows.to_numpy(dtype=object)
 
     def _ranking(self, table: Any) -> Any:

@@ -358,6 +358,12 @@ def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: b
     served = round_trip(model, X, tmp_path)
     assert [column.name for column in served.metadata.signature.inputs if column.required] == ["a", "b", "when"]
     np.testing.assert_array_equal(served.predict(X), model.predict(X))
+    if dated:
+        for number in (20, 20240102, 1704153600, 1704153600000):  # as MLflow's server reads JSON
+            with pytest.raises(
+                mlflow.MlflowException, match="'when' must have dates such as 2024-05-31; in row 0 a number"
+            ):
+                served.predict(X.assign(when=np.datetime64(number, "ns")))
 
 
 @pytest.mark.parametrize("named", [False, True])
