@@ -35,7 +35,7 @@ from skpref import (
     VariationalFM,
     VariationalFMClassifier,
 )
-from skpref.exceptions import DataError, MissingExtraError, TrackingWarning
+from skpref.exceptions import DataError, DataWarning, MissingExtraError, TrackingWarning
 from skpref.tracking import MLflowCallback, log_model, save_model, track
 from skpref.tracking.model import requirements
 
@@ -326,7 +326,8 @@ def test_a_pipeline_asks_for_the_columns_of_its_transformers(tmp_path: Path) -> 
 
 def test_columns_by_position_are_served(tmp_path: Path) -> None:
     X = np.array(list(zip(*(FRAME[name] for name in ("day", "a", "b", "words_a")), strict=True)), dtype=object)
-    model = GPPLClassifier(left=1, right=2, covariates=[3]).fit(X, WON)
+    with pytest.warns(DataWarning, match="favours the left side"):
+        model = GPPLClassifier(left=1, right=2, covariates=[3]).fit(X, WON)
     served = round_trip(model, X, tmp_path)
     assert columns_of(served) == {"left": True, "right": True, "3": False}
     np.testing.assert_array_equal(served.predict(served.input_example), model.predict(X[:2]))
