@@ -96,18 +96,20 @@ def rule_index(v: Array) -> IntArray:
     return np.searchsorted(rules()[0], v).astype(np.int64, copy=False)
 
 
-def expectation(function: Callable[[Array], tuple[Array, ...]], mu: Array, v: Array) -> tuple[Array, ...]:
-    """Expectations of several functions of z ~ N(mu, v), element by element.
+def expectation(
+    function: Callable[..., tuple[Array, ...]], mu: Array, v: Array, *given: Array, width: float = 1.0
+) -> tuple[Array, ...]:
+    """Expectations of several functions of z ~ N(mu, v) and of what is given with each element; they bend over `width`.
 
     Elements are served in groups of like v and in chunks, so memory does not
     grow with n beyond the result.
     """
     shape = np.shape(mu)
     mu, v = np.ravel(mu), np.ravel(v)
-    parts = [np.empty(mu.shape) for _ in function(np.empty((0, 1)))]
-    for rows, (x, w) in chunks(v):
+    parts = [np.empty(mu.shape) for _ in function(*np.empty((1 + len(given), 0, 1)))]
+    for rows, (x, w) in chunks(v / width**2):
         z = mu[rows, None] + np.sqrt(v[rows])[:, None] * x
-        for part, value in zip(parts, function(z), strict=True):
+        for part, value in zip(parts, function(z, *(np.ravel(one)[rows, None] for one in given)), strict=True):
             part[rows] = value @ w
     return tuple(part.reshape(shape) for part in parts)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 import numpy as np
 
+from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref._typing import Array
 from skpref.exceptions import DataError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Likelihood"]
 
 Triple: TypeAlias = tuple[Array, Array, Array]
+_WIDTH = 0.2  # width of z over which the nodes see log p bend
+_NEWTON_STEPS, _STEP = 30, 10.0  # steps to the mode, and the longest one
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,9 @@ class Likelihood(ABC):
     Notes
     -----
     All methods work elementwise on arguments that broadcast to one shape, and do not change them. A variance of 0 means
-    that z is known. A subclass defines `_derivatives`, `_expectation`, `_tilted` and `_predict`, which take float64
-    arrays of one shape and return new ones.
+    that z is known. A subclass defines `_derivatives` and `_predict`, which take float64 arrays of one shape and return
+    new ones. `_expectation` and `_tilted` follow by quadrature, which is accurate where log p bends over a unit of z or
+    more; a subclass may replace them by closed forms.
 
     Examples
     --------
@@ -228,13 +232,33 @@ class Likelihood(ABC):
     def _derivatives(self, y: Array, z: Array) -> Triple:
         """See `derivatives`."""
 
-    @abstractmethod
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
         """See `expectation`."""
+        value, first, second = gaussian_expectation(
+            lambda z, y: self._derivatives(*broadcast(y, z)), mu, v, y, width=_WIDTH
+        )
+        return value, first, 0.5 * second
 
-    @abstractmethod
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
         """See `tilted`."""
+        # The nodes are those of N(z, v) around the mode of p(y | z) N(z; mu, v), which Newton's method finds.
+        z, shift = mu, np.zeros_like(mu)  # z = mu + v shift
+        for _ in range(_NEWTON_STEPS):
+            _, first, second = self._derivatives(y, z)
+            step = v * (first - shift) / (1.0 + v * np.maximum(-second, 0.0))
+            z = z + np.clip(step, -_STEP, _STEP)
+            shift = np.divide(z - mu, v, where=v > 0.0, out=shift)
+        peak, _, _ = self._derivatives(y, z)
+
+        def moments(x: Array, *rows: Array) -> Triple:
+            y, z, shift, peak, x = broadcast(*rows, x)
+            value, first, second = self._derivatives(y, x)
+            p = np.exp(value - peak - shift * (x - z))
+            return p, p * first, p * (second + first * first)
+
+        total, slope, bend = gaussian_expectation(moments, z, v, y, z, shift, peak, width=_WIDTH)
+        first = slope / total
+        return np.log(total) + peak - 0.5 * v * shift**2, first, bend / total - first * first
 
     @abstractmethod
     def _predict(self, mu: Array, v: Array) -> Array:

@@ -205,6 +205,12 @@ for k in range(2):
 """,
 }
 YOURS["clusters"] = YOURS["scale"]
+YOURS["extend"] = """
+import sys
+class Page: ...
+sys.modules[__name__] = Page()  # pickle and dataclasses look for classes in their module
+sys.modules[__name__].__dict__ = globals()
+"""
 LESS = {
     "as_frame=True)": "as_frame=True); X, y = X[:90], y[:90]",
     "inducing=30": "inducing=5",
