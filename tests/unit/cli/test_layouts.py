@@ -208,6 +208,7 @@ HOME = csv_text(
 )
 
 
+@pytest.mark.filterwarnings("ignore:covariate .* is never negative")
 def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str]) -> None:
     names = "home,length_a-length_b,x-y"
     model = fit(HOME, "--covariates", names)

@@ -41,6 +41,7 @@ def rows(seed=0, n=200):
 
 
 @pytest.mark.usefixtures("client")
+@pytest.mark.filterwarnings("ignore:covariate .* is never negative")
 def test_covariates_ties_and_times_are_those_in_memory():
     frame = rows().assign(when=np.arange(200.0), y=np.arange(200) % 3 / 2)
     options = {"time": "when", "covariates": ["times"], "likelihood": "logit-ties", "dynamics": "drift"}

@@ -58,6 +58,7 @@ FEATURES = Table(np.random.default_rng(1).normal(size=(12, 2)), ids=USERS)
     ],
     ids=["order effect and features", "all of a comparison"],
 )
+@pytest.mark.filterwarnings("ignore:covariate .* is never negative")
 def test_the_result_is_that_of_a_fit_in_memory(client, options):
     frame, names = rows(), columns_of(options)
     here, there = CrowdGPPL(**OPTIONS | options).fit(frame[names], frame.y), fitted(frame, **options)
