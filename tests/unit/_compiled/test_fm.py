@@ -134,6 +134,7 @@ def test_columns_of_a_field_share_no_row(seed, density):
         assert held[:, a:b].sum(axis=1).max() <= 1
 
 
+@pytest.mark.slow  # compiles every kernel for another type
 @pytest.mark.parametrize(("dtype", "index"), [(np.float64, np.int32), (np.float32, np.int64)])
 def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
     rng = np.random.default_rng(1)
