@@ -130,6 +130,7 @@ def test_same_bits_for_any_number_of_threads_and_in_a_side_thread(dtype, monkeyp
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow  # compiles for single precision
 def test_single_precision_is_near_even_where_a_rating_weighs_a_lot(monkeypatch):
     rows, U, V, theta = big()
     rows = rows._replace(cost=np.where(np.arange(rows.level.size) % 97 == 0, 300.0, 0.05))
