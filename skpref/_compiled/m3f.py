@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 _TASKS = 64  # portions of equal work for the threads
 _BLOCK = 128  # ratings gathered at once; with 100 factors they fit into the second-level cache
-_SMALL = (
-    1 << 26
-)  # products (about 8 ms) below which threads cost more than they save: 60 tasks in a pool cost 2 to 4 ms
+# Products (about 8 ms) below which threads cost more than they save: 60 tasks in a pool cost 2 to 4 ms.
+_SMALL = 1 << 26
 _HEAVY = 1e3  # ratings of larger weight are added in double precision, even for float32
 FAST = {"contract", "reassoc", "nsz"}  # flags for sums over ratings and factors
 

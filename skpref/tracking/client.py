@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 from skpref.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
@@ -248,6 +248,19 @@ def mlflow_call(seconds: float = _FIT_SECONDS) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
+class _Held:
+    """A handler of signals that keeps the first one, and passes the others on."""
+
+    def __init__(self, before: Callable[..., Any]) -> None:
+        self.before = before
+        self.first: tuple[int, Any] | None = None
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.first is not None:
+            self.before(number, frame)
+        self.first = number, frame
+
+
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
     """Let Ctrl-C wait until a call has ended: a store that is interrupted keeps its file locked, and half an event.
@@ -255,23 +268,18 @@ def hold_interrupts() -> Iterator[None]:
     The second Ctrl-C does not wait.
     """
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    is_held = isinstance(before, _Held)  # by a block around this one
+    if is_held or threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
-    held: list[tuple[int, Any]] = []
-
-    def hold(number: int, frame: Any) -> None:
-        held.append((number, frame))
-        if len(held) > 1:
-            before(number, frame)
-
+    hold = _Held(before)
     signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if held:
-            before(*held[0])
+        if hold.first is not None:
+            before(*hold.first)
 
 
 def require_mlflow() -> None:

@@ -309,8 +309,14 @@ def _std_method(last: Any) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------------------------- predicting
-def _refuse_numbers_as_dates(rows: Any) -> None:
-    """Refuse what MLflow makes of numbers in a column of dates: nanoseconds since 1970, moments of that January."""
+def _refuse_numbers_as_dates(rows: Any, fitted: Any) -> None:
+    """Refuse what MLflow makes of numbers in a column of dates: nanoseconds since 1970, moments of that January.
+
+    Where the fitted comparisons have times of that January, these are as they are.
+    """
+    years = getattr(fitted, "time", None)
+    if years is not None and np.any((years >= 0.0) & (years < 1.0 / 12.0)):
+        return
     for name, dates in rows.select_dtypes("datetime").items():
         wrong = np.flatnonzero((dates < "1970-02-01") & (dates > "1970-01-01") & (dates != dates.dt.normalize()))
         if wrong.size:
@@ -379,7 +385,7 @@ class _Predictor:
         # Rows without any covariate have ids alone; columns that are not read may be missing.
         has_more = set(table.columns) - {*inputs.ids} or inputs.spare
         rows = table.reindex(columns=inputs.names if has_more else inputs.ids)
-        _refuse_numbers_as_dates(rows)
+        _refuse_numbers_as_dates(rows, getattr(self._last, "_comparisons", None))
         return rows if inputs.are_names_known else rows.to_numpy(dtype=object)
 
     def _ranking(self, table: Any) -> Any:

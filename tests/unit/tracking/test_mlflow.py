@@ -249,7 +249,7 @@ def test_the_second_interrupt_does_not_wait() -> None:
     steps = []
 
     def interrupt_twice() -> None:
-        with hold_interrupts():
+        with hold_interrupts(), hold_interrupts():
             signal.raise_signal(signal.SIGINT)
             steps.append("after the first")
             signal.raise_signal(signal.SIGINT)

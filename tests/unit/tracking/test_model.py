@@ -367,6 +367,12 @@ def test_a_model_whose_utilities_move_asks_for_the_time(tmp_path: Path, dated: b
                 served.predict(X.assign(when=np.datetime64(number, "ns")))
 
 
+def test_a_model_of_that_january_is_served(tmp_path: Path) -> None:
+    X = framed("pandas", "a", "b").assign(when=np.datetime64("1970-01-01", "ns") + np.arange(1, 21).astype("m8[h]"))
+    model = GPPLClassifier(time="when").fit(X, WON)
+    np.testing.assert_array_equal(round_trip(model, X, tmp_path).predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_models_of_tasks_are_served(tmp_path: Path, named: bool) -> None:
     pd = pytest.importorskip("pandas")
