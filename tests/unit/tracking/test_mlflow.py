@@ -20,7 +20,7 @@ from skpref.tracking import Tracker, sync
 from skpref.tracking.client import DEFAULT_URI, hold_interrupts, mlflow_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytest.importorskip("mlflow")
@@ -220,6 +220,15 @@ def test_an_interruption_keeps_the_event(tmp_path: Path, monkeypatch: pytest.Mon
     assert tracker.online
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT as in a terminal: a shell ignores it in what runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_waits_until_the_run_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
 ) -> None:
@@ -245,6 +254,7 @@ def test_an_interrupt_waits_until_the_run_has_begun(
     }
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_the_second_interrupt_does_not_wait() -> None:
     steps = []
 
