@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._compiled.streams import hashed
-from skpref._compiled.users import personal_moments
+from skpref.gp.crowd.blocks import personal_moments
 
 if TYPE_CHECKING:
     from skpref._typing import IntArray
@@ -39,9 +39,9 @@ def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> floa
     rows[at, test.right] -= 1.0
     rows[:, model.places.effects] = test.extra
     half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
-    own, V = rows @ S, half @ half.T
-    common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
-    added = personal_moments(test.user, own, common, S, V, *blocks)
+    V = half @ half.T
+    own, common = rows @ S, rows @ V
+    added = personal_moments(test.user, own, common, S, V, users, state.tau, state.nu, fit.alpha)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
         mean += np.einsum("rn,rn->r", model.places.sum_by_item(rows), model.covariates[test.user] @ state.B.T)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.users import UserBlocks, integrate_out, marginals, with_covariates
 from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
 from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
 from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
 from skpref.inference.choices import choice_sites, start_sites
@@ -153,22 +153,19 @@ class Hierarchy:
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the terms of the sites in the consensus."""
         blocks, shift = self._blocks(state, state.nu), prior_means(self, state.B)
-        terms = integrate_out(blocks, self.users.n_items, self.users.coordinates, shift)
-        return Informed(*terms, shift, blocks)
+        return Informed(*integrate_out(blocks, shift), shift, blocks)
 
     def _blocks(self, state: HierarchyState, nu: Array) -> UserBlocks:
-        S = self.places.spread_covariance(state.S)
-        return UserBlocks(S, self.users.coordinates, self.users.places, state.tau, nu)
+        return UserBlocks(self.users, self.places.spread_covariance(state.S), state.tau, nu)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         blocks = informed.blocks or self._blocks(state, state.nu)
-        arguments = self.users.coordinates, self.users.places, informed.rest
-        mean, variance, moment, alpha, squared = marginals(blocks, m, V, *arguments)
+        mean, variance, moment, alpha, squared = marginals(blocks, m, V, informed.rest)
         tau, nu, log_sites, likelihood, measured = _sites(self, state, mean, variance)
         slope = None
         if self.covariates is not None:
-            of_places = with_covariates(self.covariates, self.users.n_items, self.users.coordinates, alpha)
+            of_places = self.users.incidence(alpha).T @ self.covariates[self.users.owner]
             slope = self.places.sum_by_item(of_places.T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, measured)
 
@@ -197,7 +194,7 @@ class Hierarchy:
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
         blocks, means = self._blocks(state, np.zeros_like(state.nu)), prior_means(self, B)
-        return -float(integrate_out(blocks, self.users.n_items, self.users.coordinates, means)[3])
+        return -float(integrate_out(blocks, means)[3])
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from skpref import kernels
 from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
-from skpref._compiled.users import personal_moments, user_block
 from skpref._math.linalg import cholesky
+from skpref.gp.crowd.blocks import personal_moments, user_block
 from skpref.gp.crowd.groups import GroupPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
@@ -367,10 +367,6 @@ class PersonalPosterior:
         of_effects = np.einsum("rp,pq,rq->r", effects, moment, effects)
         return np.asarray(np.einsum("rp,p->r", squared, of_rotated) + of_effects)
 
-    def _blocks(self) -> tuple[Any, Any, Array, Array]:
-        """Return users' coordinates and places, and the sites, as compiled loops take them."""
-        return self.users.coordinates, self.users.places, self.tau, self.nu
-
     def _effect_columns(self, n_pairs: int, covariates: Array | None, *, order: bool = True) -> Array:
         """Return what the effects multiply, shape (P, E); covariates that are None are zero."""
         columns = np.zeros((n_pairs, self.m.size - len(self.places.group)))
@@ -472,7 +468,7 @@ class PersonalPosterior:
                 variance[rows[new]] += self._effect_variance(weights[new], effects[new], kind)
             old = who >= 0
             at_places = who[old], self._expand_to_places(own[old]), common[old], self.S_places, self.V
-            added = personal_moments(*at_places, *self._blocks(), self.alpha)
+            added = personal_moments(*at_places, self.users, self.tau, self.nu, self.alpha)
             mean[rows[old]] += added[0]
             # What the user's answers do not explain keeps the uncertainty of the effects.
             unexplained = weights[old] - self.places.sum_by_item(added[2])
@@ -482,7 +478,7 @@ class PersonalPosterior:
     def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
         """Return the rows A of b for the user's coordinates, A^T alpha, W, and the half rows of m."""
         start, stop = self.users.starts[position : position + 2]
-        W = user_block(position, self.S_places, *self._blocks())[1]
+        W = user_block(position, self.users, self.S_places, self.tau, self.nu)[1]
         at_places = self.users.user_rows(position)
         rows = self.places.sum_by_item(at_places)
         return rows, rows.T @ self.alpha[start:stop], W, at_places @ self.half_rows
@@ -653,7 +649,7 @@ class PersonalPosterior:
                 continue
             at_places = self.users.user_rows(position)
             rows = self.places.sum_by_item(at_places)
-            P, W, D, d = user_block(position, self.S_places, *self._blocks())
+            P, W, D, d = user_block(position, self.users, self.S_places, self.tau, self.nu)
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
             residual = d + noise - (seen + self._expand_to_places(effects)) @ at_places.T @ D

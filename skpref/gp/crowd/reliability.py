@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
-from skpref._compiled.users import user_block
 from skpref._math.linalg import cholesky, solve_lower
+from skpref.gp.crowd.blocks import user_block
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
+from skpref.gp.crowd.users import order_by_user
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -109,16 +109,12 @@ def _log_likelihoods(
 ) -> tuple[Array, BoolArray]:
     """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
     c = comparisons.take(order_by_user(comparisons))
-    n, order = posterior.n_seen, posterior.consensus.has_order
-    extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
-    sizes = (posterior.n_users, n), posterior.users.item
-    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
-    n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
+    n, users = posterior.n_seen, posterior.users
+    n_extra, B = users.extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S_places @ unexplained.T
-    sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
     of_user, result = (
         _user_log_probs(likelihood, c.y, thresholds),
         np.zeros((len(noise), posterior.n_users, _GRID.size)),
@@ -126,7 +122,7 @@ def _log_likelihoods(
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = users.user_rows(u)
-        P, W, D, d = user_block(u, posterior.S_places, *sites)
+        P, W, D, d = user_block(u, users, posterior.S_places, posterior.tau, posterior.nu)
         mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
         d = d - D @ shift
         residual = d - D @ mean

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._compiled.users import UserBlocks, integrate_out
+from skpref.gp.crowd.blocks import UserBlocks, integrate_out
 from skpref.gp.crowd.hierarchy import fit_hierarchy, prior_means
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def update_hierarchy(
         )
     # Users whose sites are zero say nothing.
     sites, users = (np.where(rows, 0.0, tau), np.where(rows, 0.0, nu)), model.users
-    blocks = UserBlocks(model.places.spread_covariance(state.S), users.coordinates, users.places, *sites)
-    others = integrate_out(blocks, users.n_items, users.coordinates, prior_means(model, state.B))
+    blocks = UserBlocks(users, model.places.spread_covariance(state.S), *sites)
+    others = integrate_out(blocks, prior_means(model, state.B))
     part = replace(model.select_users(changed), others=others[:2])
     thresholds = state.thresholds
     local = fit_hierarchy(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from skpref.gp.crowd.stacks import iterate_stacks
+
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
+    from skpref.gp.crowd.stacks import Stack
 
 _USERS = 4096  # users whose sums are computed at a time
 
@@ -99,15 +103,10 @@ class UserRows:
         sizes = n_users, self.n_items - self.extra.shape[1]
         return UserRows.from_comparisons(user, self.left[rows], self.right[rows], self.extra[rows], sizes, self.item)
 
-    @property
-    def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray, IntArray]:
-        """The coordinates, as compiled loops take them."""
-        return self.starts, self.first, self.second, self.by_pairs, self.part
-
-    @property
-    def places(self) -> tuple[IntArray, IntArray, IntArray, Array, Array]:
-        """The places of the comparisons among them."""
-        return self.rows, self.a, self.b, self.sign, self.extra
+    @cached_property
+    def stacks(self) -> list[Stack]:
+        """The users in stacks."""
+        return list(iterate_stacks(self))
 
     @property
     def owner(self) -> IntArray:
@@ -128,6 +127,10 @@ class UserRows:
         values, paired = rows[self.first], self.second >= 0
         values[paired] -= rows[self.second[paired]]
         return values
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without cached values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def user_rows(self, user: int) -> Array:
         """Return the rows A of one user's coordinates, shape (n, n_items)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,8 +116,8 @@ def test_a_fit_to_shards_is_that_in_memory(options: dict[str, bool]) -> None:
         assert_allclose(there.state.thresholds.mean, here.state.thresholds.mean, atol=1e-12)
         assert np.ptp(here.state.thresholds.variance) > 0.0
     (users, *mine), (wanted, *others) = sharded.columns(there), plain.columns(here)
-    for name, values in vars(wanted).items():
-        assert_array_equal(getattr(users, name), values)
+    for field in fields(wanted):
+        assert_array_equal(getattr(users, field.name), getattr(wanted, field.name))
     for values, other in zip(mine, others, strict=True):
         assert_allclose(values, other, atol=1e-10)
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref import CrowdGPPL
-from skpref._compiled.users import UserBlocks, integrate_out, marginals
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.crowd.users import UserRows
 from skpref.plots import SkillCurvesDisplay
@@ -218,9 +218,9 @@ def test_places_of_an_item_share_the_users_own_part() -> None:
     assert not users.by_pairs[0]
     assert users.by_pairs[2]
     assert users.part[: users.starts[1]].max() == 2
-    blocks = UserBlocks(of_item[np.ix_(item, item)], users.coordinates, users.places, tau, nu)
+    blocks = UserBlocks(users, of_item[np.ix_(item, item)], tau, nu)
     shift = np.zeros(users.first.size)
-    information, linear, log_det, _ = integrate_out(blocks, 6, users.coordinates, shift)
+    information, linear, log_det, _ = integrate_out(blocks, shift)
     V = np.linalg.inv(np.linalg.inv(of_place) + information)
     assert_allclose(V, covariance[:6, :6], rtol=1e-9)
     assert_allclose(V @ linear, mean[:6], rtol=1e-9)
@@ -229,7 +229,7 @@ def test_places_of_an_item_share_the_users_own_part() -> None:
         for u, own in ((u, rows[user == u][:, 6 + 3 * u : 9 + 3 * u]) for u in range(3))
     ]
     assert_allclose(log_det, sum(alone), rtol=1e-9)
-    got = marginals(blocks, mean[:6], V, users.coordinates, users.places, shift)
+    got = marginals(blocks, mean[:6], V, shift)
     assert_allclose(got[0], rows @ mean, rtol=1e-9)
     assert_allclose(got[1], np.diag(rows @ covariance @ rows.T), rtol=1e-9)
     # E[alpha alpha^T - W] by item: (E[b b^T] - S summed over users, in the coordinates of S^-1.

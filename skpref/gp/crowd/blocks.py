@@ -1,0 +1,224 @@
+"""Users who each have a latent vector g ~ N(shift, P) of their own that few comparisons inform, many users at a time.
+
+The coordinates of g are rows A of the items: the pairs that the user compared, or the items in them, whichever are
+fewer. Coordinates that are the same item in several groups share what is the user's own: E maps r own parts to n
+coordinates (None: they are the same). The own parts' covariance P is gathered from the covariance S of items. With D
+the precision and d the linear term of the sites, F = D E, K = (I + P E^T F)^-1 and M = K P, the own parts have the
+covariance M given what all users share, and W = (I + D E P E^T)^-1 D = D - F M F^T is what the sites say of that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skpref._compiled.users import add_by_item
+from skpref.gp.crowd.stacks import Stack, iterate_stacks, split_by_size, stack_users, sum_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skpref._typing import Array, IntArray
+    from skpref.gp.crowd.users import UserRows
+
+_MOST_ENTRIES = 2**22  # entries of one matrix of all users that are in memory together, 32 MB
+
+
+class _Block(NamedTuple):
+    """The matrices of a stack of users."""
+
+    stack: Stack
+    P: Array  # (m, r, r)
+    tau: Array  # (q,)
+    d: Array  # (m, n)
+    F: Array  # (m, n, r), or its diagonals
+    own_D: Array  # (m, r, r): E^T D E, or its diagonals
+    K: Array  # (m, r, r)
+    W: Array  # (m, n, n)
+
+    def prior_times(self, x: Array) -> Array:
+        """Return E P E^T x, shape (m, n)."""
+        return self.stack.expanded(_times(self.P, self.stack.summed(x)))
+
+    def D_times(self, x: Array) -> Array:
+        """Return D x, shape (m, n)."""
+        if self.stack.part is None:
+            return _times(self.own_D, x)
+        at = self.stack.owner[:, None], self.stack.at
+        seen = self.stack.by * (self.tau * np.sum(self.stack.by * x[at], axis=1))[:, None]
+        return sum_at(x.shape, at, seen)
+
+    def log_det(self) -> float:
+        """Return the sum of log |I + D E P E^T|."""
+        return float(np.linalg.slogdet(_inverse_of_K(self.P, self.own_D))[1].sum())
+
+
+class UserBlocks:
+    """The matrices of users, some at a time; if they are few, they are made once."""
+
+    def __init__(self, users: UserRows, S: Array, tau: Array, nu: Array) -> None:
+        self.users = users
+        self._sites = _padded(S), tau, nu
+        self._all: list[_Block] = []
+
+    def __iter__(self) -> Iterator[_Block]:
+        if self._all:
+            yield from self._all
+            return
+        keep = int(np.sum(np.diff(self.users.starts) ** 2)) <= _MOST_ENTRIES
+        for stack in self.users.stacks if keep else iterate_stacks(self.users):
+            block = _fill(stack, *self._sites)
+            if keep:
+                self._all.append(block)
+            yield block
+
+
+def _product(M: Array, X: Array) -> Array:
+    """Return M X of stacks of matrices, where M may be diagonals."""
+    return M[:, :, None] * X if M.ndim == X.ndim - 1 else M @ X
+
+
+def _times(M: Array, x: Array) -> Array:
+    """Return M x of stacks of matrices, or diagonals, and vectors."""
+    return np.asarray(_product(M, x[..., None])[..., 0])
+
+
+def _padded(S: Array, axis: int = 0) -> Array:
+    """Return an array of items with zeros for none at the end of the axes from this one on."""
+    out = np.zeros((*S.shape[:axis], *(n + 1 for n in S.shape[axis:])))
+    out[tuple(slice(n) for n in S.shape)] = S
+    return out
+
+
+def _symmetric(G: Array) -> Array:
+    """Return a matrix of the items without none, whose halves differ by rounding."""
+    return np.asarray(0.5 * (G + G.T)[:-1, :-1])
+
+
+def _fill(stack: Stack, S: Array, tau: Array, nu: Array) -> _Block:
+    """Return the matrices of a stack of users."""
+    (m, n), r = stack.first.shape, stack.own[0].shape[1]
+    u, x, e, (i, j), tau = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs, tau[stack.rows]
+    P, d = stack.own_covariance(S), sum_at((m, n), (u, x), stack.by * nu[stack.rows, None])
+    products = stack.products * tau[:, None]
+    if stack.by_pairs:
+        own_D = 2.0 * sum_at((m, r), (u, e), products)
+    else:
+        own_D = _with_mirror(sum_at((m, r, r), (u, e[:, i], e[:, j]), products))
+    K = np.asarray(np.linalg.inv(_inverse_of_K(P, own_D)), dtype=np.float64)
+    if stack.part is None:
+        return _Block(stack, P, tau, d, own_D, own_D, K, _product(own_D, K))
+    F = sum_at((m, n, r), (u, x[:, i], e[:, j]), products) + sum_at((m, n, r), (u, x[:, j], e[:, i]), products)
+    W = (F @ (K @ P)) @ -F.mT
+    np.add.at(W, (u, x[:, i], x[:, j]), products)
+    np.add.at(W, (u, x[:, j], x[:, i]), products)
+    return _Block(stack, P, tau, d, F, own_D, K, W)
+
+
+def _with_mirror(M: Array) -> Array:
+    """Return M + M^T of a stack of matrices."""
+    return M + M.mT
+
+
+def _inverse_of_K(P: Array, own_D: Array) -> Array:
+    """Return I + P E^T D E."""
+    T = np.asarray(_product(own_D, P).mT)
+    np.einsum("mrr->mr", T)[...] += 1.0
+    return T
+
+
+def user_block(u: int, users: UserRows, S: Array, tau: Array, nu: Array) -> tuple[Array, Array, Array, Array]:
+    """Return E P E^T, W, D and d of one user."""
+    block = _fill(stack_users(users, np.array([u])), _padded(S), tau, nu)
+    part, at = block.stack.part, block.stack.at
+    P = block.P[0] if part is None else block.P[0][np.ix_(part[0], part[0])]
+    rows = sum_at((len(at), block.d.shape[1]), (np.arange(len(at))[:, None], at), block.stack.by)
+    return P, block.W[0], rows.T @ (block.tau[:, None] * rows), block.d[0]
+
+
+def integrate_out(blocks: UserBlocks, shift: Array) -> tuple[Array, Array, float, float]:
+    """Return the terms of the sites in a vector m that all users share, z = A (m + b_u), with the b_u integrated out.
+
+    Sum of A^T W A (n, n); sum of A^T (I - W P) d (n,); sum of log |I + D P|; and the constant of the exponent, twice.
+    """
+    n = blocks.users.n_items
+    G, h, log_det, constant = np.zeros((n + 1, n + 1)), np.zeros(n + 1), 0.0, 0.0
+    for block in blocks:
+        stack, mean = block.stack, shift[block.stack.number]
+        residual = block.d - block.D_times(mean)
+        through = block.prior_times(residual)
+        g = residual - _times(block.W, through)
+        h += np.bincount(stack.first.ravel(), g.ravel(), minlength=n + 1)
+        h -= np.bincount(stack.second.ravel(), g.ravel(), minlength=n + 1)
+        add_by_item(block.W, stack.first, stack.second, stack.by_pairs, G)
+        log_det += block.log_det()
+        constant += float(np.sum(g * through + (block.d + residual) * mean))
+    return _symmetric(G), h[:n], log_det, constant
+
+
+def marginals(blocks: UserBlocks, m: Array, V: Array, shift: Array) -> tuple[Array, Array, Array, Array, float]:
+    """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, E[alpha], sum of tr (P W)^2.
+
+    The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
+    """
+    users, V, m = blocks.users, _padded(V), _padded(m)
+    mean, variance, G, alpha = np.empty(users.a.size), np.empty(users.a.size), np.zeros_like(V), np.empty(shift.size)
+    squared = 0.0
+    for block in blocks:
+        stack, K, M = block.stack, block.K, block.K @ block.P
+        common = stack.differences(m) + shift[stack.number]
+        residual = block.d - block.D_times(common)
+        own = residual - _times(block.W, block.prior_times(residual))
+        alpha[stack.number[stack.there]] = own[stack.there]
+        value = common + block.prior_times(own)
+        # Q is the covariance of what is common, B = E^T W, and E P E^T W = E H^T.
+        Q, H, B = stack.covariance(V), _product(block.F, M), _product(block.F, K).mT
+        X, own = H.mT @ Q, stack.summed(own)
+        moment = B @ Q @ B.mT - _product(block.own_D, K) + own[:, :, None] * own[:, None, :]
+        add_by_item(moment, *stack.own, stack.by_pairs, G)
+        squared += float(np.einsum("mrs,msr->", K, K)) + float(np.sum(1.0 - 2.0 * np.einsum("mrr->mr", K)))
+        u, x, e, (i, j) = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs
+        mean[stack.rows] = np.sum(stack.by * value[u, x], axis=1)
+        if stack.by_pairs:  # comparisons are single coordinates: the diagonals of the covariances are enough
+            rest = np.einsum("mrr->mr", M) + np.einsum("mrn,mnr->mr", X, H)
+            seen = Q[u, x, x] + rest[u, e] - 2.0 * X[u, e, x]
+        elif stack.part is None:
+            seen = (Q + M + X @ H - X - X.mT)[u, x[:, i], x[:, j]]
+        else:
+            (x, y), (e, f), rest = (x[:, i], x[:, j]), (e[:, i], e[:, j]), M + X @ H
+            seen = Q[u, x, y] + rest[u, e, f] - X[u, e, y] - X[u, f, x]
+        variance[stack.rows] = 2.0 * np.sum(stack.products * seen, axis=1)
+    return mean, variance, _symmetric(G), alpha, squared
+
+
+def personal_moments(
+    user: IntArray, own: Array, common: Array, S: Array, V: Array, users: UserRows, tau: Array, nu: Array, alpha: Array
+) -> tuple[Array, Array, Array]:
+    """Return the user's part of mean and variance of rows (n,), and A^T W times the explained rows (n, n_items).
+
+    The rows of a user are together. `own` (n, n_items) is the prior covariance of a row's personal part with the items'
+    b, `common` its posterior covariance with the items' m.
+    """
+    n, none = user.size, S.shape[0]
+    mean, variance, explained = np.zeros(n), np.zeros(n), np.zeros((n, none + 1))
+    own, common, S, V = _padded(own, 1), _padded(common, 1), _padded(S), _padded(V)
+    low = np.append(np.flatnonzero(np.diff(user, prepend=-1)), n)
+    who, n_rows = user[low[:-1]], np.diff(low)
+    doubled = np.ceil(np.log2(np.maximum(n_rows, 1))).astype(np.int64)
+    for part in split_by_size(np.diff(users.starts)[who], users.by_pairs[who], doubled):
+        block = _fill(stack_users(users, who[part]), S, tau, nu)
+        stack = block.stack
+        there = np.arange(n_rows[part].max(initial=0)) < n_rows[part, None]
+        row = np.where(there, low[part, None] + np.arange(there.shape[1]), 0)
+        at = row[:, :, None], stack.first[:, None, :]
+        minus = row[:, :, None], stack.second[:, None, :]
+        q, c = own[at] - own[minus], common[at] - common[minus]
+        Wq = q @ block.W
+        added = np.einsum("mrn,mrn->mr", Wq @ stack.covariance(V), Wq) - np.einsum("mrn,mrn->mr", Wq, q + 2.0 * c)
+        mean[row[there]] = _times(q, alpha[stack.number])[there]
+        variance[row[there]] = added[there]
+        Wq[~there] = 0.0
+        np.add.at(explained, at, Wq)
+        np.subtract.at(explained, minus, Wq)
+    return mean, variance, explained[:, :none]
