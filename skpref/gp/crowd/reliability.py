@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
-from skpref._math.linalg import cholesky, solve_lower
 from skpref.gp.crowd.blocks import user_block
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.gp.crowd.users import order_by_user
+from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -109,8 +108,12 @@ def _log_likelihoods(
 ) -> tuple[Array, BoolArray]:
     """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
     c = comparisons.take(order_by_user(comparisons))
-    n, users = posterior.n_seen, posterior.users
-    n_extra, B = users.extra.shape[1], posterior.places.spread(posterior.B)
+    n, order = posterior.n_seen, posterior.consensus.has_order
+    extra = effect_columns(c, posterior.consensus.covariate_scale, order=order)
+    sizes = (posterior.n_users, n), posterior.users.item
+    # The rows of `posterior.users`, and its sites, may be in another order: by group and time.
+    users = UserRows.from_comparisons(np.asarray(c.user), c.left, c.right, extra, *sizes)
+    n_extra, B = extra.shape[1], posterior.places.spread(posterior.B)
     centred = posterior.m - posterior.m[:n].mean()
     centred[n:] = 0.0
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
@@ -122,7 +125,7 @@ def _log_likelihoods(
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = users.user_rows(u)
-        P, W, D, d = user_block(u, users, posterior.S_places, posterior.tau, posterior.nu)
+        P, W, D, d = user_block(u, posterior.users, posterior.S_places, posterior.tau, posterior.nu)
         mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
         d = d - D @ shift
         residual = d - D @ mean
@@ -197,12 +200,19 @@ def _is_known(draws: Array, D: Array) -> bool:
 
 
 def _draw_without_own_answers(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
-    """Return draws of A m given the answers of all other users, close to the draws of its posterior."""
-    Q = half @ half.T
-    to_others = np.linalg.inv(np.eye(len(Q)) - Q @ W)
-    covariance = to_others @ Q
-    root, wider = cholesky(Q), cholesky(0.5 * (covariance + covariance.T))
-    return np.asarray(to_others @ (mean - Q @ linear) + solve_lower(root, noise.T).T @ wider.T)
+    """Return draws of A m given the answers of all other users, close to the draws of its posterior N(A m, Q).
+
+    Their covariance is (I - Q W)^-1 Q = H (I - H^T W H)^-1 H^T, Q = H H^T. Pairs of few items have few directions H.
+    """
+    size, directions = np.linalg.eigh(half @ half.T)
+    kept = size > _LEAST * size[-1]
+    scale, directions = np.sqrt(size[kept]), directions[:, kept]
+    H = directions * scale
+    left, basis = np.linalg.eigh(np.eye(scale.size) - H.T @ W @ H)
+    wider = H @ basis / np.sqrt(np.maximum(left, _LEAST))  # times its transpose, the covariance
+    centre = mean - H @ (H.T @ linear)
+    centre = centre + wider @ (wider.T @ (W @ centre))
+    return np.asarray(centre + noise @ directions / scale @ basis @ wider.T)
 
 
 def _learnt_prior(log_likelihood: Array) -> Array:
