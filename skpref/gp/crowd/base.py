@@ -137,11 +137,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
                 "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
                 "with all comparisons."
             )
-        if len(self._groups) != len(self.groups or ()):
-            raise DataError(
-                f"groups={self.groups!r}, but the fitted model has {len(self._groups)} columns of groups; partial_fit "
-                "cannot change them. Set groups back, or call fit with all comparisons."
-            )
+        self._refuse_other_groups()
         for entities in (self._items, self._users):
             name = entities.parameter
             if (getattr(self, name) is None) != (entities.features is None):
@@ -283,7 +279,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
-        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool)
+        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool, _groups=dict)
         if not self._has_tasks:
             self._check_classes()
             self._check_width()
@@ -350,9 +346,9 @@ class CrowdBase(NamesGroups, TaskClassifier):
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the comparisons and the posterior have the same groups."""
-        places, kinds = posterior.places, self._groups
+        places, kinds = posterior.places, self._groups.values()
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
-        sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
+        sound = all(isinstance(kind, Entities) for kind in kinds)
         require(sound, self, "_groups", "must be ids of groups")
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
         fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
@@ -458,7 +454,6 @@ class CrowdBase(NamesGroups, TaskClassifier):
         self._thresholds = fit.thresholds if isinstance(fit, HierarchicalFit) else None
         self.tie_thresholds_ = self._medians_of_thresholds()
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
         self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
         self._set_dynamics()
         if isinstance(fit, HierarchicalFit):

@@ -29,25 +29,37 @@ class NamesGroups:
     groups: Any
     on_self: OnSelf
     group_ids_: list[IdColumn]
-    _groups: tuple[Entities, ...]  # of each kind
+    _groups: dict[Any, Entities]  # by the column of each kind
+    _columns: Any
 
     def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
         """Store the groups of rows, and keep the known ones."""
         if known:
-            self._refuse_other_kinds(len(columns))
-            self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, columns, strict=True))
+            self._refuse_other_groups()
+            pairs = zip(self._groups.values(), columns, strict=True)
+            kinds = [kind.with_new(None, ids) for kind, ids in pairs]
         else:
-            self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in columns)
-        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
+            kinds = [Entities.read(None, ids, estimator=self, kind="group") for ids in columns]
+        self._name_groups(kinds)
+
+    def _name_groups(self, kinds: Sequence[Entities]) -> None:
+        """Store the groups of each kind."""
+        self._groups = dict(zip(self._group_columns, kinds, strict=True)) if kinds else {}
+        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in kinds]
+
+    @property
+    def _group_columns(self) -> list[Any]:
+        """The columns that the parameter names."""
+        return [] if self._columns is None else list(self._columns.groups)
 
     def _numbers_of_groups(
         self, columns: Sequence[Any], unknown: Literal["raise", "mark"] = "raise"
     ) -> IntArray | None:
         """Return the groups of rows, shape (n, n_kinds), -1 where one is unknown; None without groups."""
-        self._refuse_other_kinds(len(columns))
+        self._refuse_other_groups()
         if not len(columns):
             return None
-        pairs = zip(self._groups, columns, strict=True)
+        pairs = zip(self._groups.values(), columns, strict=True)
         return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
 
     def _compare(
@@ -72,7 +84,7 @@ class NamesGroups:
         """Return the number of the group of each kind that a caller named."""
         columns = list(self.groups or ())
         if groups:
-            self._refuse_other_kinds(len(columns))
+            self._refuse_other_groups()
         if groups is not None and not isinstance(groups, Mapping):
             raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
         for column in groups or ():
@@ -82,17 +94,17 @@ class NamesGroups:
         levels = [LEFT_OUT] * len(self._groups)
         for kind, column in enumerate(columns):
             if groups is not None and column in groups:
-                ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
+                ids, vocabulary = single_id(groups[column], "group"), [*self._groups.values()][kind].vocabulary
                 level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
                 if level[0] < 0:
                     self._refuse_unknown_group(kind, ids[0], "without the column it is the consensus")
                 levels[kind] = int(level[0])
         return levels
 
-    def _refuse_other_kinds(self, n_columns: int) -> None:
-        """Refuse another number of columns of groups than the fit had."""
-        if n_columns != len(self._groups):
-            then = f"groups differs from that of the fit, which had {len(self._groups)} columns of groups"
+    def _refuse_other_groups(self) -> None:
+        """Refuse other columns of groups than the fit had."""
+        if self._group_columns != [*self._groups]:
+            then = f"groups differs from that of the fit, which had {[*self._groups] or 'none'}"
             raise DataError(f"{then}; set it back, or call fit with all comparisons")
 
     def _refuse_unknown_group(self, kind: int, group: Any, advice: str) -> None:

@@ -302,13 +302,14 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
-        check_types(self, _groups=tuple, group_ids_=list)
-        require(all(isinstance(kind, Entities) for kind in self._groups), self, "_groups", "must be ids of groups")
+        check_types(self, _groups=dict, group_ids_=list)
+        kinds = self._groups.values()
+        require(all(isinstance(kind, Entities) for kind in kinds), self, "_groups", "must be ids of groups")
         sizes = np.zeros(0, dtype=np.int64) if groups is None else groups.sizes
         check_arrays(self, {"n": sizes.size}, group_scales_="n")
         same = len(self._groups) == len(self.group_ids_) == sizes.size
         require(same, self, "_groups", f"must be of {sizes.size} kinds")
-        for kind, public, size in zip(self._groups, self.group_ids_, sizes.tolist(), strict=True):
+        for kind, public, size in zip(kinds, self.group_ids_, sizes.tolist(), strict=True):
             ids = kind.vocabulary.ids
             require(np.array_equal(ids, public), self, "group_ids_", "must be the ids of the groups")
             require(size <= ids.size, self, "_groups", f"must be at least {size}")
