@@ -28,11 +28,13 @@ def filter_chains(
     answers: tuple[Array, Array],
     likelihood: Likelihood,
     of_groups: tuple[Array, IntArray] | None = None,
+    features: Array | None = None,
 ) -> list[Trajectories]:
     """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.
 
     `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows. `of_groups` has
     what differences between groups, which are in `rest`, add to means and variances of the first slots, and levels.
+    `features` has by how much all else rises with the coefficients of features, shape (N, K), which the chains follow.
     """
     offsets = np.concatenate([[0], np.cumsum([part.n_chains for part in parts])])
     mean, covariance, last = (np.concatenate(each) for each in zip(*(part.ends() for part in parts), strict=True))
@@ -60,7 +62,14 @@ def filter_chains(
         )
         told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, logs), gauss_hermite(_POINTS)))
     D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
-    out = []
+    linear, out = linear[..., None], []
+    if features is not None:
+        of_items = [None if level is None or parts[p].groups is None else level for p, *_ in slots]
+        each = zip(slots, at.T, of_items, strict=True)
+        falls = np.stack([parts[p].responses(c, times, own) for (p, c, _), times, own in each], axis=1)
+        rises = (features - np.einsum("ns,nsk->nk", coefficient, falls))[:, None]
+        share = np.divide(D, coefficient, out=np.zeros(D.shape), where=coefficient != 0.0)
+        linear = np.concatenate([linear, D[..., None] * falls + share[..., None] * rises], axis=2)
     for number, part in enumerate(parts):
         mine = np.array([p == number for p, *_ in slots])
         kept = D[:, mine] > 0.0

@@ -206,9 +206,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
         Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
         the function of features stay as the fit left them. `partial_fit` refits instead, with these comparisons and all
-        earlier ones, and is more accurate where items have few of them. With features, intervals of the filter are too
-        wide: with 12 items, by half. Each call also takes about a tenth of a second where there are 60,000 earlier
-        comparisons: pass many rows at once.
+        earlier ones, and is more accurate where items have few of them. Each call also takes about a tenth of a second
+        where there are 60,000 earlier comparisons: pass many rows at once.
 
         Parameters
         ----------

@@ -218,12 +218,16 @@ class MovingPosterior:
             both = known.items.moments(*own, np.repeat(level, ends.shape[1], axis=0))
             of_groups = np.array([each.reshape(ends.shape) for each in both]) - np.array([u, v]), level
         rest = mean - (coefficient * u).sum(axis=1), np.maximum(variance - (coefficient**2 * v).sum(axis=1), 0.0)
+        rises = None if f is None else weighted_rows(f.basis.rows(X), ends, coefficient)
+        if rises is not None and known.career is not None:
+            falls = known.career.responses(np.zeros(ends.size, dtype=np.int64), own[1] - known.first[own[0]])
+            rises -= weighted_rows(falls, np.arange(ends.size).reshape(ends.shape), coefficient)
         columns = [] if c.covariates is None else list((c.covariates / self.covariate_scale).T)
         columns += [one] if self.has_order else []
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood, of_groups)
+        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood, of_groups, rises)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
     def snapshot(self, time: float, scales: dict[str, Scale], levels: IntArray | None = None) -> PairPosterior:
