@@ -12,9 +12,8 @@ from skpref._checks import check_arrays, check_features, check_indices, check_po
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._text import nearest
 from skpref._warn import warn
-from skpref.data import Comparisons, as_ids
+from skpref.data import Comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -35,7 +34,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.crowd.thresholds import TieThresholds, predict_answers
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.entities import Entities
+from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.groups import NamesGroups
@@ -522,16 +521,6 @@ def refuse_unknown_users(users: Entities, ids: Any, rows: IntArray, noun: str) -
     if rows.size and int(rows.min()) < 0:
         advice = "use unknown_user='consensus' to predict the consensus for unseen users"
         raise UnknownIdError(describe_unknown(users, ids, rows, noun, advice))
-
-
-def describe_unknown(users: Entities, ids: Any, rows: IntArray, noun: str, advice: str) -> str:
-    """Return a message on the first unknown user, whose row is -1, that ends with the known one of the nearest name."""
-    row, n_more = int(np.argmin(rows)), int(np.count_nonzero(rows < 0)) - 1
-    user = as_ids(ids, kind="user")[row]
-    more = f" (and {n_more} more)" if n_more else ""
-    why = "was not seen by fit" if users.features is None else "is not in the table of users"
-    hint = nearest(user, users.vocabulary.ids.tolist())
-    return f"unknown user {shorten(user)} in {noun} {row}{more}: it {why}; {advice}{hint}"
 
 
 def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entities) -> Comparisons:

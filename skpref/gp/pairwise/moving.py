@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import check_arrays, check_types, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
+from skpref._warn import warn
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
-from skpref.gp.entities import Entities, players_of
+from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import as_likelihood, draw_utilities
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
@@ -373,7 +374,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             return self.posterior_
         moving = self.moving_posterior_ if at is None else self._moving(f"at={shorten(at)}")
         time = moving.end if at is None else as_time(at, "at", is_dated=moving.is_dated)
-        return moving.snapshot(time, self.posterior_.scales, levels)
+        return moving.snapshot(time, levels)
 
     def _active(self, active: Any, at: Any) -> BoolArray:
         """Return which compared items took part in the time before `at`, and had begun by then."""
@@ -455,9 +456,16 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         columns = np.repeat(ids, grid.size), time, utility, std, utility - half_width, utility + half_width
         return frame_or_record(UtilityCurves(*columns))
 
-    def _select(self, items: Any) -> tuple[IdColumn, Items]:
+    def _select(self, items: Any, *, new: bool = False) -> tuple[IdColumn, Items]:
+        """Return the items that a caller chose; ids of new ones, which begin as any new item, are a warning."""
         check_is_fitted(self)
-        return self._items.select(items)
+        known = self._items
+        if not new or items is None or known.features is not None or holds_features(items):
+            return known.select(items)
+        rows = known.vocabulary.encode(items, "items", unknown="mark", noun="row")
+        if (rows < 0).any():
+            warn(describe_unknown(known, items, rows, "row", "its utility is that of a new item"))
+        return known.with_new(None, items).select(items)
 
     def sample_utility(
         self,
@@ -473,7 +481,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         Parameters
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items, at most 10,000. None: all items.
+            Ids, or features of items, at most 10,000. None: all items. Unknown ids are a warning, as in `utility`.
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState, Generator or None, default=None
@@ -488,7 +496,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         ndarray of shape (n, n_samples)
             One draw per column.
         """
-        _, chosen = self._select(items)
+        _, chosen = self._select(items, new=True)
         return draw_utilities(self._posterior_at(at, groups), chosen, n_samples, as_generator(random_state))
 
     def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:

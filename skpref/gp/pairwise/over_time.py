@@ -41,7 +41,6 @@ from skpref.inference.chains import (
     log_posterior,
 )
 from skpref.inference.problem import State
-from skpref.inference.scale import FixedScale
 from skpref.inference.trajectories import trajectories
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairData
     from skpref.gp.pairwise.posterior import PairPosterior
-    from skpref.inference.scale import Scale
     from skpref.inference.trajectories import Trajectories
     from skpref.likelihoods import Likelihood
 
@@ -233,15 +231,12 @@ def fit_over_time(
 
 def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:
     """Return the posterior at the last comparison, and as a state."""
-    scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
-    if moving.features is not None:
-        scales["f"] = FixedScale(1.0 / moving.features.sd**2)
-    snapshot = moving.snapshot(moving.end, scales)
+    snapshot = moving.snapshot(moving.end)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
     blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
     if snapshot.mean.size:
         blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
-    return snapshot, State(blocks, scales)
+    return snapshot, State(blocks, snapshot.scales)
 
 
 def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator) -> InducingBasis:

@@ -297,8 +297,22 @@ def test_other_groups_and_teams_than_those_of_fit_are_refused(fitted):
     other = GPPLClassifier(left="a", right="c", groups=["where"]).fit(games, won).set_params(**SIDES)
     with pytest.raises(DataError, match="left and right must be lists"):
         other.partial_fit(games, won)
-    with pytest.raises(DataError, match="without time, groups and teams"):
-        fitted[0].latent_covariance(fitted[1])
+
+
+def test_covariances_of_teams_and_in_groups(fitted):
+    model, games, _ = fitted
+    C = model.latent_covariance(games[:30])
+    assert_allclose(np.diagonal(C), model.latent_mean_and_variance(games[:30])[1], rtol=1e-9)
+    frame, y, _ = surfaces(n=300)
+    items = Table(np.column_stack([SKILL, SKILL**2]), ids=PLAYERS)
+    model = GPPLClassifier(items, groups=["surface"], order_effect=True, likelihood="logit").fit(frame[:40], y[:40])
+    for surface in ("clay", "sand"):  # sand is new, and so are some players
+        rows = frame[40:100].assign(surface=surface)
+        C = model.latent_covariance(rows)
+        assert_allclose(np.diagonal(C), model.latent_mean_and_variance(rows)[1], rtol=1e-9)
+        assert np.linalg.eigvalsh(C).min() > -1e-9
+    with pytest.raises(DataError, match="of rows of one time in the same groups"):
+        model.latent_covariance(frame)
 
 
 def test_too_many_groups_are_refused(monkeypatch):
