@@ -31,7 +31,6 @@ from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
-from skpref.gp.crowd.thresholds import TieThresholds, predict_answers
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities, describe_unknown
@@ -39,6 +38,7 @@ from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_c
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.tasks import TaskClassifier
+from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
 from skpref.inference.problem import State

@@ -93,7 +93,7 @@ class GPPLClassifier(MovingClassifier):
         Columns of X with groups of comparisons, such as ``["surface"]`` or ``["category"]``. In a group, an item has
         the utility u + c: c is its difference there, and the standard deviation of these differences is learnt for
         each column. So a group with few comparisons borrows strength from the others, and c vanishes if groups do not
-        differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group.
+        differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group. Thresholds of ties differ by group, too.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
@@ -191,7 +191,10 @@ class GPPLClassifier(MovingClassifier):
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points.
     likelihood_ : Likelihood
-        The likelihood with its learnt parameters.
+        The likelihood with its learnt parameters. With `groups`, its threshold is that of a typical group.
+    tie_thresholds_ : ndarray of shape (n_groups,) or (n_groups, n_other_groups, ...), or None
+        Posterior medians of the thresholds of ties in the groups of `group_ids_` that `fit` has seen; of several
+        columns, in their combinations. None without `groups`, or with a likelihood without ties.
     scale_ : GammaScale or FixedScale
         Posterior of the inverse variance of f, or of the offsets without features.
     lower_bound_ : float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,9 +24,11 @@ from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences
 from skpref.likelihoods import PairwiseTies
+from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -409,8 +411,32 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         else:
             moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.group, order=True)
         if isinstance(self.likelihood_, PairwiseTies):
-            return self.likelihood_.predict_answers(*moments) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
+            return self._answers_in(moments, comparisons.group) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
         return self.likelihood_.predict(*moments)
+
+    @property
+    def tie_thresholds_(self) -> Array | None:
+        """Posterior medians of the thresholds of ties in groups; None without ties or groups."""
+        moving = getattr(self, "moving_posterior_", None)
+        if moving is None or moving.thresholds is None or moving.items.groups is None:
+            return None
+        return np.exp(moving.thresholds.mean).reshape(moving.items.groups.sizes)
+
+    def _answers_in(self, moments: tuple[Array, Array], levels: IntArray | None) -> Array:
+        """Return the probabilities of the answers to rows in groups, shape (n, L)."""
+        likelihood = cast("PairwiseTies", self.likelihood_)
+        if self.tie_thresholds_ is None or (log_b := self.moving_posterior_.log_thresholds(levels)) is None:
+            return likelihood.predict_answers(*moments)
+        return predict_answers(likelihood, *moments, log_b)
+
+    def _answers(self, X: Any) -> Array:
+        if self.tie_thresholds_ is None:
+            return super()._answers(X)
+        rows = self._read(X, reset=False, weighted=False)
+        return self._answers_in(self._moments(X), self._numbers_of_groups(rows.groups, "mark"))
+
+    def _left_probability(self, X: Any) -> Array:
+        return super()._left_probability(X) if self.tie_thresholds_ is None else left_of_sides(self._answers(X))
 
     def curves(
         self,
@@ -523,4 +549,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         ids, chosen = self._select(items)
         comparisons = self._select_groups(self._kept_comparisons("win_matrix"), groups)
         comparisons = comparisons.decided().single_pairs()
-        return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)
+        likelihood = self.likelihood_
+        if groups:
+            levels = np.array([self._named_levels(groups)], dtype=np.int64)
+            ((likelihood,), _) = self.moving_posterior_.likelihoods(1, levels, likelihood)
+        return win_matrix(predicted_wins(posterior, likelihood, chosen), ids, chosen, comparisons)

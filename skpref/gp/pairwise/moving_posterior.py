@@ -12,6 +12,7 @@ from skpref._checks import check_arrays, check_diagonals, check_positive, check_
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.thresholds import TieThresholds, cells_of
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
 from skpref.inference.scale import FixedScale
@@ -58,11 +59,16 @@ class MovingPosterior:
     is_dated: bool  # whether times are years since 1970
     features: FeaturePosterior | None = None
     team_mean: bool = False  # whether a team has the mean of its players' utilities, and not the sum
+    thresholds: TieThresholds | None = None  # of ties in the combinations of groups, see `cells_of`
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         types = {"effects": Trajectories | None, "career": Trajectories | None, "features": FeaturePosterior | None}
         check_types(self, items=Trajectories, has_order=bool, is_dated=bool, team_mean=bool, **types)
+        check_types(self, thresholds=TieThresholds | None)
+        n_cells = 0 if self.items.groups is None else int(self.items.groups.sizes.prod())
+        fits = self.thresholds is None or self.thresholds.mean.size == n_cells
+        require(fits, self, "thresholds", f"must be of {n_cells} combinations of groups")
         check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
         require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
@@ -91,6 +97,20 @@ class MovingPosterior:
     def end(self) -> float:
         """Time of the last comparison."""
         return float(self.items.time.max())
+
+    def log_thresholds(self, levels: IntArray | None) -> tuple[Array, Array] | None:
+        """Return moments of the log thresholds of ties in groups, shape (n, n_kinds); None where all share one."""
+        if self.thresholds is None or self.items.groups is None or levels is None:
+            return None
+        return self.thresholds.moments(cells_of(levels, self.items.groups.sizes))
+
+    def likelihoods(self, n: int, levels: IntArray | None, likelihood: Any) -> tuple[list[Likelihood], IntArray]:
+        """Return likelihoods at the medians of thresholds, and the number of that of each of n rows in groups."""
+        log_b = self.log_thresholds(levels)
+        if log_b is None:
+            return [likelihood], np.zeros(n, dtype=np.int64)
+        b, number = np.unique(np.exp(log_b[0]), return_inverse=True)
+        return [replace(likelihood, threshold=own) for own in b.tolist()], number
 
     def utility(self, position: IntArray, time: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and variances of items at times in groups, without the function of features, shape (n,).
@@ -232,7 +252,10 @@ class MovingPosterior:
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood, of_groups, rises)
+        kinds = c.n_pairs, c.group, likelihood
+        items, *effects = filter_chains(
+            parts, slots, c.time, rest, (c.y, c.weight), self.likelihoods(*kinds), of_groups, rises
+        )
         return replace(known, items=items, effects=effects[0] if effects else None)
 
     def snapshot(self, time: float, levels: IntArray | None = None) -> PairPosterior:

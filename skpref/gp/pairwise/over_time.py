@@ -27,6 +27,7 @@ from skpref.gp.pairwise.fit import (
 )
 from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.thresholds import TiesOfGroups
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.chain_groups import Levels
@@ -42,6 +43,7 @@ from skpref.inference.chains import (
 )
 from skpref.inference.problem import State
 from skpref.inference.trajectories import trajectories
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -224,6 +226,7 @@ def fit_over_time(
         moving = model.posterior(choice, problem, fit, basis, is_dated=movement.is_dated)
         record = _record(choice, moving, tried)
     likelihood = fit.likelihood if c.stage is None else config.likelihood
+    likelihood = getattr(likelihood, "shared", likelihood)
     parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
     snapshot, state = end_posterior(moving)
     return PairFit(snapshot, state, *parts), moving, record
@@ -347,6 +350,8 @@ class _Model:
             start += held.size
         matrix = np.ascontiguousarray(np.hstack(nodes)), np.ascontiguousarray(np.hstack(coefficients))
         likelihood = likelihood_of(self.config, self.c)
+        if self.levels is not None and self.c.group is not None and isinstance(likelihood, PairwiseTies):
+            likelihood = TiesOfGroups.start(likelihood, self.c.group, self.levels.sizes)
         rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
         if self.phi is None:
             return ChainProblem(*rows)
@@ -423,7 +428,7 @@ class _Model:
             found = fit.features
             sd, average = float(found.precision**-0.5), self.phi.mean(axis=0)
             features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
-        rest = features, self.config.team_mean
+        rest = features, self.config.team_mean, getattr(fit.likelihood, "thresholds", None)
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -399,3 +402,58 @@ def test_slots_of_teams():
     ]
     place = np.array([[7, 8, 7, 8], [7, 8, 9, 9]])
     assert join_equal(place, np.tile([1.0, 1.0, -1.0, 0.5], (2, 1))).tolist() == [[0, 1.5, 0, 0], [1, 1, -0.5, 0]]
+
+
+def ties_of(n, thresholds, seed=0):
+    """Return answers about eight players in categories that tie differently, and the probabilities of the answers."""
+    rng, skill = np.random.default_rng(seed), np.linspace(-1.0, 1.0, 8)
+    left, category = rng.integers(8, size=n), rng.integers(len(thresholds), size=n)
+    right, b = (left + rng.integers(1, 8, n)) % 8, np.array(thresholds)[category]
+    z = skill[left] - skill[right]
+    p = np.column_stack([1.0 / (1.0 + np.exp(b - z)), np.zeros(n), 1.0 / (1.0 + np.exp(b + z))])
+    p[:, 1] = 1.0 - p.sum(axis=1)
+    y = np.array([1.0, 0.5, 0.0])[(rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).clip(max=2)]
+    frame = pd.DataFrame({"left": PLAYERS[left], "right": PLAYERS[right]})
+    return frame.assign(kind=np.array(["chat", "code", "maths"])[category]), y, p
+
+
+def test_categories_tie_differently(tmp_path):
+    b = 0.3, 0.5, 2.5
+    (frame, y, _), (fresh, _, p) = ties_of(900, b), ties_of(3000, b, seed=1)
+    model = GPPLClassifier(groups=["kind"], likelihood="logit-ties").fit(frame, y)
+    assert_allclose(np.log(model.tie_thresholds_), np.log(b), atol=0.35)
+    pooled = GPPLClassifier(left="left", right="right", likelihood="logit-ties").fit(frame, y)
+    losses = [-(p * np.log(each.predict_proba(fresh, ties=True))).sum(axis=1).mean() for each in (model, pooled)]
+    assert losses[0] < losses[1] - 0.05
+    unseen = model.predict_proba(fresh[:5].assign(kind="poetry"), ties=True)
+    assert_allclose(unseen.sum(axis=1), 1.0)
+    sides = model.predict_proba(fresh, ties=True)
+    assert_allclose(model.predict_proba(fresh)[:, 1], sides[:, 0] / (sides[:, 0] + sides[:, 2]))
+    shares = [model.win_matrix(PLAYERS[[7, 0]], groups=kind).predicted[0, 1] for kind in ({"kind": "maths"}, None)]
+    assert shares[0] > shares[1] + 0.01  # fewer wins are by chance where small differences are ties
+    skpref.save(model, tmp_path / "model")
+    assert_allclose(skpref.load(tmp_path / "model").predict_proba(fresh, ties=True), sides, rtol=1e-12)
+    later = model.partial_fit(*ties_of(300, (0.3, 0.5, 0.3), seed=2)[:2])
+    assert later.tie_thresholds_[2] < b[2] - 0.5
+
+
+def test_categories_that_tie_alike_share_a_threshold():
+    (frame, y, _), (fresh, _, p) = ties_of(600, (0.6, 0.6, 0.6)), ties_of(3000, (0.6, 0.6, 0.6), seed=1)
+    model = GPPLClassifier(groups=["kind"], likelihood="logit-ties").fit(frame, y)
+    own = -(p * np.log(model.predict_proba(fresh, ties=True))).sum(axis=1).mean()
+    alike = replace(model.moving_posterior_.thresholds, mean=np.full(3, np.log(model.likelihood_.threshold)))
+    model.moving_posterior_ = replace(model.moving_posterior_, thresholds=replace(alike, variance=np.zeros(3)))
+    shared = -(p * np.log(model.predict_proba(fresh, ties=True))).sum(axis=1).mean()
+    assert own < shared + 0.002
+
+
+def test_a_filter_reads_ties_by_the_threshold_of_their_group():
+    """Ties of unequal players are a surprise only where ties are rare."""
+    frame, y, _ = ties_of(900, (0.3, 0.5, 2.5))
+    options = {"time": "day", "dynamics": "drift", "likelihood": "probit-ties"}
+    model = GPPLClassifier(groups=["kind"], **options).fit(frame.assign(day=np.linspace(0.0, 1.0, 900)), y)
+    pair, moved = PLAYERS[[0, 7]], []
+    for kind in ("chat", "maths"):
+        rows = pd.DataFrame({"left": [pair[0]] * 20, "right": pair[1], "kind": kind, "day": 1.5})
+        moved.append(np.ptp(pickle.loads(pickle.dumps(model)).update(rows, np.full(20, 0.5)).utility(pair)))
+    assert moved[0] < moved[1] - 0.08
