@@ -278,7 +278,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
-        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool, _groups=dict)
+        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons, _is_dated=bool)
         if not self._has_tasks:
             self._check_classes()
             self._check_width()
@@ -345,22 +345,17 @@ class CrowdBase(NamesGroups, TaskClassifier):
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the comparisons and the posterior have the same groups."""
-        places, kinds = posterior.places, self._groups.values()
+        places = posterior.places
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
-        sound = all(isinstance(kind, Entities) for kind in kinds)
-        require(sound, self, "_groups", "must be ids of groups")
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
-        fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
-        require(fits, self, "_groups", f"must be of {len(sizes)} kinds")
+        self._check_group_ids(sizes)
         require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
         timed = places.timeline is None or (compared.time is not None and self.time is not None)
         require(timed, self, "_comparisons", "must have times, as the posterior has")
         columns = () if group is None else group.T
-        require(len(columns) == len(kinds), self, "_comparisons", f"must have {len(kinds)} columns of groups")
-        for kind, ids, size, column in zip(kinds, self.group_ids_, sizes, columns, strict=True):
-            n = kind.vocabulary.size
-            require(size <= n and int(column.max(initial=0)) < n, self, "_groups", "leaves out groups of comparisons")
-            require(np.array_equal(ids, kind.vocabulary.ids), self, "group_ids_", "must be the ids of the groups")
+        require(len(columns) == len(sizes), self, "_comparisons", f"must have {len(sizes)} columns of groups")
+        for ids, column in zip(self.group_ids_, columns, strict=True):
+            require(int(column.max(initial=0)) < ids.size, self, "_groups", "leaves out groups of comparisons")
         cells = places.cells(compared)
         if cells is not None:
             complete = all(places.have(side, cells) for side in (compared.left, compared.right))

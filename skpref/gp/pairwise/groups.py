@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skpref._checks import check_types, require
 from skpref._text import nearest
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
@@ -29,6 +30,7 @@ class NamesGroups:
     groups: Any
     on_self: OnSelf
     group_ids_: list[IdColumn]
+    group_scales_: Any
     _groups: dict[Any, Entities]  # by the column of each kind
     _columns: Any
 
@@ -79,6 +81,17 @@ class NamesGroups:
             time=rows.time,
             **users,
         )
+
+    def _check_group_ids(self, sizes: Sequence[int]) -> None:
+        """Raise DataError unless ids are of groups as numerous as a posterior has, or new ones beside these."""
+        check_types(self, _groups=dict, group_ids_=list)
+        kinds = self._groups.values()
+        require(all(isinstance(kind, Entities) for kind in kinds), self, "_groups", "must be ids of groups")
+        same = len(kinds) == len(self.group_ids_) == len(sizes) == len(self.group_scales_)
+        require(same, self, "_groups", f"must be of {len(sizes)} kinds")
+        for kind, public, size in zip(kinds, self.group_ids_, sizes, strict=True):
+            require(np.array_equal(kind.vocabulary.ids, public), self, "group_ids_", "must be the ids of the groups")
+            require(size <= public.size, self, "_groups", f"must be at least {size}")
 
     def _named_levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
         """Return the number of the group of each kind that a caller named."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import check_arrays, check_types, require
+from skpref._checks import check_arrays, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
 from skpref._warn import warn
@@ -304,17 +304,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
-        check_types(self, _groups=dict, group_ids_=list)
-        kinds = self._groups.values()
-        require(all(isinstance(kind, Entities) for kind in kinds), self, "_groups", "must be ids of groups")
         sizes = np.zeros(0, dtype=np.int64) if groups is None else groups.sizes
         check_arrays(self, {"n": sizes.size}, group_scales_="n")
-        same = len(self._groups) == len(self.group_ids_) == sizes.size
-        require(same, self, "_groups", f"must be of {sizes.size} kinds")
-        for kind, public, size in zip(kinds, self.group_ids_, sizes.tolist(), strict=True):
-            ids = kind.vocabulary.ids
-            require(np.array_equal(ids, public), self, "group_ids_", "must be the ids of the groups")
-            require(size <= ids.size, self, "_groups", f"must be at least {size}")
+        self._check_group_ids(sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
         if numbers is not None:

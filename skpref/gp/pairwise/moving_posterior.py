@@ -105,7 +105,7 @@ class MovingPosterior:
         return self.thresholds.moments(cells_of(levels, self.items.groups.sizes))
 
     def likelihoods(self, n: int, levels: IntArray | None, likelihood: Any) -> tuple[list[Likelihood], IntArray]:
-        """Return likelihoods at the medians of thresholds, and the number of that of each of n rows in groups."""
+        """Return likelihoods at the medians of thresholds, and which of these n rows in groups have."""
         log_b = self.log_thresholds(levels)
         if log_b is None:
             return [likelihood], np.zeros(n, dtype=np.int64)

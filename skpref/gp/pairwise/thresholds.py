@@ -1,4 +1,4 @@
-"""Thresholds of ties of each user, or group: log b_user ~ N(centre, spread^2), with a prior learnt from all of them.
+"""Thresholds of ties of each user, or group: log b_user ~ N(centre, spread^2), with a prior that is learnt, too.
 
 People differ in how small a difference they call a tie. A tie is the band |z + noise| < b, so that answers of the user
 are those of the likelihood without ties at z - b (left) and z + b (right), and what is left of both (a tie). Given the
@@ -184,7 +184,7 @@ class TiesOfGroups(Likelihood):
         return self.shared.predict(mu, v)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
-        """Return the likelihood after a step of scoring in all thresholds; ratios follow those of all rows together."""
+        """Return the likelihood after a step of scoring in all thresholds; groups share the ratios."""
         slope = np.zeros(self.thresholds.mean.size)
         known = np.full(slope.size, _LEAST)
         for cell, rows, own in self._parts():
