@@ -66,9 +66,8 @@ def filter_chains(
     D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
     linear, out = linear[..., None], []
     if features is not None:
-        of_items = [None if level is None or parts[p].groups is None else level for p, *_ in slots]
-        each = zip(slots, at.T, of_items, strict=True)
-        falls = np.stack([parts[p].responses(c, times, own) for (p, c, _), times, own in each], axis=1)
+        each = zip(slots, at.T, strict=True)
+        falls = np.stack([parts[p].responses(c, times, level) for (p, c, _), times in each], axis=1)
         rises = (features - np.einsum("ns,nsk->nk", coefficient, falls))[:, None]
         share = np.divide(D, coefficient, out=np.zeros(D.shape), where=coefficient != 0.0)
         linear = np.concatenate([linear, D[..., None] * falls + share[..., None] * rises], axis=2)

@@ -41,11 +41,6 @@ def fitted_part(estimator: Any, attribute: str) -> Any:
     return model
 
 
-def group_options(groups: Any) -> dict[str, Any]:
-    """Return the argument of a method that takes groups; none where the caller named no groups."""
-    return {} if groups is None else {"groups": groups}
-
-
 def _axes(ax: Axes | None, *n_labels: int) -> Axes:
     """Return the axes to draw on; None: of a new figure, which is larger if it has many labels in a column or row."""
     if ax is not None:

@@ -10,7 +10,7 @@ from skpref.data.ids import shorten
 from skpref.data.times import as_times, to_dates
 from skpref.exceptions import DataError
 from skpref.gp.pairwise.ranking import Ranking
-from skpref.plots._base import COLOUR, Display, fitted_part, group_options, label_ends, shortened
+from skpref.plots._base import COLOUR, Display, fitted_part, label_ends, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -130,7 +130,7 @@ class SkillCurvesDisplay(Display):
         model = fitted_part(estimator, "curves")
         first, end, is_dated = _span_of(model)
         if items is None:
-            best = np.argsort(-model.utility(model.item_ids_, **group_options(groups)), kind="stable")
+            best = np.argsort(-model.utility(model.item_ids_, groups=groups), kind="stable")
             items = model.item_ids_[best[:_N_ITEMS]]
         if times is None:
             start = min(first.values())
@@ -140,7 +140,7 @@ class SkillCurvesDisplay(Display):
             grid = as_times(times, "times", is_dated=is_dated)
         grid = np.unique(grid)
         to_axis = to_dates if is_dated else np.asarray
-        curves = model.curves(items, times=to_axis(grid), credibility=credibility, **group_options(groups))
+        curves = model.curves(items, times=to_axis(grid), credibility=credibility, groups=groups)
         if not len(curves):
             raise DataError(f"there is nothing to plot: got items={shorten(items)} and times={shorten(times)}")
         ids = np.asarray(curves.id).tolist()[:: grid.size]

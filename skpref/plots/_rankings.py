@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skpref.plots._base import COLOUR, PALE, Display, fitted_part, group_options, label_rows, shortened
+from skpref.plots._base import COLOUR, PALE, Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -98,7 +98,8 @@ class RankingDisplay(Display):
         RankingDisplay
             The display with its plot.
         """
-        ranking = fitted_part(estimator, "rank").rank(items, scale=scale, **group_options(groups))
+        named = {} if groups is None else {"groups": groups}
+        ranking = fitted_part(estimator, "rank").rank(items, scale=scale, **named)
         return cls.from_ranking(ranking, n_items=n_items, ax=ax)
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.plots._base import Display, fitted_part, group_options, label_rows, shortened
+from skpref.plots._base import Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -84,7 +84,7 @@ class WinMatrixDisplay(Display):
         WinMatrixDisplay
             The display with its plot.
         """
-        wins = fitted_part(estimator, "win_matrix").win_matrix(items, **group_options(groups))
+        wins = fitted_part(estimator, "win_matrix").win_matrix(items, groups=groups)
         shares = getattr(wins, which)[:n_items, :n_items]
         return cls(wins.id[:n_items], shares, f"{which} share of wins, row against column").plot(ax=ax)
 

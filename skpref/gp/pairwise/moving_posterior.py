@@ -252,10 +252,8 @@ class MovingPosterior:
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        kinds = c.n_pairs, c.group, likelihood
-        items, *effects = filter_chains(
-            parts, slots, c.time, rest, (c.y, c.weight), self.likelihoods(*kinds), of_groups, rises
-        )
+        answers, own_likelihoods = (c.y, c.weight), self.likelihoods(c.n_pairs, c.group, likelihood)
+        items, *effects = filter_chains(parts, slots, c.time, rest, answers, own_likelihoods, of_groups, rises)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
     def snapshot(self, time: float, levels: IntArray | None = None) -> PairPosterior:
@@ -292,9 +290,8 @@ class MovingPosterior:
             own += self._rows(np.arange(n), np.full(n, time), np.zeros((n, k)), of_seen) @ half[:, :k].T
             centre, centre_mean = half[:, :k] @ f.average, centre_mean + float(f.average @ f.mean)
         parts = means, half, mean, np.maximum(variance, least), True, self.has_order, scales
-        basis = None if f is None else f.basis
         rest = centre_mean, centre + own.mean(axis=0), None, self.covariate_scale, own
-        return PairPosterior(basis, *parts, *rest)
+        return PairPosterior(None if f is None else f.basis, *parts, *rest)
 
     def curves(self, items: Items, grid: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
