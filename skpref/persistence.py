@@ -132,7 +132,7 @@ _RECORDS = _named(
         "skpref.gp.crowd.places": "Places",
         "skpref.gp.crowd.personal": "AtS Covariates PersonalPosterior",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
-        "skpref.gp.crowd.thresholds": "TieThresholds",
+        "skpref.gp.pairwise.thresholds": "TieThresholds",
         "skpref.gp.crowd.timeline": "Timeline",
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",

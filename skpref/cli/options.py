@@ -173,8 +173,10 @@ class Text:
 class File(Text):
     """The same, and the columns of the items; of `tune`, `fit` and `predict`."""
 
-    left: str | None = _name("column of the left items (default: left, or model_a)", ("file", *PAIRS))
-    right: str | None = _name("column of the right items (default: right, or model_b)", ("file", *PAIRS))
+    left: str | None = _name(
+        "column of the left items (default: left, or model_a); of teams, A,B,... of the players", ("file", *PAIRS)
+    )
+    right: str | None = _name("the same of the right side (default: right, or model_b)", ("file", *PAIRS))
     columns: Names = _names("names of the columns, if the file has no header", _FILE)
 
 

@@ -37,6 +37,7 @@ from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.entities import players_of
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
@@ -100,7 +101,7 @@ def _with_trained_columns(options: Predict, sheet: Columns) -> Predict:
     used: dict[str, Any] = {
         role: name
         for role, name in trained.items()
-        if role in _ROLES and getattr(options, role) is None and name in sheet.values
+        if role in _ROLES and getattr(options, role) is None and {name}.union(name.split(",")) & sheet.values.keys()
     }
     shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
     if shown:
@@ -146,7 +147,7 @@ def _roles(model: Any, sheet: Columns, options: Predict) -> Roles:
     }
     purpose = _WANTED
     if not model._has_tasks:  # noqa: SLF001 - of this package
-        columns["offered"] = side_names(sheet, options)
+        columns |= zip(("left", "right"), side_names(sheet, options), strict=True)
         more = f"{columns['user']} (or another one, named by --user), " if is_crowd else ""
         purpose = f"The file to predict has the columns {more}left and right, or others named by --left and --right"
     elif options.contest is not None:
@@ -176,7 +177,7 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
     """Return ids of users and items, covariates and groups; a table of items has all items that can be predicted."""
     roles, ids, strict = _roles(model, sheet, options), known_ids(model, "item"), model.items is not None
     users, more = _context(model, sheet, roles)
-    items = [read_ids(sheet, name, ids, strict=strict) for name in roles.offered]
+    items = [_read_side(sheet, name, ids, strict=strict) for name in roles.sides]
     names = model.covariate_names_.tolist()
     C = [] if model.time is None and not roles.groups else [np.zeros(sheet.size)] * len(names)
     if any(column in name for name in names for column in sheet.values):
@@ -184,6 +185,16 @@ def _read_comparisons(model: GPPLClassifier | CrowdGPPL, sheet: Columns, options
     elif names:
         sheet.notes.append(f"the file has no covariates; predictions are for no difference in {', '.join(names)}")
     return np.column_stack([*users, *items, *C, *more])
+
+
+def _read_side(sheet: Columns, name: Any, ids: AnyArray, *, strict: bool) -> AnyArray:
+    """Return the items of a side, or tuples of the players of teams."""
+    if not isinstance(name, tuple):
+        return read_ids(sheet, name, ids, strict=strict)
+    teams = sheet.teams(name)
+    rows = np.repeat(np.arange(sheet.size), [len(team) for team in teams])
+    players = iter(own_ids(sheet, players_of(teams), ids, "item", name[0], rows, strict=strict).tolist())
+    return objects([tuple(next(players) for _ in team) for team in teams])
 
 
 def _read_ratings(trained: Any, sheet: Columns, options: Predict) -> AnyArray:

@@ -14,6 +14,7 @@ from skpref._callbacks import fit_context
 from skpref._estimator import iteration_callback
 from skpref._math.random import as_generator
 from skpref._sources import accept_collections
+from skpref._warn import warn
 from skpref.data.levels import encode_levels, with_levels_of
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, FactorizationMachine
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
+_NO_SWEEPS: Final = (
+    "max_iter={} leaves no two sweeps after burn_in={}, so that inference='auto' is variational; increase max_iter, "
+    "decrease burn_in, or pass inference='variational'"
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -109,9 +114,9 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         passes of the variational fit; predictions and attributes are averages over the draws. Its probabilities are
         better if users or items have few ratings, as in questionnaires. A fit takes one to four times as long as a
         variational one, and predictions several times as long. "auto" is "gibbs" if all entries of X are 0 or 1, as
-        those of `OneHotDesign`, at most 6,000,000 / (1 + d) of them are 1, weights are whole numbers, and `max_iter` is
-        above `burn_in` + 1. It is "variational" otherwise, with mini-batches or early stopping, in files, on clusters
-        and in `partial_fit`.
+        those of `OneHotDesign`, at most 6,000,000 / (1 + d) of them are 1, and weights are whole numbers; if `max_iter`
+        is not above `burn_in` + 1, it warns and is "variational". It is "variational" otherwise, with mini-batches or
+        early stopping, in files, on clusters and in `partial_fit`.
     burn_in : int, default=40
         Number of first sweeps, which are not used; at most `max_iter` - 2. At most 200 of the other sweeps are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
@@ -225,10 +230,13 @@ class VariationalFMOrdinal(ClassifierMixin, FactorizationMachine):
         if self.inference == "auto":
             n_products = (1 + self.n_factors) * float(data.weight @ np.diff(data.X.indptr))
             sound = bool(np.all(data.X.data == 1.0) and np.all(data.weight == np.round(data.weight)))
-            sound &= self.burn_in <= self.max_iter - 2
             short = n_products <= POLICY.most_products and self.batch_size is None and not self.early_stopping
-            return sound and short and not stream and self._check_chain(data.weight)
-        return self.inference == "gibbs" and self._check_chain(data.weight)
+            if not (sound and short) or stream:
+                return False
+            if self.burn_in > self.max_iter - 2:
+                warn(_NO_SWEEPS.format(self.max_iter, self.burn_in))
+                return False
+        return self.inference != "variational" and self._check_chain(data.weight)
 
     def _check_chain(self, weight: Array) -> bool:
         """Raise DataError unless a chain can have these weights and so many sweeps."""

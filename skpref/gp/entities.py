@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref._checks import are_names, check_features, check_indices, check_types, require
+from skpref._text import nearest
 from skpref._warn import warn
 from skpref.data import Table, Vocabulary, as_ids
 from skpref.data.comparisons import refuse_same_item
@@ -292,6 +293,16 @@ def holds_features(chosen: Any) -> bool:
     if isinstance(chosen, list):
         return bool(chosen) and all(isinstance(row, list | np.ndarray) for row in chosen)
     return isinstance(chosen, Table) or getattr(chosen, "ndim", None) == 2
+
+
+def describe_unknown(entities: Entities, ids: Any, rows: IntArray, noun: str, advice: str) -> str:
+    """Return a message on the first unknown entity, whose row is -1; it ends with the known one of the nearest name."""
+    row, n_more, kind = int(np.argmin(rows)), int(np.count_nonzero(rows < 0)) - 1, entities.kind
+    name = as_ids(ids, kind=kind)[row]
+    more = f" (and {n_more} more)" if n_more else ""
+    why = "was not seen by fit" if entities.features is None else f"is not in the table of {entities.parameter}"
+    hint = nearest(name, entities.vocabulary.ids.tolist())
+    return f"unknown {kind} {shorten(name)} in {noun} {row}{more}: it {why}; {advice}{hint}"
 
 
 def _concatenate_ids(first: IdColumn, second: IdColumn) -> IdColumn:

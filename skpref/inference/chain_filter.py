@@ -26,13 +26,16 @@ def filter_chains(
     time: Array,
     rest: tuple[Array, Array],
     answers: tuple[Array, Array],
-    likelihood: Likelihood,
+    likelihoods: tuple[list[Likelihood], IntArray],
     of_groups: tuple[Array, IntArray] | None = None,
+    features: Array | None = None,
 ) -> list[Trajectories]:
     """Return chains with the nodes of rows in the order of time; a slot is the number of a part, chains, coefficients.
 
-    `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows. `of_groups` has
-    what differences between groups, which are in `rest`, add to means and variances of the first slots, and levels.
+    `rest` has the mean and variance of all else in z, and `answers` the labels and weights of the rows; `likelihoods`
+    are listed, with the number of each row's. `of_groups` has what differences between groups, which are in `rest`, add
+    to means and variances of the first slots, and levels. `features` has by how much all else rises with the
+    coefficients of features, shape (N, K), which the chains follow.
     """
     offsets = np.concatenate([[0], np.cumsum([part.n_chains for part in parts])])
     mean, covariance, last = (np.concatenate(each) for each in zip(*(part.ends() for part in parts), strict=True))
@@ -46,21 +49,28 @@ def filter_chains(
         more[:, :, : added.shape[2]] = added
     grid, told = np.arange(-_WIDEST, _WIDEST + _STEP, _STEP), []
     for few in chunks(time.size, _AT_ONCE):
-        levels, answer = np.unique(answers[0][few], return_inverse=True)
-        logs = np.array([likelihood.derivatives(np.full(grid.size, level), grid)[0] for level in levels])
+        labels = np.column_stack([answers[0][few], likelihoods[1][few]])
+        levels, answer = np.unique(labels, axis=0, return_inverse=True)
+        logs = [likelihoods[0][int(k)].derivatives(np.full(grid.size, level), grid)[0] for level, k in levels]
         rows = (
             chain[few],
             coefficient[few],
             time[few],
             rest[0][few],
             rest[1][few],
-            answer,
+            answer.ravel(),
             answers[1][few],
             more[:, few],
         )
-        told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, logs), gauss_hermite(_POINTS)))
+        told.append(filter_rows(rows, states, scales, (-_WIDEST, _STEP, np.array(logs)), gauss_hermite(_POINTS)))
     D, linear = (np.concatenate(each) for each in zip(*told, strict=True))
-    out = []
+    linear, out = linear[..., None], []
+    if features is not None:
+        each = zip(slots, at.T, strict=True)
+        falls = np.stack([parts[p].responses(c, times, level) for (p, c, _), times in each], axis=1)
+        rises = (features - np.einsum("ns,nsk->nk", coefficient, falls))[:, None]
+        share = np.divide(D, coefficient, out=np.zeros(D.shape), where=coefficient != 0.0)
+        linear = np.concatenate([linear, D[..., None] * falls + share[..., None] * rises], axis=2)
     for number, part in enumerate(parts):
         mine = np.array([p == number for p, *_ in slots])
         kept = D[:, mine] > 0.0

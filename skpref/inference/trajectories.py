@@ -124,7 +124,7 @@ class Trajectories:
     def with_nodes(
         self, chain: IntArray, time: Array, D: Array, linear: Array, level: IntArray | None = None
     ) -> Trajectories:
-        """Return chains that further rows tell of, in groups, which know nothing of the coefficients of features."""
+        """Return chains that further rows tell of, in groups; `linear` may have responses to features beside it."""
         n_old, groups, part = self.time.size, self.groups, None
         r = np.column_stack([self.linear] if self.response is None else [self.linear, self.response])
         if groups is not None:
@@ -134,7 +134,8 @@ class Trajectories:
         nodes, place = Nodes.from_times(chain, time, int(chain.max(initial=-1)) + 1, part)
         total, values = sum_rows(place, np.concatenate([self.D, D]), nodes.size), np.zeros((nodes.size, r.shape[1]))
         values[place[:n_old]] = r
-        np.add.at(values[:, 0], place[n_old:], linear)
+        told = np.atleast_2d(linear.T).T
+        np.add.at(values[:, : told.shape[1]], place[n_old:], told)
         if groups is not None and level is not None:
             scales: Any = tuple(self.scales.tolist())
             passes = condition(scales, nodes.starts, nodes.time, decays(scales, nodes.starts, nodes.time), total)[2]

@@ -265,6 +265,21 @@ class PairwiseTies(Likelihood):
             step *= 0.5
         return self
 
+    def slopes(self, y: Array, mu: Array, v: Array, weight: Array) -> Array:
+        """Return the slopes of sum_i w_i E[log p] over N(mu, v) in what `stretched` changes.
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Labels, means and variances of z, weights.
+
+        Returns
+        -------
+        ndarray of shape (1 + n_ratios,)
+            In the logarithms of all thresholds, and of each gap.
+        """
+        return self._log_threshold_derivatives(y, mu, v, weight)[1]
+
     def stretched(self, gap: int, step: float) -> Self:
         """Return the likelihood with exp(step) times all thresholds, or times one gap.
 

@@ -13,7 +13,7 @@ from skpref.gp.pairwise.ranking import Ranking
 from skpref.plots._base import COLOUR, Display, fitted_part, label_ends, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Self
 
     from matplotlib.axes import Axes
@@ -94,6 +94,7 @@ class SkillCurvesDisplay(Display):
         times: ArrayLike | None = None,
         credibility: float = 0.9,
         scale: Literal["utility", "elo"] = "utility",
+        groups: Mapping[Any, Hashable] | None = None,
         ax: Axes | None = None,
     ) -> Self:
         """Plot the curves of a fitted estimator; the line of an item begins at its first comparison.
@@ -111,6 +112,8 @@ class SkillCurvesDisplay(Display):
             Posterior probability of the intervals.
         scale : {"utility", "elo"}, default="utility"
             Units of the answer noise, or Elo points with the average of the compared items at 1500.
+        groups : dict, default=None
+            Groups, such as ``{"category": "coding"}``, as in `curves`. None: all groups.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -127,7 +130,8 @@ class SkillCurvesDisplay(Display):
         model = fitted_part(estimator, "curves")
         first, end, is_dated = _span_of(model)
         if items is None:
-            items = model.item_ids_[np.argsort(-model.utility(model.item_ids_), kind="stable")[:_N_ITEMS]]
+            best = np.argsort(-model.utility(model.item_ids_, groups=groups), kind="stable")
+            items = model.item_ids_[best[:_N_ITEMS]]
         if times is None:
             start = min(first.values())
             later = end + _AHEAD * (end - start or 1.0)
@@ -136,7 +140,7 @@ class SkillCurvesDisplay(Display):
             grid = as_times(times, "times", is_dated=is_dated)
         grid = np.unique(grid)
         to_axis = to_dates if is_dated else np.asarray
-        curves = model.curves(items, times=to_axis(grid), credibility=credibility)
+        curves = model.curves(items, times=to_axis(grid), credibility=credibility, groups=groups)
         if not len(curves):
             raise DataError(f"there is nothing to plot: got items={shorten(items)} and times={shorten(times)}")
         ids = np.asarray(curves.id).tolist()[:: grid.size]

@@ -9,7 +9,7 @@ import numpy as np
 from skpref.plots._base import COLOUR, PALE, Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
@@ -72,6 +72,7 @@ class RankingDisplay(Display):
         *,
         n_items: int = 20,
         scale: Literal["utility", "elo"] = "utility",
+        groups: Mapping[Any, Hashable] | None = None,
         ax: Axes | None = None,
     ) -> RankingDisplay:
         """Plot the ranking of a fitted estimator.
@@ -87,6 +88,8 @@ class RankingDisplay(Display):
         scale : {"utility", "elo"}, default="utility"
             Scale of the axis, as in `rank`: utilities, or Elo points with 1500 for the average item. For other anchors
             pass ``rank(scale="elo").anchored(...)`` to `from_ranking`.
+        groups : dict, default=None
+            Groups, such as ``{"category": "coding"}``, as in `rank`. None: all groups.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -95,7 +98,9 @@ class RankingDisplay(Display):
         RankingDisplay
             The display with its plot.
         """
-        return cls.from_ranking(fitted_part(estimator, "rank").rank(items, scale=scale), n_items=n_items, ax=ax)
+        named = {} if groups is None else {"groups": groups}
+        ranking = fitted_part(estimator, "rank").rank(items, scale=scale, **named)
+        return cls.from_ranking(ranking, n_items=n_items, ax=ax)
 
     @classmethod
     def from_ranking(cls, ranking: Any, *, n_items: int = 20, ax: Axes | None = None) -> RankingDisplay:

@@ -10,7 +10,7 @@ from skpref._text import printable
 from skpref.plots._base import Display, fitted_part, label_rows, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
     from typing import Self
 
     from matplotlib.axes import Axes
@@ -59,6 +59,7 @@ class WinMatrixDisplay(Display):
         *,
         which: str = "predicted",
         n_items: int = 20,
+        groups: Mapping[Any, Hashable] | None = None,
         ax: Axes | None = None,
     ) -> WinMatrixDisplay:
         """Plot the win matrix of a fitted estimator.
@@ -73,6 +74,8 @@ class WinMatrixDisplay(Display):
             What the model predicts, or what it was fitted to.
         n_items : int, default=20
             Number of items shown, the first ones.
+        groups : dict, default=None
+            Groups, such as ``{"category": "coding"}``, as in `win_matrix`. None: all groups.
         ax : matplotlib Axes, default=None
             Axes to draw on; None makes a new figure.
 
@@ -81,7 +84,7 @@ class WinMatrixDisplay(Display):
         WinMatrixDisplay
             The display with its plot.
         """
-        wins = fitted_part(estimator, "win_matrix").win_matrix(items)
+        wins = fitted_part(estimator, "win_matrix").win_matrix(items, groups=groups)
         shares = getattr(wins, which)[:n_items, :n_items]
         return cls(wins.id[:n_items], shares, f"{which} share of wins, row against column").plot(ax=ax)
 

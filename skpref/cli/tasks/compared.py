@@ -17,6 +17,7 @@ from skpref.cli.tasks.figures import Figures, Files, Report, calibration_text, s
 from skpref.data.records import columns_of_report
 from skpref.data.roles import Roles
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.entities import as_team
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import choice_log_loss
 from skpref.search import default_space
@@ -80,7 +81,8 @@ class Compared:
     def n_items(self) -> int:
         """Number of items that are known."""
         shown = self.rows.X[:, self.first : self.first + self.n_shown]
-        return len(set(shown.ravel().tolist()) - {None}) if self.items is None else self.items.n_items
+        ids = {name for cell in shown.ravel().tolist() for name in as_team(cell)}
+        return len(ids - {None}) if self.items is None else self.items.n_items
 
     @property
     def n_users(self) -> int:
@@ -107,7 +109,8 @@ class Compared:
     def names(self) -> tuple[str, ...]:
         """Names of the columns of rows."""
         roles, positions = self.roles, range(1, self.n_shown + 1)
-        shown, covariates = roles.sides if None not in roles.sides else ("left", "right"), self.covariates
+        sides, covariates = roles.sides if None not in roles.sides else ("left", "right"), self.covariates
+        shown = tuple(",".join(side) if isinstance(side, tuple) else side for side in sides)
         if roles.several:
             shown = roles.offered or tuple(f"item {k}" for k in positions)
             covariates = tuple(f"{name} {k}" for name in covariates for k in positions)
@@ -128,6 +131,8 @@ class Compared:
         params: dict[str, Any] = {name: value for name, value in named.items() if value not in (None, {})}
         if roles.several:
             return {"likelihood": "luce", **params}
+        if isinstance(roles.left, tuple):  # of teams, whose players stand in one cell
+            return {"left": [self.first], "right": [self.first + 1], **params}
         return {"left": self.first, "right": self.first + 1, **params} if params else {}
 
 

@@ -26,9 +26,11 @@ from skpref.cli.tasks.layouts import (
 )
 from skpref.data import Table
 from skpref.data.choices import NONE, OPTION, with_profiles
+from skpref.data.ids import objects
 from skpref.data.roles import ReadRows, Roles, reading_of_all
 from skpref.data.roles import read as read_roles
 from skpref.data.times import to_cells
+from skpref.gp.entities import as_team, players_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,9 +77,11 @@ def _read(options: Data, sheet: Columns, roles: Roles) -> Compared:
         users, rows = _read_table(options, "user", roles.user, kept, rows, roles)
     _refuse_constant(sheet, options, items, rows, roles)
     shown, noun = np.concatenate(rows.items), "choices or rankings" if roles.several else "comparisons"
+    is_of_teams = isinstance(roles.left, tuple)
+    shown = players_of(shown) if is_of_teams else shown
     ids = {"item": shown[shown != None], "user": rows.user}  # noqa: E711 - for each cell
     ids["group"] = np.array([*map(list, rows.groups)], dtype=object)
-    doubts = [] if roles.several else notes_on_sides(roles.sides, *rows.items)
+    doubts = [] if roles.several or is_of_teams else notes_on_sides(roles.sides, *rows.items)
     say_doubts(sheet, [*doubts, *notes_on_columns(ids), *notes_on_answers(kept, roles, options.none)])
     check_size(sheet, rows.weight.size, noun, options)
     # Users with two games or tasks on average: one can be held out, and one learnt from.
@@ -100,12 +104,15 @@ def _read_table(
 ) -> tuple[Table, ReadRows]:
     """Return the table of items or users, and rows without incomplete ones; refuse ids that it does not have."""
     table, incomplete = _read_own_table(options, noun, column)
-    kept = np.array([incomplete.isdisjoint(own) for own in zip(*_ids(rows, noun), strict=True)], dtype=bool)
+    of_rows = zip(*_ids(rows, noun), strict=True)
+    kept = np.array([all(map(incomplete.isdisjoint, map(as_team, own))) for own in of_rows], dtype=bool)
     say_left_out(int(np.sum(~kept)), "task" if roles.several else "comparison", "", f"of {noun}s without features")
     rows, path = rows.take(kept), options.items if noun == "item" else options.users
     for cells, name in zip_longest(_ids(rows, noun), roles.sides if noun == "item" else (roles.user,)):
-        here = np.flatnonzero(cells != None)  # noqa: E711 - for each cell
-        problem = unknown_id(sheet, cells[here], table.ids.tolist(), noun, name, rows.origin[here], f", not in {path}")
+        pairs = [(row, own) for row, cell in zip(rows.origin, cells, strict=True) for own in as_team(cell) if own]
+        ids, here = objects([own for _, own in pairs]), [row for row, _ in pairs]
+        column_or_team = ",".join(name) if isinstance(name, tuple) else name
+        problem = unknown_id(sheet, ids, table.ids.tolist(), noun, column_or_team, here, f", not in {path}")
         if problem is not None:
             raise problem
     return table, rows

@@ -60,13 +60,20 @@ def _has(sheet: Columns, *names: str) -> bool:
     return sheet.usual(*names) in sheet.values
 
 
-def side_names(sheet: Columns, options: Data | Predict) -> tuple[str, str]:
-    """Return the columns of the left and the right items."""
+def side_names(sheet: Columns, options: Data | Predict) -> tuple[Any, Any]:
+    """Return the columns of the left and the right items, several ones of teams."""
     plain, arena = _has(sheet, "left") and _has(sheet, "right"), _has(sheet, "model_a") and _has(sheet, "model_b")
     if plain and arena and None in {options.left, options.right}:
         raise sheet.fault("left and right, or model_a and model_b, may be the items; name them by --left and --right")
     left, right = map(sheet.usual, ("model_a", "model_b") if arena else ("left", "right"))
-    return options.left or left, options.right or right
+    sides = options.left or left, options.right or right
+    is_team = [side not in sheet.values and "," in side for side in sides]
+    if not any(is_team):
+        return sides
+    if getattr(options, "model", None) == "crowd":
+        raise DataError("--left A,B,... names the players of teams, which are for --model gppl")
+    first, second = (tuple(map(str.strip, side.split(","))) for side in sides)
+    return first, second
 
 
 def user_column(sheet: Columns, options: Data) -> str | None:
@@ -135,7 +142,8 @@ def saved_columns(sheet: Columns, options: Data, roles: Roles) -> dict[str, str]
     sides = {"left": roles.left or roles.winner, "right": roles.right or roles.loser}
     one = {**sides, "user": roles.user, "time": roles.time, "item": next(iter(roles.item), None), "none": options.none}
     one["dates"] = sheet.dates.get(roles.time)
-    return columns | {role: str(name) for role, name in one.items() if name is not None}
+    joined = {role: ",".join(name) if isinstance(name, tuple) else name for role, name in one.items()}
+    return columns | {role: str(name) for role, name in joined.items() if name is not None}
 
 
 def _check_lists(sheet: Columns, options: Data, roles: Roles) -> None:

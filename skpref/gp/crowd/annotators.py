@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
-    from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.gp.entities import Items
+    from skpref.gp.pairwise.thresholds import TieThresholds
     from skpref.likelihoods import Likelihood
 
     Posterior: TypeAlias = CrowdPosterior | PersonalPosterior

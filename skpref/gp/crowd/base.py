@@ -12,9 +12,8 @@ from skpref._checks import check_arrays, check_features, check_indices, check_po
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref._text import nearest
 from skpref._warn import warn
-from skpref.data import Comparisons, as_ids
+from skpref.data import Comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -32,14 +31,14 @@ from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import CrowdPosterior
-from skpref.gp.crowd.thresholds import TieThresholds, predict_answers
 from skpref.gp.crowd.timeline import Timeline
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.entities import Entities
+from skpref.gp.entities import Entities, describe_unknown
 from skpref.gp.pairwise.base import DEFAULT_SETTINGS, as_likelihood, connected_components
 from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.tasks import TaskClassifier
+from skpref.gp.pairwise.thresholds import TieThresholds, predict_answers
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
 from skpref.inference.problem import State
@@ -137,11 +136,7 @@ class CrowdBase(NamesGroups, TaskClassifier):
                 "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
                 "with all comparisons."
             )
-        if len(self._groups) != len(self.groups or ()):
-            raise DataError(
-                f"groups={self.groups!r}, but the fitted model has {len(self._groups)} columns of groups; partial_fit "
-                "cannot change them. Set groups back, or call fit with all comparisons."
-            )
+        self._refuse_other_groups()
         for entities in (self._items, self._users):
             name = entities.parameter
             if (getattr(self, name) is None) != (entities.features is None):
@@ -350,22 +345,17 @@ class CrowdBase(NamesGroups, TaskClassifier):
 
     def _check_groups(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the comparisons and the posterior have the same groups."""
-        places, kinds = posterior.places, self._groups
+        places = posterior.places
         group, compared = self._comparisons.group, comparisons_of_seen(self._comparisons, self._users, self._items)
-        sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
-        require(sound, self, "_groups", "must be ids of groups")
         sizes = places.n_levels.tolist()[: -1 if places.timeline is not None else None]
-        fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
-        require(fits, self, "_groups", f"must be of {len(sizes)} kinds")
+        self._check_group_ids(sizes)
         require((group is None) == (not sizes), self, "_comparisons", "disagree on groups")
         timed = places.timeline is None or (compared.time is not None and self.time is not None)
         require(timed, self, "_comparisons", "must have times, as the posterior has")
         columns = () if group is None else group.T
-        require(len(columns) == len(kinds), self, "_comparisons", f"must have {len(kinds)} columns of groups")
-        for kind, ids, size, column in zip(kinds, self.group_ids_, sizes, columns, strict=True):
-            n = kind.vocabulary.size
-            require(size <= n and int(column.max(initial=0)) < n, self, "_groups", "leaves out groups of comparisons")
-            require(np.array_equal(ids, kind.vocabulary.ids), self, "group_ids_", "must be the ids of the groups")
+        require(len(columns) == len(sizes), self, "_comparisons", f"must have {len(sizes)} columns of groups")
+        for ids, column in zip(self.group_ids_, columns, strict=True):
+            require(int(column.max(initial=0)) < ids.size, self, "_groups", "leaves out groups of comparisons")
         cells = places.cells(compared)
         if cells is not None:
             complete = all(places.have(side, cells) for side in (compared.left, compared.right))
@@ -458,7 +448,6 @@ class CrowdBase(NamesGroups, TaskClassifier):
         self._thresholds = fit.thresholds if isinstance(fit, HierarchicalFit) else None
         self.tie_thresholds_ = self._medians_of_thresholds()
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
         self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
         self._set_dynamics()
         if isinstance(fit, HierarchicalFit):
@@ -527,16 +516,6 @@ def refuse_unknown_users(users: Entities, ids: Any, rows: IntArray, noun: str) -
     if rows.size and int(rows.min()) < 0:
         advice = "use unknown_user='consensus' to predict the consensus for unseen users"
         raise UnknownIdError(describe_unknown(users, ids, rows, noun, advice))
-
-
-def describe_unknown(users: Entities, ids: Any, rows: IntArray, noun: str, advice: str) -> str:
-    """Return a message on the first unknown user, whose row is -1, that ends with the known one of the nearest name."""
-    row, n_more = int(np.argmin(rows)), int(np.count_nonzero(rows < 0)) - 1
-    user = as_ids(ids, kind="user")[row]
-    more = f" (and {n_more} more)" if n_more else ""
-    why = "was not seen by fit" if users.features is None else "is not in the table of users"
-    hint = nearest(user, users.vocabulary.ids.tolist())
-    return f"unknown user {shorten(user)} in {noun} {row}{more}: it {why}; {advice}{hint}"
 
 
 def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entities) -> Comparisons:

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, Features
     from skpref.data import Comparisons
     from skpref.gp.crowd.model import CrowdConfig, CrowdData
-    from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.gp.pairwise.fit import PairModel
+    from skpref.gp.pairwise.thresholds import TieThresholds
     from skpref.inference.checkpoint import Checkpoint
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood

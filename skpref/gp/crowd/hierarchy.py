@@ -21,7 +21,7 @@ from skpref._events import Iteration, seconds_since
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals
 from skpref.gp.crowd.tastes import next_S, penalty_of_tastes
-from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
+from skpref.gp.pairwise.thresholds import AnswersOfUsers, TieThresholds, learn_ratios, threshold_derivatives
 from skpref.inference.choices import choice_sites, start_sites
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.passes import (

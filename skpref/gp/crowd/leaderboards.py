@@ -15,10 +15,10 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.records import frame_or_record
 from skpref.data.times import as_grid, as_time, refuse_other_kind, to_dates
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, describe_unknown, refuse_unknown_users
+from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.entities import holds_features
+from skpref.gp.entities import describe_unknown, holds_features
 from skpref.gp.pairwise.over_time import UtilityCurves
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.personal import PersonalPosterior
-    from skpref.gp.crowd.thresholds import TieThresholds
+    from skpref.gp.pairwise.thresholds import TieThresholds
     from skpref.likelihoods import Likelihood
 
 _SIZES = np.geomspace(0.1, 10.0, 20)  # values of rho; an average user has 1

@@ -85,7 +85,7 @@ class ShardedCrowd(ReadsSources, CrowdMarket):
         if self._columns is not None and comparisons.covariates is not None:
             self._columns.check_sizes(comparisons.covariates)
             self._columns.check_varying(comparisons)
-        self._groups = kinds
+        self._name_groups(kinds)
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         start = self._warm_start() if warm else None
         if answers.n_pairs <= MAX_CHOICE:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.crowd.hierarchy import HierarchyFit, HierarchyState
     from skpref.gp.crowd.places import Places
-    from skpref.gp.crowd.thresholds import TieThresholds
+    from skpref.gp.pairwise.thresholds import TieThresholds
 
 __all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
 

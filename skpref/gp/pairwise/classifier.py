@@ -93,7 +93,7 @@ class GPPLClassifier(MovingClassifier):
         Columns of X with groups of comparisons, such as ``["surface"]`` or ``["category"]``. In a group, an item has
         the utility u + c: c is its difference there, and the standard deviation of these differences is learnt for
         each column. So a group with few comparisons borrows strength from the others, and c vanishes if groups do not
-        differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group.
+        differ. ``rank(groups={"surface": "clay"})`` is the ranking in a group. Thresholds of ties differ by group, too.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     time : str or int, default=None
@@ -191,7 +191,10 @@ class GPPLClassifier(MovingClassifier):
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points.
     likelihood_ : Likelihood
-        The likelihood with its learnt parameters.
+        The likelihood with its learnt parameters. With `groups`, its threshold is that of a typical group.
+    tie_thresholds_ : ndarray of shape (n_groups,) or (n_groups, n_other_groups, ...), or None
+        Posterior medians of the thresholds of ties in the groups of `group_ids_` that `fit` has seen; of several
+        columns, in their combinations. None without `groups`, or with a likelihood without ties.
     scale_ : GammaScale or FixedScale
         Posterior of the inverse variance of f, or of the offsets without features.
     lower_bound_ : float
@@ -479,12 +482,15 @@ class GPPLClassifier(MovingClassifier):
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.width == width, self, "_items", f"must have {width} features")
 
-    def _pairs(self, X: Any) -> tuple[PairRows, Items, IntArray, IntArray]:
+    def _pairs(self, X: Any, *, tell_new_apart: bool = False) -> tuple[PairRows, Items, IntArray, IntArray]:
+        """Return the rows of X, their items and the two sides; new items may be told apart from row to row."""
         check_is_fitted(self)
-        rows = self._read(X, reset=False, weighted=False)
+        rows, known = self._read(X, reset=False, weighted=False), self._items
         self._refuse_other_covariates()
         self._refuse_other_times(rows)
-        return rows, *(self._items.teams if self._has_teams else self._items.pairs)(rows.left, rows.right)
+        if tell_new_apart and known.features is None:
+            known = known.with_new(None, *self._item_columns(rows))
+        return rows, *(known.teams if self._has_teams else known.pairs)(rows.left, rows.right)
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         rows, items, left, right = self._pairs(X)
@@ -500,19 +506,23 @@ class GPPLClassifier(MovingClassifier):
         Parameters
         ----------
         X : array-like of shape (n, 2) or (n, n_columns)
-            Ids of the left and the right item, or rows with the columns of `fit`; at most 10,000 distinct items.
+            Ids of the left and the right item, or rows with the columns of `fit`, of one time and in the same groups;
+            at most 10,000 distinct items.
 
         Returns
         -------
         ndarray of shape (n, n)
             Covariances, in squared units of the answer noise.
         """
-        rows, items, left, right = self._pairs(X)
+        rows, items, left, right = self._pairs(X, tell_new_apart=True)
+        posterior = self.posterior_
         if rows.time is not None:
-            raise DataError(
-                "latent_covariance is of items whose utilities do not move: fit without time, groups and teams"
-            )
-        return self.posterior_.pair_covariance(items, left, right, rows.covariates)
+            levels = self._numbers_of_groups(rows.groups, "mark")
+            moments = np.column_stack([rows.time] + ([] if levels is None else [levels]))
+            if (moments != moments[0]).any():
+                raise DataError("latent_covariance is of rows of one time in the same groups; call it for each of them")
+            posterior = self.moving_posterior_.snapshot(rows.time[0], None if levels is None else levels[0])
+        return posterior.pair_covariance(items, left, right, rows.covariates, team_mean=self.team == "mean")
 
     @accept_collections
     def predict_preference(self, X: IdRows) -> Array:
@@ -571,7 +581,8 @@ class GPPLClassifier(MovingClassifier):
         Parameters
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items; items of a Table with known ids keep their offsets. None: all items.
+            Ids, or features of items; items of a Table with known ids keep their offsets. None: all items. Without
+            features, ids that `fit` has not seen have the prior of a new item, and a warning, as they may be misspelt.
         at : date or number, default=None
             Time of the utilities of a model with `time`; `curves` has several. None: that of the last comparison.
         groups : dict, default=None
@@ -591,7 +602,7 @@ class GPPLClassifier(MovingClassifier):
         std or cov : ndarray of shape (n,) or (n, n)
             Only with `return_std` or `return_cov`.
         """
-        _, chosen = self._select(items)
+        _, chosen = self._select(items, new=True)
         return utility_moments(
             self._posterior_at(at, groups),
             chosen,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skpref._checks import check_types, require
 from skpref._text import nearest
 from skpref.data.comparisons import from_labels
 from skpref.data.ids import shorten, single_id
@@ -29,25 +30,38 @@ class NamesGroups:
     groups: Any
     on_self: OnSelf
     group_ids_: list[IdColumn]
-    _groups: tuple[Entities, ...]  # of each kind
+    group_scales_: Any
+    _groups: dict[Any, Entities]  # by the column of each kind
+    _columns: Any
 
     def _set_groups(self, columns: Sequence[Any], *, known: bool = False) -> None:
         """Store the groups of rows, and keep the known ones."""
         if known:
-            self._refuse_other_kinds(len(columns))
-            self._groups = tuple(kind.with_new(None, ids) for kind, ids in zip(self._groups, columns, strict=True))
+            self._refuse_other_groups()
+            pairs = zip(self._groups.values(), columns, strict=True)
+            kinds = [kind.with_new(None, ids) for kind, ids in pairs]
         else:
-            self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in columns)
-        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in self._groups]
+            kinds = [Entities.read(None, ids, estimator=self, kind="group") for ids in columns]
+        self._name_groups(kinds)
+
+    def _name_groups(self, kinds: Sequence[Entities]) -> None:
+        """Store the groups of each kind."""
+        self._groups = dict(zip(self._group_columns, kinds, strict=True)) if kinds else {}
+        self.group_ids_ = [kind.vocabulary.ids.copy() for kind in kinds]
+
+    @property
+    def _group_columns(self) -> list[Any]:
+        """The columns that the parameter names."""
+        return [] if self._columns is None else list(self._columns.groups)
 
     def _numbers_of_groups(
         self, columns: Sequence[Any], unknown: Literal["raise", "mark"] = "raise"
     ) -> IntArray | None:
         """Return the groups of rows, shape (n, n_kinds), -1 where one is unknown; None without groups."""
-        self._refuse_other_kinds(len(columns))
+        self._refuse_other_groups()
         if not len(columns):
             return None
-        pairs = zip(self._groups, columns, strict=True)
+        pairs = zip(self._groups.values(), columns, strict=True)
         return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
 
     def _compare(
@@ -68,11 +82,22 @@ class NamesGroups:
             **users,
         )
 
+    def _check_group_ids(self, sizes: Sequence[int]) -> None:
+        """Raise DataError unless ids are of groups as numerous as a posterior has, or new ones beside these."""
+        check_types(self, _groups=dict, group_ids_=list)
+        kinds = self._groups.values()
+        require(all(isinstance(kind, Entities) for kind in kinds), self, "_groups", "must be ids of groups")
+        same = len(kinds) == len(self.group_ids_) == len(sizes) == len(self.group_scales_)
+        require(same, self, "_groups", f"must be of {len(sizes)} kinds")
+        for kind, public, size in zip(kinds, self.group_ids_, sizes, strict=True):
+            require(np.array_equal(kind.vocabulary.ids, public), self, "group_ids_", "must be the ids of the groups")
+            require(size <= public.size, self, "_groups", f"must be at least {size}")
+
     def _named_levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
         """Return the number of the group of each kind that a caller named."""
         columns = list(self.groups or ())
         if groups:
-            self._refuse_other_kinds(len(columns))
+            self._refuse_other_groups()
         if groups is not None and not isinstance(groups, Mapping):
             raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
         for column in groups or ():
@@ -82,17 +107,17 @@ class NamesGroups:
         levels = [LEFT_OUT] * len(self._groups)
         for kind, column in enumerate(columns):
             if groups is not None and column in groups:
-                ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
+                ids, vocabulary = single_id(groups[column], "group"), [*self._groups.values()][kind].vocabulary
                 level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
                 if level[0] < 0:
                     self._refuse_unknown_group(kind, ids[0], "without the column it is the consensus")
                 levels[kind] = int(level[0])
         return levels
 
-    def _refuse_other_kinds(self, n_columns: int) -> None:
-        """Refuse another number of columns of groups than the fit had."""
-        if n_columns != len(self._groups):
-            then = f"groups differs from that of the fit, which had {len(self._groups)} columns of groups"
+    def _refuse_other_groups(self) -> None:
+        """Refuse other columns of groups than the fit had."""
+        if self._group_columns != [*self._groups]:
+            then = f"groups differs from that of the fit, which had {[*self._groups] or 'none'}"
             raise DataError(f"{then}; set it back, or call fit with all comparisons")
 
     def _refuse_unknown_group(self, kind: int, group: Any, advice: str) -> None:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._checks import check_arrays, check_types, require
+from skpref._checks import check_arrays, require
 from skpref._estimator import check_credibility, check_memory, unchanged_on_failure, warn_constant
 from skpref._math.random import as_generator
+from skpref._warn import warn
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.records import frame_or_record, make_frame
 from skpref.data.times import as_duration, as_grid, as_time, as_times, refuse_other_kind, to_dates
 from skpref.exceptions import DataError
-from skpref.gp.entities import Entities, players_of
+from skpref.gp.entities import Entities, describe_unknown, holds_features, players_of
 from skpref.gp.pairwise.base import as_likelihood, draw_utilities
 from skpref.gp.pairwise.groups import NamesGroups
 from skpref.gp.pairwise.moving_posterior import MovingPosterior
 from skpref.gp.pairwise.over_time import Movement, SkillDynamics, UtilityCurves, end_posterior, fit_over_time
 from skpref.gp.pairwise.sharded import ShardedClassifier
+from skpref.gp.pairwise.thresholds import predict_answers
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.inference.chain_groups import LEFT_OUT, GroupDifferences
 from skpref.likelihoods import PairwiseTies
+from skpref.likelihoods.ties import left_of_sides
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -206,9 +209,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         with `groups`, differences between groups follow when all are filtered, but those of new groups stay unknown.
         Predictions use them. Utilities of other items, hyperparameters, thresholds of ties, the curve of careers and
         the function of features stay as the fit left them. `partial_fit` refits instead, with these comparisons and all
-        earlier ones, and is more accurate where items have few of them. With features, intervals of the filter are too
-        wide: with 12 items, by half. Each call also takes about a tenth of a second where there are 60,000 earlier
-        comparisons: pass many rows at once.
+        earlier ones, and is more accurate where items have few of them. Each call also takes about a tenth of a second
+        where there are 60,000 earlier comparisons: pass many rows at once.
 
         Parameters
         ----------
@@ -302,16 +304,9 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
 
     def _check_groups(self, groups: GroupDifferences | None) -> None:
         """Raise DataError unless names, variances and comparisons are of the posterior's groups."""
-        check_types(self, _groups=tuple, group_ids_=list)
-        require(all(isinstance(kind, Entities) for kind in self._groups), self, "_groups", "must be ids of groups")
         sizes = np.zeros(0, dtype=np.int64) if groups is None else groups.sizes
         check_arrays(self, {"n": sizes.size}, group_scales_="n")
-        same = len(self._groups) == len(self.group_ids_) == sizes.size
-        require(same, self, "_groups", f"must be of {sizes.size} kinds")
-        for kind, public, size in zip(self._groups, self.group_ids_, sizes.tolist(), strict=True):
-            ids = kind.vocabulary.ids
-            require(np.array_equal(ids, public), self, "group_ids_", "must be the ids of the groups")
-            require(size <= ids.size, self, "_groups", f"must be at least {size}")
+        self._check_group_ids(sizes.tolist())
         numbers = getattr(self._comparisons, "group", None)
         require((numbers is None) == (not sizes.size), self, "_comparisons", "must have the groups of the posterior")
         if numbers is not None:
@@ -373,7 +368,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
             return self.posterior_
         moving = self.moving_posterior_ if at is None else self._moving(f"at={shorten(at)}")
         time = moving.end if at is None else as_time(at, "at", is_dated=moving.is_dated)
-        return moving.snapshot(time, self.posterior_.scales, levels)
+        return moving.snapshot(time, levels)
 
     def _active(self, active: Any, at: Any) -> BoolArray:
         """Return which compared items took part in the time before `at`, and had begun by then."""
@@ -408,8 +403,32 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         else:
             moments = self.moving_posterior_.pairs(*pairs, comparisons.time, covariates, comparisons.group, order=True)
         if isinstance(self.likelihood_, PairwiseTies):
-            return self.likelihood_.predict_answers(*moments) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
+            return self._answers_in(moments, comparisons.group) @ np.linspace(1.0, 0.0, self.likelihood_.n_levels)
         return self.likelihood_.predict(*moments)
+
+    @property
+    def tie_thresholds_(self) -> Array | None:
+        """Posterior medians of the thresholds of ties in groups; None without ties or groups."""
+        moving = getattr(self, "moving_posterior_", None)
+        if moving is None or moving.thresholds is None or moving.items.groups is None:
+            return None
+        return np.exp(moving.thresholds.mean).reshape(moving.items.groups.sizes)
+
+    def _answers_in(self, moments: tuple[Array, Array], levels: IntArray | None) -> Array:
+        """Return the probabilities of the answers to rows in groups, shape (n, L)."""
+        likelihood = cast("PairwiseTies", self.likelihood_)
+        if self.tie_thresholds_ is None or (log_b := self.moving_posterior_.log_thresholds(levels)) is None:
+            return likelihood.predict_answers(*moments)
+        return predict_answers(likelihood, *moments, log_b)
+
+    def _answers(self, X: Any) -> Array:
+        if self.tie_thresholds_ is None:
+            return super()._answers(X)
+        rows = self._read(X, reset=False, weighted=False)
+        return self._answers_in(self._moments(X), self._numbers_of_groups(rows.groups, "mark"))
+
+    def _left_probability(self, X: Any) -> Array:
+        return super()._left_probability(X) if self.tie_thresholds_ is None else left_of_sides(self._answers(X))
 
     def curves(
         self,
@@ -455,9 +474,16 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         columns = np.repeat(ids, grid.size), time, utility, std, utility - half_width, utility + half_width
         return frame_or_record(UtilityCurves(*columns))
 
-    def _select(self, items: Any) -> tuple[IdColumn, Items]:
+    def _select(self, items: Any, *, new: bool = False) -> tuple[IdColumn, Items]:
+        """Return the items that a caller chose; ids of new ones, which begin as any new item, are a warning."""
         check_is_fitted(self)
-        return self._items.select(items)
+        known = self._items
+        if not new or items is None or known.features is not None or holds_features(items):
+            return known.select(items)
+        rows = known.vocabulary.encode(items, "items", unknown="mark", noun="row")
+        if (rows < 0).any():
+            warn(describe_unknown(known, items, rows, "row", "its utility is that of a new item"))
+        return known.with_new(None, items).select(items)
 
     def sample_utility(
         self,
@@ -473,7 +499,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         Parameters
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items, at most 10,000. None: all items.
+            Ids, or features of items, at most 10,000. None: all items. Unknown ids are a warning, as in `utility`.
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState, Generator or None, default=None
@@ -488,7 +514,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         ndarray of shape (n, n_samples)
             One draw per column.
         """
-        _, chosen = self._select(items)
+        _, chosen = self._select(items, new=True)
         return draw_utilities(self._posterior_at(at, groups), chosen, n_samples, as_generator(random_state))
 
     def win_matrix(self, items: ArrayLike | None = None, *, groups: Mapping[Any, Hashable] | None = None) -> WinMatrix:
@@ -515,4 +541,8 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
         ids, chosen = self._select(items)
         comparisons = self._select_groups(self._kept_comparisons("win_matrix"), groups)
         comparisons = comparisons.decided().single_pairs()
-        return win_matrix(predicted_wins(posterior, self.likelihood_, chosen), ids, chosen, comparisons)
+        likelihood = self.likelihood_
+        if groups:
+            levels = np.array([self._named_levels(groups)], dtype=np.int64)
+            ((likelihood,), _) = self.moving_posterior_.likelihoods(1, levels, likelihood)
+        return win_matrix(predicted_wins(posterior, likelihood, chosen), ids, chosen, comparisons)

@@ -12,8 +12,10 @@ from skpref._checks import check_arrays, check_diagonals, check_positive, check_
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior, residual_of_new
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.thresholds import TieThresholds, cells_of
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.chain_filter import filter_chains
+from skpref.inference.scale import FixedScale
 from skpref.inference.trajectories import Trajectories
 
 if TYPE_CHECKING:
@@ -57,11 +59,16 @@ class MovingPosterior:
     is_dated: bool  # whether times are years since 1970
     features: FeaturePosterior | None = None
     team_mean: bool = False  # whether a team has the mean of its players' utilities, and not the sum
+    thresholds: TieThresholds | None = None  # of ties in the combinations of groups, see `cells_of`
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         types = {"effects": Trajectories | None, "career": Trajectories | None, "features": FeaturePosterior | None}
         check_types(self, items=Trajectories, has_order=bool, is_dated=bool, team_mean=bool, **types)
+        check_types(self, thresholds=TieThresholds | None)
+        n_cells = 0 if self.items.groups is None else int(self.items.groups.sizes.prod())
+        fits = self.thresholds is None or self.thresholds.mean.size == n_cells
+        require(fits, self, "thresholds", f"must be of {n_cells} combinations of groups")
         check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
         require((self.effects is None) == (not self.n_effects), self, "effects", f"must be of {self.n_effects} effects")
@@ -90,6 +97,20 @@ class MovingPosterior:
     def end(self) -> float:
         """Time of the last comparison."""
         return float(self.items.time.max())
+
+    def log_thresholds(self, levels: IntArray | None) -> tuple[Array, Array] | None:
+        """Return moments of the log thresholds of ties in groups, shape (n, n_kinds); None where all share one."""
+        if self.thresholds is None or self.items.groups is None or levels is None:
+            return None
+        return self.thresholds.moments(cells_of(levels, self.items.groups.sizes))
+
+    def likelihoods(self, n: int, levels: IntArray | None, likelihood: Any) -> tuple[list[Likelihood], IntArray]:
+        """Return likelihoods at the medians of thresholds, and which of these n rows in groups have."""
+        log_b = self.log_thresholds(levels)
+        if log_b is None:
+            return [likelihood], np.zeros(n, dtype=np.int64)
+        b, number = np.unique(np.exp(log_b[0]), return_inverse=True)
+        return [replace(likelihood, threshold=own) for own in b.tolist()], number
 
     def utility(self, position: IntArray, time: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and variances of items at times in groups, without the function of features, shape (n,).
@@ -182,14 +203,18 @@ class MovingPosterior:
         assert self.career is not None  # noqa: S101 - type narrowing
         seen = position >= 0
         first = np.where(seen, self.first[np.maximum(position, 0)], np.inf)
-        age = np.where(seen, np.maximum(time[:, None] - first, 0.0), 0.0)
-        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
-        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
-        place, covariance = place.reshape(age.shape), self.career.covariance(ages * step)
+        covariance, place = self._career_at(np.where(seen, np.maximum(time[:, None] - first, 0.0), 0.0))
         total = np.zeros(time.size)
-        for s, t in combinations(range(age.shape[1]), 2):
+        for s, t in combinations(range(position.shape[1]), 2):
             total += 2.0 * coefficient[:, s] * coefficient[:, t] * covariance[place[:, s], place[:, t]]
         return total
+
+    def _career_at(self, age: Array) -> tuple[Array, IntArray]:
+        """Return the covariance of the career curve at the distinct ages, to the ages of the grid, and their places."""
+        assert self.career is not None  # noqa: S101 - type narrowing
+        step = max(float(self.career.time.max(initial=0.0)), np.finfo(float).tiny) / AGES
+        ages, place = np.unique(np.minimum(np.rint(age / step), _MOST_AGES), return_inverse=True)
+        return self.career.covariance(ages * step), place.reshape(age.shape)
 
     def filtered(self, c: Comparisons, likelihood: Likelihood, X: Features) -> MovingPosterior:
         """Return the posterior after comparisons in the order of time; the curve of careers and features stay.
@@ -218,43 +243,55 @@ class MovingPosterior:
             both = known.items.moments(*own, np.repeat(level, ends.shape[1], axis=0))
             of_groups = np.array([each.reshape(ends.shape) for each in both]) - np.array([u, v]), level
         rest = mean - (coefficient * u).sum(axis=1), np.maximum(variance - (coefficient**2 * v).sum(axis=1), 0.0)
+        rises = None if f is None else weighted_rows(f.basis.rows(X), ends, coefficient)
+        if rises is not None and known.career is not None:
+            falls = known.career.responses(np.zeros(ends.size, dtype=np.int64), own[1] - known.first[own[0]])
+            rises -= weighted_rows(falls, np.arange(ends.size).reshape(ends.shape), coefficient)
         columns = [] if c.covariates is None else list((c.covariates / self.covariate_scale).T)
         columns += [one] if self.has_order else []
         slots = [(0, *slot) for slot in zip(ends.T, coefficient.T, strict=True)]
         slots += [(1, np.full(c.n_pairs, j), column) for j, column in enumerate(columns)]
         parts = [known.items] + ([] if self.effects is None else [self.effects])
-        items, *effects = filter_chains(parts, slots, c.time, rest, (c.y, c.weight), likelihood, of_groups)
+        answers, own_likelihoods = (c.y, c.weight), self.likelihoods(c.n_pairs, c.group, likelihood)
+        items, *effects = filter_chains(parts, slots, c.time, rest, answers, own_likelihoods, of_groups, rises)
         return replace(known, items=items, effects=effects[0] if effects else None)
 
-    def snapshot(self, time: float, scales: dict[str, Scale], levels: IntArray | None = None) -> PairPosterior:
-        """Return the posterior of all items and effects at one time; items are independent given comparisons and w.
+    def snapshot(self, time: float, levels: IntArray | None = None) -> PairPosterior:
+        """Return the posterior of all items and effects at one time; own parts of items are independent given the rest.
 
         Levels are the group of each kind, shape (n_kinds,); None leaves all out.
         """
         n, numbers, f = self.items.n_chains, np.arange(self.n_effects), self.features
-        of_groups = None if levels is None else np.tile(levels, (n, 1))
-        mean, variance = self.utility(np.arange(n), np.full(n, time), of_groups)
-        effect, spread = np.zeros(0), np.zeros(0)
+        of_groups = None if levels is None else np.tile(levels, (n + 1, 1))
+        mean, variance = self.utility(np.append(np.arange(n), -1), np.full(n + 1, time), of_groups)
+        scales: dict[str, Scale] = {"offset": FixedScale(1.0 / float(variance[n]))}  # of a new item
+        if f is not None:
+            scales["f"] = FixedScale(1.0 / f.sd**2)
+        mean, variance, shared = mean[:n], variance[:n], np.zeros((n, 0))
+        if self.career is not None:
+            covariance, place = self._career_at(np.maximum(time - self.first, 0.0))
+            values, axes = np.linalg.eigh(covariance)
+            shared = (axes * np.sqrt(np.maximum(values, 0.0)))[place]
+            variance = variance - np.square(shared).sum(axis=1)
+        k, e = 0 if f is None else f.mean.size, numbers.size
+        means, half = np.zeros(k + e), np.zeros((k + e + shared.shape[1], k + e))
+        centre_mean, centre = float(mean.mean()), np.zeros(len(half))
+        own, least = np.zeros((n, len(half))), np.finfo(float).tiny  # of a variance that rounding may lose
+        own[:, k + e :] = shared
         if self.effects is not None:
-            at = self.effects.clamped(numbers, np.full(numbers.size, time))
-            effect, spread = self.effects.moments(*at)
-        least = np.finfo(float).tiny  # of a variance that rounding may lose
-        variance, half = np.maximum(variance, least), np.diag(np.sqrt(np.maximum(spread, least)))
-        parts = True, self.has_order, scales, float(mean.mean())
-        if f is None:
-            centre = np.zeros(numbers.size)
-            return PairPosterior(None, effect, half, mean, variance, *parts, centre, None, self.covariate_scale)
-        k = f.mean.size
-        whole = np.zeros((k + numbers.size, k + numbers.size))
-        whole[:k, :k], whole[k:, k:] = f.half, half
-        if self.effects is not None:
-            whole[:k, k:] = -f.half @ self.effects.responses(*at).T
-        offsets = self._rows(np.arange(n), np.full(n, time), np.zeros((n, k)), of_groups) @ whole[:, :k].T
-        parts = *parts[:3], parts[3] + float(f.average @ f.mean)
-        centre = whole[:, :k] @ f.average + offsets.mean(axis=0)
-        means = np.concatenate([f.mean, effect])
-        more = None, self.covariate_scale, offsets
-        return PairPosterior(f.basis, means, whole, mean, variance, *parts, centre, *more)
+            at = self.effects.clamped(numbers, np.full(e, time))
+            means[k:], spread = self.effects.moments(*at)
+            half[k : k + e, k:] = np.diag(np.sqrt(np.maximum(spread, least)))
+        if f is not None:
+            means[:k], half[:k, :k] = f.mean, f.half
+            if self.effects is not None:
+                half[:k, k:] = -f.half @ self.effects.responses(*at).T
+            of_seen = None if of_groups is None else of_groups[:n]
+            own += self._rows(np.arange(n), np.full(n, time), np.zeros((n, k)), of_seen) @ half[:, :k].T
+            centre, centre_mean = half[:, :k] @ f.average, centre_mean + float(f.average @ f.mean)
+        parts = means, half, mean, np.maximum(variance, least), True, self.has_order, scales
+        rest = centre_mean, centre + own.mean(axis=0), None, self.covariate_scale, own
+        return PairPosterior(None if f is None else f.basis, *parts, *rest)
 
     def curves(self, items: Items, grid: Array, levels: IntArray | None = None) -> tuple[Array, Array]:
         """Return means and standard deviations of utilities less their average over compared items, (n, n_times)."""
@@ -281,6 +318,13 @@ class MovingPosterior:
                 followed = self._rows(*each, np.zeros((few.size * n_all, f.mean.size)), same)
                 rows[:, part] -= followed.reshape(few.size, n_all, -1).mean(axis=1) @ f.half.T
         # Of the difference to the average, in which the item has a share.
-        share = np.where(position >= 0, 2.0 / n_all, 0.0)[:, None]
-        variance = np.maximum(variance * (1.0 - share) + spread / n_all, 0.0) + np.square(rows).sum(axis=2)
+        share = np.where(position >= 0, 2.0 / n_all, 0.0)
+        variance = variance * (1.0 - share[:, None]) + spread / n_all
+        for k, time in enumerate(grid if self.career is not None else ()):  # items share the curve of careers, too
+            first = np.append(self.first, np.inf)[np.append(position, everyone)]
+            covariance, place = self._career_at(np.maximum(time - first, 0.0))
+            mine, among = np.split(place, [position.size])
+            own, to_all = np.diagonal(covariance), covariance[:, among].mean(axis=1)
+            variance[:, k] += own[mine] * share - 2.0 * to_all[mine] + to_all[among].mean() - own[among].mean() / n_all
+        variance = np.maximum(variance, 0.0) + np.square(rows).sum(axis=2)
         return mean - average, np.sqrt(variance)

@@ -27,6 +27,7 @@ from skpref.gp.pairwise.fit import (
 )
 from skpref.gp.pairwise.moving_posterior import AGES, FeaturePosterior, MovingPosterior
 from skpref.gp.pairwise.slots import item_slots, join_equal, weighted_rows
+from skpref.gp.pairwise.thresholds import TiesOfGroups
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.chain_groups import Levels
@@ -41,8 +42,8 @@ from skpref.inference.chains import (
     log_posterior,
 )
 from skpref.inference.problem import State
-from skpref.inference.scale import FixedScale
 from skpref.inference.trajectories import trajectories
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairData
     from skpref.gp.pairwise.posterior import PairPosterior
-    from skpref.inference.scale import Scale
     from skpref.inference.trajectories import Trajectories
     from skpref.likelihoods import Likelihood
 
@@ -226,6 +226,7 @@ def fit_over_time(
         moving = model.posterior(choice, problem, fit, basis, is_dated=movement.is_dated)
         record = _record(choice, moving, tried)
     likelihood = fit.likelihood if c.stage is None else config.likelihood
+    likelihood = getattr(likelihood, "shared", likelihood)
     parts = likelihood, None if basis is None else basis.kernel, fit.bounds, fit.bound, fit.converged
     snapshot, state = end_posterior(moving)
     return PairFit(snapshot, state, *parts), moving, record
@@ -233,15 +234,12 @@ def fit_over_time(
 
 def end_posterior(moving: MovingPosterior) -> tuple[PairPosterior, State]:
     """Return the posterior at the last comparison, and as a state."""
-    scales: dict[str, Scale] = {"offset": FixedScale(1.0 / moving.items.prior_variance)}
-    if moving.features is not None:
-        scales["f"] = FixedScale(1.0 / moving.features.sd**2)
-    snapshot = moving.snapshot(moving.end, scales)
+    snapshot = moving.snapshot(moving.end)
     assert snapshot.offset_variance is not None  # noqa: S101 - type narrowing
     blocks: dict[str, Any] = {"offsets": DiagonalBlock.isotropic(1.0 / snapshot.offset_variance, snapshot.offset_mean)}
     if snapshot.mean.size:
         blocks["f"] = DenseBlock.isotropic(1.0 / np.square(np.diag(snapshot.half)), snapshot.mean)
-    return snapshot, State(blocks, scales)
+    return snapshot, State(blocks, snapshot.scales)
 
 
 def _basis(data: PairData, config: PairConfig, movement: Movement, rng: np.random.Generator) -> InducingBasis:
@@ -352,6 +350,8 @@ class _Model:
             start += held.size
         matrix = np.ascontiguousarray(np.hstack(nodes)), np.ascontiguousarray(np.hstack(coefficients))
         likelihood = likelihood_of(self.config, self.c)
+        if self.levels is not None and self.c.group is not None and isinstance(likelihood, PairwiseTies):
+            likelihood = TiesOfGroups.start(likelihood, self.c.group, self.levels.sizes)
         rows = tuple(groups), *matrix, self.c.y, self.c.weight, likelihood, _units(self.c)
         if self.phi is None:
             return ChainProblem(*rows)
@@ -428,7 +428,7 @@ class _Model:
             found = fit.features
             sd, average = float(found.precision**-0.5), self.phi.mean(axis=0)
             features = FeaturePosterior(basis, found.mean, np.ascontiguousarray(found.half), sd, average)
-        rest = features, self.config.team_mean
+        rest = features, self.config.team_mean, getattr(fit.likelihood, "thresholds", None)
         return MovingPosterior(parts["items"], parts.get("effects"), parts.get("career"), *more, *rest)
 
 

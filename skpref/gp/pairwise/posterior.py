@@ -20,6 +20,7 @@ from skpref._checks import (
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
+from skpref.gp.pairwise.slots import item_slots, weighted_rows
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 from skpref.inference.terms.pairs import difference_variance
@@ -79,7 +80,7 @@ class PairPosterior:
 
     basis: InducingBasis | None  # kernel and inducing points; None without features
     mean: Array  # (K,): mean of the dense block; K = 0 without one
-    half: Array  # (K, K): inverse Cholesky factor of its precision
+    half: Array  # (R, K): inverse Cholesky factor of its precision, above rows of zeros of what else items share
     offset_mean: Array  # (N,): means of the offsets of the seen items; N = 0 without offsets
     offset_variance: Array | None  # (N,): their variances; None when they belong to the dense block
     has_offsets: bool
@@ -87,11 +88,11 @@ class PairPosterior:
     # Posteriors of the inverse variances: "f", "offset", "order"; "offset" without offsets is that of new items alone.
     scales: dict[str, Scale]
     centre_mean: float  # posterior mean of the average utility of the seen items
-    centre_half: Array  # (K,): average of their half rows
+    centre_half: Array  # (R,): average of their half rows
     average_residual: AverageResidual | None  # of the seen items; None where inducing points leave nothing
     covariate_scale: Array = field(default_factory=lambda: np.ones(0))  # (q,): the units of the coefficients
-    # (N, K): what the dense block adds to the rows of seen items' utilities beside their features; the offsets of these
-    # have what inducing points leave, too
+    # (N, R): the rows of seen items' utilities beside those of their features; the offsets of these have what inducing
+    # points leave, too
     offset_half: Array | None = None
 
     def validate(self) -> None:
@@ -103,7 +104,7 @@ class PairPosterior:
         check_arrays(self, covariate_scale="q")
         check_positive(self, "covariate_scale")
         size = self.n_basis + (n if joint else 0) + self.covariate_scale.size + int(self.has_order)
-        check_arrays(self, {"K": size}, mean="K", half="K K", centre_half="K")
+        rows = check_arrays(self, {"K": size}, mean="K", half="R K", centre_half="R")["R"]
         check_diagonals(self, "half")
         check_types(self, average_residual=AverageResidual | None)
         require(
@@ -113,7 +114,7 @@ class PairPosterior:
             f"must be of {self.n_basis} inducing points",
         )
         if self.offset_half is not None:
-            check_arrays(self, {"N": n, "K": size}, offset_half="N K")
+            check_arrays(self, {"N": n, "R": rows}, offset_half="N R")
         if self.offset_variance is not None:
             check_arrays(self, {"N": n}, offset_variance="N")
             check_positive(self, "offset_variance")
@@ -289,14 +290,23 @@ class PairPosterior:
                 mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, share, item_effects=item_effects)
         return mean, variance
 
-    def pair_covariance(self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None) -> Array:
+    def pair_covariance(
+        self,
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        covariates: Array | None = None,
+        *,
+        team_mean: bool = False,
+    ) -> Array:
         """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
-        covariance = difference_covariance(self.covariance(items)[1], left, right)
+        ends, coefficient = item_slots(left, right, mean=team_mean)
+        of_items = weighted_rows(self.covariance(items)[1], ends, coefficient)
+        covariance = weighted_rows(of_items.T, ends, coefficient)
         extra = self._extra(left.shape[0], covariates, order=True)
         if extra is not None:
             design, _, effects = extra
-            half = self._rows(items)[1]
-            with_items = (half[left] - half[right]) @ effects.T @ design.T
+            with_items = weighted_rows(self._rows(items)[1], ends, coefficient) @ effects.T @ design.T
             covariance += with_items + with_items.T + design @ (effects @ effects.T) @ design.T
         return covariance
 

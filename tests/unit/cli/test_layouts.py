@@ -464,3 +464,47 @@ def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> Non
 def test_what_to_do_next_names_items_only_where_they_have_features(capsys: pytest.CaptureFixture[str]) -> None:
     fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
     assert "Rank the items:   skpref rank model.skpref\n" in capsys.readouterr().out
+
+
+TEAMS = "home 1,home 2,away 1,away 2,won,when\n" + "".join(
+    f"{a},{b},{c},{d},{int(len(a + b) > len(c + d))},2024-0{1 + k % 9}-01\n"
+    for k, (a, b, c, d) in enumerate(
+        [("gpt", "claude", "llama", ""), ("llama", "gemma", "gpt", "claude"), ("gemma", "", "claude", "")] * 5
+    )
+)
+SIDES = "--left", "home 1,home 2", "--right", "away 1, away 2", "--label", "won"
+
+
+def test_sides_may_be_teams(capsys: pytest.CaptureFixture[str]) -> None:
+    model = fit(TEAMS, *SIDES, "--time", "when")
+    cells = [line.split(",") for line in TEAMS.splitlines()[1:]]
+    frame = np.array([[*line[:4], line[5]] for line in cells], dtype=object)
+    frame[frame == ""] = None
+    same = GPPLClassifier(left=[0, 1], right=[2, 3], time=4, max_iter=3, tol=1.0, random_state=0)
+    same.fit(frame, [int(line[4]) for line in cells])
+    assert_allclose(model.utility(MODELS), same.utility(MODELS), atol=1e-9)
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "--json"]) == 0
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == set(MODELS)
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0  # the model knows the columns
+    rows = json.loads(capsys.readouterr().out)
+    assert_allclose([row["probability_left"] for row in rows], same.predict_proba(frame)[:, 1], atol=1e-9)
+    new = TEAMS.replace("gemma", "mistral")
+    Path("new.csv").write_text(new, "utf-8")
+    assert main(["predict", "model.skpref", "new.csv"]) == 0
+    assert "the model knows no item 'mistral'" in capsys.readouterr().err
+
+
+def test_features_and_mistakes_of_teams(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("items.csv").write_text("id,size\ngpt,3\nclaude,6\nllama,\ngemma,5\n", "utf-8")
+    model = fit(TEAMS, *SIDES, "--items", "items.csv", "--missing", "drop")
+    assert "10 comparisons are of items without features" in capsys.readouterr().err
+    assert sorted(model.item_ids_.tolist()) == ["claude", "gemma"]
+    Path("items.csv").write_text("id,size\ngpt,3\nclaude,6\ngemma,5\n", "utf-8")
+    for more, message in (
+        (("--items", "items.csv"), "line 3, column 'home 1,home 2': unknown item 'llama', not in items.csv"),
+        (("--model", "crowd", "--user", "when"), "names the players of teams, which are for --model gppl"),
+        (("--right", "away 1,away 3"), "there is no column 'away 3'"),
+    ):
+        assert main(["fit", "votes.csv", *SIDES, *more]) == 2
+        assert message in capsys.readouterr().err

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skpref import Checkpoint, VariationalFMOrdinal, load, save
-from skpref.exceptions import CheckpointError, DataError
+from skpref.exceptions import CheckpointError, DataError, DataWarning
 from skpref.factorization.machine import moves
 from skpref.factorization.machine.chain import check_resumed, start_state, warn_not_stationary
 from skpref.factorization.machine.fields import design_of
@@ -336,7 +336,6 @@ def test_an_update_continues_from_the_variational_fit_before_the_chain() -> None
         ({}, np.full(Y.size, 1e4), "variational"),  # too many rows
         ({"batch_size": 100}, np.ones(Y.size), "variational"),
         ({"early_stopping": True}, np.ones(Y.size), "variational"),
-        ({"max_iter": SHORT.burn_in + 1}, np.ones(Y.size), "variational"),  # no two sweeps are left
         ({"max_iter": SHORT.burn_in + 2}, np.ones(Y.size), "gibbs"),
     ],
 )
@@ -348,6 +347,13 @@ def test_auto_draws_what_a_chain_can_have(options: dict, weight: np.ndarray, inf
     else:
         expected = clone(model).set_params(inference="variational").fit(X, Y, weight)
     assert np.array_equal(model.predict_proba(X), expected.predict_proba(X))
+
+
+def test_auto_warns_where_no_two_sweeps_are_left() -> None:
+    model = clone(SHORT).set_params(inference="auto", max_iter=SHORT.burn_in + 1)
+    with pytest.warns(DataWarning, match=r"max_iter=6 leaves no two sweeps after burn_in=5, .* is variational"):
+        assert model.fit(X, Y).inference_ == "variational"
+    assert clone(model).fit(0.5 * X, Y).inference_ == "variational"  # measured features have no chain: no warning
 
 
 def test_auto_is_variational_for_measured_features() -> None:

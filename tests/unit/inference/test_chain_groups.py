@@ -158,7 +158,8 @@ def test_what_groups_add_is_of_the_slots_of_items():
     effect = Trajectories(np.zeros(1, int), np.zeros(1), np.zeros(1), np.zeros(1), np.array([0.5, 0.0, 1.0, 0.1]))
     one, time = np.ones(2), np.array([2.0, 2.5])
     slots = [(0, np.array([0, 1]), one), (0, np.array([1, 2]), -one), (1, np.zeros(2, int), np.array([0.3, -0.2]))]
-    rows = slots, time, (np.zeros(2), np.full(2, 0.8)), (np.array([1.0, 0.0]), one), PairwiseLogit()
+    rows = slots, time, (np.zeros(2), np.full(2, 0.8)), (np.array([1.0, 0.0]), one)
+    rows = *rows, ([PairwiseLogit()], np.zeros(2, int))
     added = np.full((2, 2, 2), 0.3), np.array([[0, 0], [1, 1]])
     _, wanted = filter_chains([replace(chains, groups=None), effect], *rows)
     _, found = filter_chains([chains, effect], *rows, added)

@@ -377,7 +377,7 @@ def test_a_filter_of_one_chain_a_row_is_exact():
     coefficient, rest = rng.uniform(-1.0, 2.0, 30), rng.uniform(0.0, 0.3, 30)
     time[1::5] = time[::5]
     slots, moments = [(0, chain, coefficient)], (rest, 0.5 * rest)
-    (got,) = filter_chains([known], slots, time, moments, (y, np.ones(30)), Measured())
+    (got,) = filter_chains([known], slots, time, moments, (y, np.ones(30)), ([Measured()], np.zeros(30, int)))
     got.validate()
     precision = coefficient**2 / (0.5 + 0.5 * rest)
     linear = coefficient * (y - rest) / (0.5 + 0.5 * rest)
@@ -401,7 +401,8 @@ def test_a_filtered_answer_has_the_moments_of_bayes_rule(likelihood):
     z = np.linspace(-30.0, 30.0, 60_001)
     for y, weight in ((1.0, 1.0), (0.5, 3.0), (0.0, 0.5)):
         rest, at = (np.array([0.3]), np.array([0.2])), np.array([2.0])
-        moved = filter_chains([items, effect], slots, at, rest, (np.array([y]), np.array([weight])), likelihood)
+        answers, likelihoods = (np.array([y]), np.array([weight])), ([likelihood], np.zeros(1, int))
+        moved = filter_chains([items, effect], slots, at, rest, answers, likelihoods)
         assert moved[1].time.max() == 3.0  # the effect is known as of later: this row is one of that time
         prior = [part.moments(np.array([c]), np.array([t])) for part, c, t in ((items, 0, 2.0), (effect, 0, 3.0))]
         sizes = np.array([1.0, 1.0, 1.5])

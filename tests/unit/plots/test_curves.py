@@ -11,7 +11,7 @@ import pytest
 
 from skpref import GPPLClassifier
 from skpref.exceptions import DataError
-from skpref.plots import SkillCurvesDisplay, offscreen_axes
+from skpref.plots import RankingDisplay, SkillCurvesDisplay, WinMatrixDisplay, offscreen_axes
 from skpref.plots._base import label_ends
 
 pytest.importorskip("matplotlib")
@@ -67,6 +67,22 @@ def test_a_line_begins_at_the_first_comparison(moving: GPPLClassifier) -> None:
     assert np.isnan(np.asarray(display.utility)).tolist() == [[True, False, False, False], [False] * 4]
     with pytest.raises(DataError, match="item 6 has its first comparison after all times"):
         SkillCurvesDisplay.from_estimator(moving, [0, 6], times=[10, 20])
+
+
+def test_displays_are_of_the_groups_that_are_named(moving: GPPLClassifier) -> None:
+    held = moving._comparisons
+    X = pd.DataFrame({"left": held.left, "right": held.right, "time": held.time, "where": held.left % 2})
+    model = GPPLClassifier(time="time", groups=["where"], dynamics="constant").fit(X, held.y)
+    options = {"groups": {"where": 1}}
+    assert not np.array_equal(model.utility(), model.utility(**options))
+    best = model.rank(**options)
+    ranking = RankingDisplay.from_estimator(model, **options, ax=offscreen_axes())
+    assert list(ranking.utility) == best.utility.tolist()
+    shares = WinMatrixDisplay.from_estimator(model, **options, ax=offscreen_axes()).shares
+    np.testing.assert_array_equal(shares, model.win_matrix(**options).predicted)
+    display = SkillCurvesDisplay.from_estimator(model, times=[100.0], **options, ax=offscreen_axes())
+    assert list(display.ids) == best.id[:5].tolist()
+    np.testing.assert_allclose(np.ravel(display.utility), best.utility[:5])
 
 
 def test_times_before_the_last_comparison_draw_no_line_there(moving: GPPLClassifier) -> None:

@@ -266,9 +266,10 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data: Any) -> None:
     assert model.group_ids_[0].tolist() == CATEGORIES
     whole = crowd().fit(X, y)
     assert_allclose(model.predict_proba(X)[:, 1], whole.predict_proba(X)[:, 1], atol=0.08)
-    model.set_params(groups=None)
-    with pytest.raises(DataError, match=r"the fitted model has 1 columns of groups; partial_fit cannot change"):
-        model.partial_fit(X, y)
+    for groups in (None, ["a"]):
+        model.set_params(groups=groups)
+        with pytest.raises(DataError, match=r"groups differs from that of the fit, which had \['category'\]"):
+            model.partial_fit(X, y)
 
 
 def test_a_few_new_answers_move_the_users_who_gave_them(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,8 +374,9 @@ def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
     posterior, held = model.posterior_, model._comparisons
     places = posterior.places
     for damage, message in [
-        ({"_groups": ()}, "must be of 1 kinds"),
-        ({"_groups": (1,)}, "must be ids of groups"),
+        ({"_groups": {}}, "must be of 1 kinds"),
+        ({"_groups": {"category": 1}}, "must be ids of groups"),
+        ({"_groups": (1,)}, "_groups must not be of type tuple"),
         ({"group_ids_": [np.array(["a", "b", "c"], dtype=object)]}, "must be the ids of the groups"),
         ({"_comparisons": replace(held, group=None)}, "disagree on groups"),
         ({"_comparisons": replace(held, group=np.hstack([held.group, held.group]))}, "must have 1 columns of groups"),

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref import CrowdGPPL, save
 from skpref.elicitation._people import CrowdUser
 from skpref.exceptions import DataError
-from skpref.gp.crowd import reliability, thresholds, update_hierarchy
-from skpref.gp.crowd.thresholds import (
+from skpref.gp.crowd import reliability, update_hierarchy
+from skpref.gp.pairwise import thresholds
+from skpref.gp.pairwise.thresholds import (
     TieThresholds,
     information,
     predict_answers,

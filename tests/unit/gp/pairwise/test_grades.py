@@ -15,7 +15,7 @@ from skpref.data import from_results
 from skpref.data.labels import read_grades
 from skpref.elicitation import Session
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp.crowd.thresholds import information, learn_ratios, predict_answers, threshold_derivatives
+from skpref.gp.pairwise.thresholds import information, learn_ratios, predict_answers, threshold_derivatives
 from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
 from skpref.metrics import answers_log_loss_scorer
 from skpref.plots import PairCalibrationDisplay

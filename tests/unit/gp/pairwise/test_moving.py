@@ -424,7 +424,7 @@ def test_predictions_need_times_and_other_methods_need_a_model_over_time(moved):
     frame, y, _ = league(n=40)
     with pytest.raises(DataError, match="there is no column 'week'"):
         moved.predict(frame[["left", "right", "home"]])
-    with pytest.raises(DataError, match="latent_covariance is of items whose utilities do not move"):
+    with pytest.raises(DataError, match="latent_covariance is of rows of one time in the same groups"):
         moved.latent_covariance(frame)
     still = GPPLClassifier(left="left", right="right").fit(frame, y)
     for call in (lambda: still.utility(at=1.0), still.curves, lambda: still.rank(active=1.0)):
@@ -450,3 +450,33 @@ def test_sites_of_large_weights_do_not_go_to_and_fro() -> None:
     model = GPPLClassifier(time=2, dynamics="drift+form").fit(X, y, np.full(80, 1000.0))  # a warning is an error
     assert model.converged_
     assert model.n_iter_ < 100
+
+
+@pytest.mark.parametrize("params", [{"dynamics": "drift"}, {"dynamics": "drift+form+career", "order_effect": True}])
+def test_draws_have_the_moments_of_covariances_and_new_items_begin_as_any_new_item(params):
+    """What all items share, such as the curve of careers, is in both."""
+    frame, y, _ = league(n=300, n_items=5)
+    frame = frame.assign(week=frame.week + 2.0 * frame[["left", "right"]].max(axis=1))
+    fitted = model(covariates=["home"], **params).fit(frame, y)
+    ids, at = [0, 1, 2, 3, 4, 50, 60], 16.0
+    pairs = [(i, j) for i in range(7) for j in range(i)]
+    rows = pd.DataFrame(np.array(ids)[np.array(pairs)], columns=["left", "right"]).assign(week=at, home=1)
+    C = fitted.latent_covariance(rows)
+    assert_allclose(np.diagonal(C), fitted.latent_mean_and_variance(rows)[1], rtol=1e-9)
+    assert np.linalg.eigvalsh(C).min() > -1e-9
+    signs = np.array([np.eye(7)[i] - np.eye(7)[j] for i, j in pairs])
+    with pytest.warns(
+        DataWarning, match=r"unknown item 50 in row 5 \(and 1 more\): it was not seen by fit; its utility is"
+    ):
+        mean, covariance = fitted.utility(ids, at=at, return_cov=True)
+    effects = fitted.covariate_table(at=at)["std"].pow(2).sum()
+    assert_allclose(signs @ covariance @ signs.T + effects, C, atol=1e-9)
+    assert mean[5] == mean[6]
+    curves = fitted.curves(range(5), times=[at])
+    assert_allclose(curves["std"], np.sqrt(np.diagonal(covariance)[:5]), rtol=1e-3 if "career" in str(params) else 1e-9)
+    with pytest.warns(DataWarning, match="unknown item 50"):
+        draws = fitted.sample_utility(ids, 20_000, random_state=0, at=at)
+    assert_allclose(draws.mean(axis=1), mean, atol=5.0 * np.sqrt(np.diagonal(covariance).max() / 20_000))
+    assert_allclose(np.cov(draws), covariance, atol=0.05 * np.diagonal(covariance).max())
+    with pytest.raises(DataError, match="unknown item 50"):  # a misspelt id is in no ranking
+        fitted.rank(ids)

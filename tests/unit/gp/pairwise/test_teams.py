@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -281,22 +284,38 @@ def test_other_groups_and_teams_than_those_of_fit_are_refused(fitted):
     frame, y, _ = surfaces(n=100)
     model = GPPLClassifier(groups=["surface"]).fit(frame, y)
     rows = frame.assign(court=1)
-    model.fit(rows, y).set_params(groups=["surface", "court"])
-    for call in (
-        lambda: model.predict(rows),
-        lambda: model.partial_fit(rows, y),
-        lambda: model.rank(groups={"court": 1}),
-    ):
-        with pytest.raises(DataError, match="groups differs from that of the fit, which had 1 columns"):
-            call()
+    model.fit(rows, y)
+    for groups in (["surface", "court"], ["court"]):  # another column of the same number, too
+        model.set_params(groups=groups)
+        for call in (
+            lambda: model.predict(rows),
+            lambda: model.partial_fit(rows, y),
+            lambda: model.rank(groups={"court": 1}),
+        ):
+            with pytest.raises(DataError, match=r"groups differs from that of the fit, which had \['surface'\]"):
+                call()
     with pytest.raises(DataError, match="groups differs from that of the fit"):
         model.set_params(groups=None).rank(groups={"surface": "clay"})
     games, won = doubles(n=40)
     other = GPPLClassifier(left="a", right="c", groups=["where"]).fit(games, won).set_params(**SIDES)
     with pytest.raises(DataError, match="left and right must be lists"):
         other.partial_fit(games, won)
-    with pytest.raises(DataError, match="without time, groups and teams"):
-        fitted[0].latent_covariance(fitted[1])
+
+
+def test_covariances_of_teams_and_in_groups(fitted):
+    model, games, _ = fitted
+    C = model.latent_covariance(games[:30])
+    assert_allclose(np.diagonal(C), model.latent_mean_and_variance(games[:30])[1], rtol=1e-9)
+    frame, y, _ = surfaces(n=300)
+    items = Table(np.column_stack([SKILL, SKILL**2]), ids=PLAYERS)
+    model = GPPLClassifier(items, groups=["surface"], order_effect=True, likelihood="logit").fit(frame[:40], y[:40])
+    for surface in ("clay", "sand"):  # sand is new, and so are some players
+        rows = frame[40:100].assign(surface=surface)
+        C = model.latent_covariance(rows)
+        assert_allclose(np.diagonal(C), model.latent_mean_and_variance(rows)[1], rtol=1e-9)
+        assert np.linalg.eigvalsh(C).min() > -1e-9
+    with pytest.raises(DataError, match="of rows of one time in the same groups"):
+        model.latent_covariance(frame)
 
 
 def test_too_many_groups_are_refused(monkeypatch):
@@ -383,3 +402,58 @@ def test_slots_of_teams():
     ]
     place = np.array([[7, 8, 7, 8], [7, 8, 9, 9]])
     assert join_equal(place, np.tile([1.0, 1.0, -1.0, 0.5], (2, 1))).tolist() == [[0, 1.5, 0, 0], [1, 1, -0.5, 0]]
+
+
+def ties_of(n, thresholds, seed=0):
+    """Return answers about eight players in categories that tie differently, and the probabilities of the answers."""
+    rng, skill = np.random.default_rng(seed), np.linspace(-1.0, 1.0, 8)
+    left, category = rng.integers(8, size=n), rng.integers(len(thresholds), size=n)
+    right, b = (left + rng.integers(1, 8, n)) % 8, np.array(thresholds)[category]
+    z = skill[left] - skill[right]
+    p = np.column_stack([1.0 / (1.0 + np.exp(b - z)), np.zeros(n), 1.0 / (1.0 + np.exp(b + z))])
+    p[:, 1] = 1.0 - p.sum(axis=1)
+    y = np.array([1.0, 0.5, 0.0])[(rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).clip(max=2)]
+    frame = pd.DataFrame({"left": PLAYERS[left], "right": PLAYERS[right]})
+    return frame.assign(kind=np.array(["chat", "code", "maths"])[category]), y, p
+
+
+def test_categories_tie_differently(tmp_path):
+    b = 0.3, 0.5, 2.5
+    (frame, y, _), (fresh, _, p) = ties_of(900, b), ties_of(3000, b, seed=1)
+    model = GPPLClassifier(groups=["kind"], likelihood="logit-ties").fit(frame, y)
+    assert_allclose(np.log(model.tie_thresholds_), np.log(b), atol=0.35)
+    pooled = GPPLClassifier(left="left", right="right", likelihood="logit-ties").fit(frame, y)
+    losses = [-(p * np.log(each.predict_proba(fresh, ties=True))).sum(axis=1).mean() for each in (model, pooled)]
+    assert losses[0] < losses[1] - 0.05
+    unseen = model.predict_proba(fresh[:5].assign(kind="poetry"), ties=True)
+    assert_allclose(unseen.sum(axis=1), 1.0)
+    sides = model.predict_proba(fresh, ties=True)
+    assert_allclose(model.predict_proba(fresh)[:, 1], sides[:, 0] / (sides[:, 0] + sides[:, 2]))
+    shares = [model.win_matrix(PLAYERS[[7, 0]], groups=kind).predicted[0, 1] for kind in ({"kind": "maths"}, None)]
+    assert shares[0] > shares[1] + 0.01  # fewer wins are by chance where small differences are ties
+    skpref.save(model, tmp_path / "model")
+    assert_allclose(skpref.load(tmp_path / "model").predict_proba(fresh, ties=True), sides, rtol=1e-12)
+    later = model.partial_fit(*ties_of(300, (0.3, 0.5, 0.3), seed=2)[:2])
+    assert later.tie_thresholds_[2] < b[2] - 0.5
+
+
+def test_categories_that_tie_alike_share_a_threshold():
+    (frame, y, _), (fresh, _, p) = ties_of(600, (0.6, 0.6, 0.6)), ties_of(3000, (0.6, 0.6, 0.6), seed=1)
+    model = GPPLClassifier(groups=["kind"], likelihood="logit-ties").fit(frame, y)
+    own = -(p * np.log(model.predict_proba(fresh, ties=True))).sum(axis=1).mean()
+    alike = replace(model.moving_posterior_.thresholds, mean=np.full(3, np.log(model.likelihood_.threshold)))
+    model.moving_posterior_ = replace(model.moving_posterior_, thresholds=replace(alike, variance=np.zeros(3)))
+    shared = -(p * np.log(model.predict_proba(fresh, ties=True))).sum(axis=1).mean()
+    assert own < shared + 0.002
+
+
+def test_a_filter_reads_ties_by_the_threshold_of_their_group():
+    """Ties of unequal players are a surprise only where ties are rare."""
+    frame, y, _ = ties_of(900, (0.3, 0.5, 2.5))
+    options = {"time": "day", "dynamics": "drift", "likelihood": "probit-ties"}
+    model = GPPLClassifier(groups=["kind"], **options).fit(frame.assign(day=np.linspace(0.0, 1.0, 900)), y)
+    pair, moved = PLAYERS[[0, 7]], []
+    for kind in ("chat", "maths"):
+        rows = pd.DataFrame({"left": [pair[0]] * 20, "right": pair[1], "kind": kind, "day": 1.5})
+        moved.append(np.ptp(pickle.loads(pickle.dumps(model)).update(rows, np.full(20, 0.5)).utility(pair)))
+    assert moved[0] < moved[1] - 0.08

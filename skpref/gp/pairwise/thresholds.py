@@ -1,4 +1,4 @@
-"""Thresholds of ties of each user: log b_user ~ N(centre, spread^2), with a prior that is learnt from the crowd.
+"""Thresholds of ties of each user, or group: log b_user ~ N(centre, spread^2), with a prior that is learnt, too.
 
 People differ in how small a difference they call a tie. A tie is the band |z + noise| < b, so that answers of the user
 are those of the likelihood without ties at z - b (left) and z + b (right), and what is left of both (a tie). Given the
@@ -10,16 +10,21 @@ closed form. The thresholds of grades are multiples of b, which all users share.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from skpref._checks import check_arrays, check_positive, check_types
 from skpref._math.quadrature import gauss_hermite
+from skpref.inference.chain_groups import columns_of
+from skpref.likelihoods import Likelihood
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.likelihoods import PairwiseTies
+    from skpref.likelihoods.base import Triple
 
 # Standard deviations of log b over users, which are averaged under a half-Cauchy prior: it is narrow, so that users who
 # are equal stay so, and has a long tail for users who differ. Chosen on simulations of 15 and 30 users with 10 to 60
@@ -141,6 +146,60 @@ class AnswersOfUsers:
     def derivatives(self, y: Array, z: Array) -> tuple[Array, Array, Array]:
         """Return log p(y | z) and its derivatives, as `Likelihood.derivatives` does."""
         return self.tilted(y, z, np.zeros(y.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class TiesOfGroups(Likelihood):
+    """A likelihood with ties of rows in groups, each with a threshold of its own."""
+
+    ties_are_answers: ClassVar[bool] = True
+    has_parameters: ClassVar[bool] = True
+
+    shared: PairwiseTies
+    thresholds: TieThresholds
+    cell: IntArray  # (N,): what `cells_of` returns
+
+    @classmethod
+    def start(cls, shared: PairwiseTies, level: IntArray, sizes: IntArray) -> Self:
+        """Return the same threshold for all combinations of groups."""
+        return cls(shared, TieThresholds.start(shared.threshold, int(sizes.prod())), cells_of(level, sizes))
+
+    def _parts(self) -> Iterator[tuple[int, IntArray, PairwiseTies]]:
+        """Yield the groups that have rows, these rows, and their likelihood."""
+        for cell in np.unique(self.cell).tolist():
+            own = replace(self.shared, threshold=float(np.exp(self.thresholds.mean[cell])))
+            yield cell, np.flatnonzero(self.cell == cell), own
+
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        value, first, half_second = self._expectation(y, z, np.zeros(z.shape))
+        return value, first, 2.0 * half_second
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        out = np.empty((3, y.size))
+        for _, rows, own in self._parts():
+            out[:, rows] = own.expectation(y[rows], mu[rows], v[rows])
+        return out[0], out[1], out[2]
+
+    def _predict(self, mu: Array, v: Array) -> Array:
+        return self.shared.predict(mu, v)
+
+    def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
+        """Return the likelihood after a step of scoring in all thresholds; groups share the ratios."""
+        slope = np.zeros(self.thresholds.mean.size)
+        known = np.full(slope.size, _LEAST)
+        for cell, rows, own in self._parts():
+            at = mu[rows], v[rows]
+            slope[cell] = own.slopes(y[rows], *at, weight[rows])[0]
+            known[cell] += weight[rows] @ information(own, *at, np.full(rows.size, own.threshold))
+        thresholds = self.thresholds.updated(slope, known)
+        shared = self.shared.learnt(y, mu, v, weight) if self.shared.ratios else self.shared
+        return replace(self, shared=replace(shared, threshold=float(np.exp(thresholds.centre))), thresholds=thresholds)
+
+
+def cells_of(level: IntArray, sizes: IntArray) -> IntArray:
+    """Return the number of each combination of groups (n, n_kinds), shape (n,); -1 where one is unseen or left out."""
+    known = columns_of(level, sizes)[1]
+    return np.where(known.all(axis=1), np.ravel_multi_index(tuple(np.where(known, level, 0).T), tuple(sizes)), -1)
 
 
 def _sum_by_user(values: Array, user: IntArray, n_users: int) -> Array:
