@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from skpref._compiled.jit import njit
-from skpref._compiled.m3f import FAST, Sums, augment, run_tasks, threshold_sums
+from skpref._compiled.m3f import FAST, Sums, augment, run_portions, threshold_sums
 from skpref._compiled.streams import ZIGGURAT, normal, open_stream, uniform
 from skpref._compiled.tiles import factor, padded, solve_factored
 
@@ -236,7 +236,7 @@ def draw_items(
     def portion(task: int) -> bool:
         return bool(_draw_portion(task, csr, items, tuple(held), thresholds.value, owner, scales, stream, ZIGGURAT))
 
-    return run_tasks(portion, rows.portions.cut.size - 1, 30 * held.feature.size + 8 * items.size)
+    return run_portions(portion, rows.portions.cut.size - 1, 30 * held.feature.size + 8 * items.size)
 
 
 # --------------------------------------------------------------------------

@@ -25,12 +25,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from skpref._typing import Array
 
@@ -60,7 +59,6 @@ _UNROLL: Final = 4  # features a pass over the columns takes together
 _BURST: Final = 16  # features between two looks at the size of the product: 1e100 (1 + _FAR + _FAR^2/3)^16 < 1e190
 _LARGE: Final = 1e100
 _LOG_LARGE: Final = float(np.log(1e100))
-_ROWS: Final = 16  # rows of a block
 _BLOCKS: Final = 64  # blocks of a gradient, each with its own sums
 _SMALL: Final = 1 << 19  # n m d below which waking the other threads costs more than they bring
 _TILE: Final = 1 << 15  # numbers of Z worked on together (256 KiB: a core's second-level cache)
@@ -237,19 +235,6 @@ def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  #
                     _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
 
 
-@njit(parallel=True, fastmath=_CONTRACT)
-def _cross(X, z, c, kind, additive, triangular, tile, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    blocks = (n + _ROWS - 1) // _ROWS
-    for t in prange((blocks + 1) // 2):
-        # Blocks go in pairs (first, last), (second, last but one), ...: the same work each, triangular or not.
-        block = np.int64(t)
-        other = blocks - 1 - block
-        _cross_rows(X, z, c, kind, additive, triangular, tile, block * _ROWS, min(n, (block + 1) * _ROWS), out)
-        if other != block:
-            _cross_rows(X, z, c, kind, additive, triangular, tile, other * _ROWS, min(n, (other + 1) * _ROWS), out)
-
-
 @njit(fastmath=_REDUCE, forceinline=True)
 def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add sum_j weight_j h(r_jf) to sums[f] for four features f."""
@@ -310,48 +295,35 @@ def _sum_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-u
         sums[f] += s
 
 
-@njit(fastmath=_CONTRACT)
-def _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the share of rows first..last - 1 to `sums`."""
-    m = G.shape[1]
+@njit(fastmath=_CONTRACT, nogil=True)
+def _slopes_blocks(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), for blocks of rows."""
+    n, m = G.shape
     total = np.empty(tile)
     product = np.empty(tile)
     weight = np.empty(tile)
     # Padding multiplies a product by g(0) = 1; a mean must leave it out.
     x = np.zeros(X.shape[1] if additive else z.shape[0])
-    for left in range(0, m, tile):
-        right = min(m, left + tile)
-        for i in range(first, last):
-            start = max(left, i + 1) if triangular else left
-            width = right - start
-            if width <= 0:
-                continue
-            for f in range(X.shape[1]):
-                x[f] = X[i, f]
-            if additive:
-                _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-            elif weighted:
-                _product_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-            else:
-                _row_product(x, z, c, start, width, kind, total, product, weight)
-                for j in range(width):
-                    weight[j] *= G[i, start + j]
-                _product_slopes(x, z, c, start, width, kind, weight, sums)
-
-
-@njit(parallel=True, fastmath=_CONTRACT)
-def _cross_slopes(X, z, c, kind, additive, weighted, triangular, tile, G, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), a row of `sums` a block."""
-    n = X.shape[0]
-    blocks = sums.shape[0]
-    for t in prange((blocks + 1) // 2):
-        block = np.int64(t)
-        other = blocks - 1 - block
-        first, last = block * n // blocks, (block + 1) * n // blocks
-        _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[block])
-        if other != block:
-            first, last = other * n // blocks, (other + 1) * n // blocks
-            _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[other])
+    for block in range(first, last):
+        sums = out[block]
+        for left in range(0, m, tile):
+            right = min(m, left + tile)
+            for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+                start = max(left, i + 1) if triangular else left
+                width = right - start
+                if width <= 0:
+                    continue
+                for f in range(X.shape[1]):
+                    x[f] = X[i, f]
+                if additive:
+                    _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
+                elif weighted:
+                    _product_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
+                else:
+                    _row_product(x, z, c, start, width, kind, total, product, weight)
+                    for j in range(width):
+                        weight[j] *= G[i, start + j]
+                    _product_slopes(x, z, c, start, width, kind, weight, sums)
 
 
 @njit(fastmath=_CONTRACT)
@@ -375,48 +347,33 @@ def _pair(x, y, c, kind, additive):  # type: ignore[no-untyped-def]  # noqa: ANN
     return product * half * half
 
 
-@njit(fastmath=_CONTRACT)
+@njit(fastmath=_CONTRACT, nogil=True)
 def _paired_rows(X, Y, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(first, last):
         out[i] = _pair(X[i], Y[i], c, kind, additive)
 
 
-@njit(parallel=True, fastmath=_CONTRACT)
-def _paired(X, Y, c, kind, additive, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        block = np.int64(t)
-        _paired_rows(X, Y, c, kind, additive, block * _ROWS, min(n, (block + 1) * _ROWS), out)
-
-
-@njit(fastmath=_CONTRACT)
-def _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    d = X.shape[1]
-    for i in range(first, last):
-        if additive:
-            for f in range(d):
-                sums[f] += g[i] * _value_slope(_distance(X[i, f], Y[i, f], c[f]), kind)
-        else:
-            weight = g[i] * _pair(X[i], Y[i], c, kind, False)
-            for f in range(d):
-                numerator, denominator = _slope_parts(_distance(X[i, f], Y[i, f], c[f]), kind)
-                sums[f] += weight * numerator / denominator
-
-
-@njit(parallel=True, fastmath=_CONTRACT)
-def _paired_slopes(X, Y, c, kind, additive, g, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    blocks = sums.shape[0]
-    for t in prange(blocks):
-        block = np.int64(t)
-        first, last = block * n // blocks, (block + 1) * n // blocks
-        _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums[block])
+@njit(fastmath=_CONTRACT, nogil=True)
+def _paired_slopes_blocks(X, Y, c, kind, additive, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n, d = X.shape
+    for block in range(first, last):
+        sums = out[block]
+        for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+            if additive:
+                for f in range(d):
+                    sums[f] += g[i] * _value_slope(_distance(X[i, f], Y[i, f], c[f]), kind)
+            else:
+                weight = g[i] * _pair(X[i], Y[i], c, kind, False)
+                for f in range(d):
+                    numerator, denominator = _slope_parts(_distance(X[i, f], Y[i, f], c[f]), kind)
+                    sums[f] += weight * numerator / denominator
 
 
 def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
     """Return c_f, the factor from |x_f - z_f| to r_f, shape (d,)."""
     factor = (1.0, np.sqrt(3.0), np.sqrt(5.0), 1.0)[kind]
-    return np.ascontiguousarray(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
+    # A copy, since a read-only array would have functions compiled once more.
+    return np.array(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
 
 
 def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
@@ -432,10 +389,8 @@ def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
 
 
 def _fill(X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array) -> None:
-    if X.size * z.shape[1] < _SMALL or not may_use_threads():
-        _cross_rows(X, z, c, kind, additive, triangular, tile, 0, X.shape[0], out)
-    else:
-        _cross(X, z, c, kind, additive, triangular, tile, out)
+    large = X.size * z.shape[1] >= _SMALL
+    run_parts(lambda a, b: _cross_rows(X, z, c, kind, additive, triangular, tile, a, b, out), X.shape[0], large=large)
 
 
 def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
@@ -474,62 +429,32 @@ def gram_vjp(Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False,
 def _slopes(
     X: Array, Z: Array, c: Array, kind: int, G: Array, additive: bool, weighted: bool, triangular: bool
 ) -> Array:
-    d = X.shape[1]
     z, scale, tile = _columns(Z, c)
-    if X.size * Z.shape[0] < _SMALL:
-        total = np.zeros(z.shape[0])
-        _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, 0, X.shape[0], total)
-    else:
-        sums = np.zeros((_blocks(X.shape[0], d), z.shape[0]))
-        if may_use_threads():
-            _cross_slopes(X, z, scale, kind, additive, weighted, triangular, tile, G, sums)
-        else:
-            for part, first, last in _parts(X.shape[0], sums):
-                _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, first, last, part)
-        total = _ordered_sum(sums)
-    total = total[:d]
-    return total / d if additive else total
+    fixed = X, z, scale, kind, additive, weighted, triangular, tile, G
+    total = _blockwise(lambda *part: _slopes_blocks(*fixed, *part), X.shape, z.shape[0], X.size * Z.shape[0])
+    return total / X.shape[1] if additive else total
 
 
-def _blocks(n: int, d: int) -> int:
-    """Return the number of blocks of a gradient: of the problem's size only, and with at most 32 MiB of sums."""
-    return max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1)))
-
-
-def _parts(n: int, sums: Array) -> Iterator[tuple[Array, int, int]]:
-    """Return every block's sums and rows, as the parallel loops cut them."""
-    blocks = sums.shape[0]
-    return ((sums[b], b * n // blocks, (b + 1) * n // blocks) for b in range(blocks))
-
-
-def _ordered_sum(sums: Array) -> Array:
-    total: Array = np.add.reduce(sums, axis=0)
+def _blockwise(task: Callable[[int, int, Array], None], shape: tuple[int, ...], width: int, work: int) -> Array:
+    """Return the sums over blocks of rows of the given shape: blocks of the problem's size only, at most 32 MiB."""
+    n, d = shape
+    large = work >= _SMALL
+    sums = np.zeros((max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1))) if large else 1, width))
+    run_parts(lambda a, b: task(a, b, sums), sums.shape[0], large=large)
+    total: Array = np.add.reduce(sums, axis=0)[:d]
     return total
 
 
 def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
     """Return k(x_i, y_i) for every i."""
     out = np.empty(X.shape[0])
-    if X.size < _SMALL or not may_use_threads():
-        _paired_rows(X, Y, c, kind, additive, 0, X.shape[0], out)
-    else:
-        _paired(X, Y, c, kind, additive, out)
+    large = X.size >= _SMALL
+    run_parts(lambda a, b: _paired_rows(X, Y, c, kind, additive, a, b, out), X.shape[0], large=large)
     return out / X.shape[1] if additive else out
 
 
 def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:
     """Gradient of sum_i g_i k(x_i, y_i) in every log l_f."""
-    n, d = X.shape
-    g = np.ascontiguousarray(g)
-    if X.size < _SMALL:
-        total = np.zeros(d)
-        _paired_slopes_rows(X, Y, c, kind, additive, g, 0, n, total)
-    else:
-        sums = np.zeros((_blocks(n, d), d))
-        if may_use_threads():
-            _paired_slopes(X, Y, c, kind, additive, g, sums)
-        else:
-            for part, first, last in _parts(n, sums):
-                _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, part)
-        total = _ordered_sum(sums)
-    return total / d if additive else total
+    fixed = X, Y, c, kind, additive, np.ascontiguousarray(g)
+    total = _blockwise(lambda *part: _paired_slopes_blocks(*fixed, *part), X.shape, X.shape[1], X.size)
+    return total / X.shape[1] if additive else total

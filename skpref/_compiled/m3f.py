@@ -7,13 +7,12 @@ rows. U are the factors of the rows that are drawn, V those of the other side.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
 
-from skpref._compiled.jit import njit
+from skpref._compiled.jit import njit, run_tasks
 from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
 from skpref._compiled.tiles import add_gram, factor, padded, solve_factored
 
@@ -296,17 +295,9 @@ def _draw_portion(task, rows, U, V, theta, owner, margin, prior, name, ziggurat,
     return True
 
 
-def run_tasks(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
-    """Run tasks in as many threads as numba may use; return whether all succeeded.
-
-    Python threads over one compiled function without the GIL, not `prange`: a serial and a parallel loop would be two
-    compiled functions, which round differently. Python threads also work in worker threads and after a fork.
-    """
-    n_threads = min(numba.get_num_threads(), n_tasks)
-    if n_threads < 2 or work < _SMALL:
-        return all(task(i) for i in range(n_tasks))
-    with ThreadPoolExecutor(n_threads) as pool:
-        return all(list(pool.map(task, range(n_tasks))))
+def run_portions(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
+    """Run tasks in as many threads as numba may use; return whether all succeeded."""
+    return all(run_tasks(task, n_tasks, numba.get_num_threads() if work >= _SMALL else 1))
 
 
 def draw_rows(
@@ -333,7 +324,7 @@ def draw_rows(
         arguments = csr, U, V, thresholds.value, owner, margin, prior, stream, ZIGGURAT, dtype_like, tuple(sums)
         return bool(_draw_portion(task, *arguments))
 
-    return run_tasks(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums
+    return run_portions(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -357,7 +348,7 @@ def scores(rows: Rows, U: Array, V: Array) -> Array:
     def part(task: int) -> bool:
         return bool(_score_rows(cut[task], cut[task + 1], rows.start, rows.column, U, V, out))
 
-    run_tasks(part, _TASKS, out.size * U.shape[1])
+    run_portions(part, _TASKS, out.size * U.shape[1])
     return out
 
 
