@@ -194,11 +194,9 @@ def _item_scores(rows, row, held, items, x, position):  # type: ignore[no-untype
 @njit(nogil=True, fastmath=FAST)
 def _draw_portion(task, rows, items, held, theta, owner, model, name, ziggurat):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the items of one portion; return whether all matrices were positive definite."""
-    start, order, cut = rows[0], rows[4], rows[5]
+    start, order, cut, longest = rows[0], rows[4], rows[5], rows[6]
     (margin, precision), (seed, sweep, block) = model, name
-    width, longest = items.shape[1], 0
-    for i in range(cut[task], cut[task + 1]):
-        longest = max(longest, start[order[i] + 1] - start[order[i]])
+    width = items.shape[1]
     size = padded(width)
     P, position = np.empty((size + 3) * size), np.empty(width, np.int64)
     weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
@@ -293,7 +291,7 @@ def _draw_held(rows, row, table, counted, total, counter, step, work):  # type: 
     first, n, width = start[row], start[row + 1] - start[row], Z.shape[1]
     a, b, change = np.empty(width), np.empty(width), np.empty(n)
     for begin in range(0, width, _BLOCK):
-        end = min(begin + _BLOCK, width)
+        end = width if width < begin + _BLOCK else begin + _BLOCK  # noqa: FURB136 - `min` is compiled apart
         _block_sums(column, first, n, items, begin, end, weight, gain, a, b)
         for k in range(begin, end):
             z = Z[row, k]
@@ -347,7 +345,7 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
             grown = 1.0 + wide * weight[e]
             total += gain[e] * gain[e] * wide / grown
             # One logarithm serves many ratings.
-            if max(grown, product) > _LARGE:
+            if grown > _LARGE or product > _LARGE:
                 total -= np.log(product) + np.log(grown)
                 product = 1.0
             else:
@@ -357,7 +355,9 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
 
 @njit(fastmath=FAST, forceinline=True)
 def _categorical(log_p, u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    highest, mass, k = log_p.max(), 0.0, 0
+    highest, mass, k = log_p[0], 0.0, 0
+    for i in range(log_p.shape[0]):
+        highest = max(highest, log_p[i])
     for i in range(log_p.shape[0]):
         log_p[i] = np.exp(log_p[i] - highest)
         mass += log_p[i]
@@ -423,14 +423,16 @@ def _users(rows, begin, table, born, counted, total, ibp, theta, owner, model, n
     `counted` is 1 if the rows are among the counts of holders, and 0 for new users, who get no new features.
     """
     (rate, max_new), (margin, precision), (seed, sweep, block) = ibp, model, name
-    start, (n_rows, width) = rows[0], table[0].shape
-    longest = np.diff(start).max() if n_rows else 0
+    start, longest, (n_rows, width) = rows[0], rows[6], table[0].shape
     weight, pull, x, gain = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     q, normals = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     log_p, columns, held = np.empty(max_new + 1), np.empty(max_new, np.int64), np.empty(width, np.int64)
     work = weight, gain, x
     for row in range(begin, n_rows):
-        if counted > 0.0 and np.count_nonzero(table[2]) + max_new > width:
+        n_free = 0
+        for k in range(width):
+            n_free += table[2][k] == 0.0
+        if counted > 0.0 and n_free < max_new:
             return row, born
         n = start[row + 1] - start[row]
         counter, step = open_stream(seed, sweep, block, row)
@@ -467,7 +469,7 @@ def draw_users(
     times the likelihood ratio; then the features that it alone holds, anew, with their factors integrated out.
     """
     n_users, width = state.users.shape
-    csr, owner = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.owner]
+    csr, owner = (rows.start, rows.column, rows.level, rows.cost, *rows.portions), {"all": 0, "row": 1}[thresholds.owner]
     stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
     scales, prior = (float(model.margin), float(model.precision)), (alpha / n_users, np.int64(max_new))
     sums = _empty_sums(rows, thresholds)
@@ -500,7 +502,7 @@ def draw_new_users(
     name: StreamName,
 ) -> Sums:
     """Draw which existing features each new user holds, as the next row of the Indian buffet process, in place."""
-    csr, owner = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.owner]
+    csr, owner = (rows.start, rows.column, rows.level, rows.cost, *rows.portions), {"all": 0, "row": 1}[thresholds.owner]
     stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
     scales, prior = (float(model.margin), float(model.precision)), (0.0, np.int64(0))
     sums, feature = _empty_sums(rows, thresholds), np.zeros(0, np.int64)
@@ -523,7 +525,7 @@ def _empty_sums(rows: Rows, thresholds: Thresholds) -> Sums:
 @njit()
 def _fill_new_rows(seed, block, Z, count, n_new, begin, used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(begin, Z.shape[0]):
-        counter, step = open_stream(seed, 0, block, i)
+        counter, step = open_stream(seed, np.int64(0), block, i)
         for k in range(used):
             u, counter = uniform(counter, step)
             if u * (i + 1.0) < count[k]:

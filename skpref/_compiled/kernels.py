@@ -22,6 +22,7 @@ neither do the bits of a result.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -148,57 +149,31 @@ def _value_slope(r: float, kind: int) -> float:
     return r * r * decay
 
 
-@njit(fastmath=_CONTRACT, forceinline=True)
-def _add_product(x, z, c, first, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take four features of one row into the sums and products of `width` columns."""
-    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
-    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
-    z0 = z[first, start : start + width]
-    z1 = z[first + 1, start : start + width]
-    z2 = z[first + 2, start : start + width]
-    z3 = z[first + 3, start : start + width]
-    for j in range(width):
-        r0 = _distance(x0, z0[j], c0)
-        r1 = _distance(x1, z1[j], c1)
-        r2 = _distance(x2, z2[j], c2)
-        r3 = _distance(x3, z3[j], c3)
-        total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
-        if kind == THREE_HALVES or kind == FIVE_HALVES:  # noqa: PLR1714, SIM109 - folds
-            p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
-            product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
-
-
-@njit(fastmath=_CONTRACT)
-def _shrink(width, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move a factor of 1e100 from large products into the sum."""
-    for j in range(width):
-        large = product[j] > _LARGE
-        product[j] *= 1.0 / _LARGE if large else 1.0
-        total[j] -= _LOG_LARGE if large else 0.0
-
-
-@njit(fastmath=_CONTRACT, forceinline=True)
-def _product_of_kind(x, z, c, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for f in range(0, x.shape[0], _UNROLL):
-        _add_product(x, z, c, f, start, width, kind, total, product)
-        if (kind == THREE_HALVES or kind == FIVE_HALVES) and (f + _UNROLL) % _BURST == 0:  # noqa: PLR1714, SIM109
-            _shrink(width, total, product)
-
-
 @njit(fastmath=_CONTRACT)
 def _row_product(x, z, c, start, width, kind, total, product, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Product kernel between one row and `width` columns from `start` on, into out[:width]."""
-    total[:width] = 0.0
-    product[:width] = 1.0
-    # The kind is spelled out as a constant so that the compiler makes a loop without branches for each.
-    if kind == HALF:
-        _product_of_kind(x, z, c, start, width, HALF, total, product)
-    elif kind == THREE_HALVES:
-        _product_of_kind(x, z, c, start, width, THREE_HALVES, total, product)
-    elif kind == FIVE_HALVES:
-        _product_of_kind(x, z, c, start, width, FIVE_HALVES, total, product)
-    else:
-        _product_of_kind(x, z, c, start, width, SQUARED, total, product)
+    polynomial = kind == THREE_HALVES or kind == FIVE_HALVES  # noqa: PLR1714 - folds
+    for j in range(width):
+        total[j], product[j] = 0.0, 1.0
+    for f in range(0, x.shape[0], _UNROLL):
+        x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
+        c0, c1, c2, c3 = c[f], c[f + 1], c[f + 2], c[f + 3]
+        z0, z1 = z[f, start : start + width], z[f + 1, start : start + width]
+        z2, z3 = z[f + 2, start : start + width], z[f + 3, start : start + width]
+        for j in range(width):
+            r0 = _distance(x0, z0[j], c0)
+            r1 = _distance(x1, z1[j], c1)
+            r2 = _distance(x2, z2[j], c2)
+            r3 = _distance(x3, z3[j], c3)
+            total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
+            if polynomial:
+                p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
+                product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
+        if polynomial and (f + _UNROLL) % _BURST == 0:
+            for j in range(width):  # a factor of 1e100 moves from large products into the sum
+                large = product[j] > _LARGE
+                product[j] *= 1.0 / _LARGE if large else 1.0
+                total[j] -= _LOG_LARGE if large else 0.0
     for j in range(width):
         half = fast_exp(-0.5 * total[j])  # twice, since exp(-total) may underflow where times product it does not
         out[j] = product[j] * half * half
@@ -214,75 +189,67 @@ def _row_sum(x, z, c, start, width, kind, out):  # type: ignore[no-untyped-def] 
             out[j] += _value(_distance(x[f], column[j], c[f]), kind)
 
 
-@njit(fastmath=_CONTRACT, nogil=True)
-def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
-    m = out.shape[1]
-    total = np.empty(tile)
-    product = np.empty(tile)
-    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
-    x = np.zeros(X.shape[1] if additive else z.shape[0])
-    for left in range(0, m, tile):
-        right = min(m, left + tile)
-        for i in range(first, last):
-            start = max(left, i) if triangular else left
-            if start < right:
-                for f in range(X.shape[1]):  # an assignment of arrays would compile for seconds
-                    x[f] = X[i, f]
-                if additive:
-                    _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
-                else:
-                    _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
+@cache
+def _cross_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over rows for one kernel: code for all of them would take three times as long to compile."""
 
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def fill(X, z, c, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
+        m = out.shape[1]
+        total = np.empty(tile)
+        product = np.empty(tile)
+        # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+        x = np.zeros(X.shape[1] if additive else z.shape[0])
+        for left in range(0, m, tile):
+            right = min(m, left + tile)
+            for i in range(first, last):
+                start = max(left, i) if triangular else left
+                if start < right:
+                    for f in range(X.shape[1]):  # an assignment of arrays would compile for seconds
+                        x[f] = X[i, f]
+                    if additive:
+                        _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
+                    else:
+                        _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
 
-@njit(fastmath=_REDUCE, forceinline=True)
-def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add sum_j weight_j h(r_jf) to sums[f] for four features f."""
-    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
-    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
-    z0 = z[first, start : start + width]
-    z1 = z[first + 1, start : start + width]
-    z2 = z[first + 2, start : start + width]
-    z3 = z[first + 3, start : start + width]
-    s0 = s1 = s2 = s3 = 0.0
-    for j in range(width):
-        n0, d0 = _slope_parts(_distance(x0, z0[j], c0), kind)
-        n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
-        n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
-        n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
-        if kind == HALF or kind == SQUARED:  # noqa: PLR1714, SIM109
-            s0 += weight[j] * n0
-            s1 += weight[j] * n1
-            s2 += weight[j] * n2
-            s3 += weight[j] * n3
-        else:
-            # One division serves all four: 1/d0 = d1 (d2 d3) / (d0 d1 d2 d3), whose parts are at most 1e24.
-            d01 = d0 * d1
-            d23 = d2 * d3
-            q = weight[j] / (d01 * d23)
-            q01 = q * d23
-            q23 = q * d01
-            s0 += n0 * d1 * q01
-            s1 += n1 * d0 * q01
-            s2 += n2 * d3 * q23
-            s3 += n3 * d2 * q23
-    sums[first] += s0
-    sums[first + 1] += s1
-    sums[first + 2] += s2
-    sums[first + 3] += s3
+    return fill
 
 
 @njit(fastmath=_REDUCE, forceinline=True)
 def _product_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add sum_j weight_j h(r_jf) to sums[f] for all features f."""
     for f in range(0, x.shape[0], _UNROLL):
-        if kind == HALF:
-            _add_slopes(x, z, c, f, start, width, HALF, weight, sums)
-        elif kind == THREE_HALVES:
-            _add_slopes(x, z, c, f, start, width, THREE_HALVES, weight, sums)
-        elif kind == FIVE_HALVES:
-            _add_slopes(x, z, c, f, start, width, FIVE_HALVES, weight, sums)
-        else:
-            _add_slopes(x, z, c, f, start, width, SQUARED, weight, sums)
+        x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
+        c0, c1, c2, c3 = c[f], c[f + 1], c[f + 2], c[f + 3]
+        z0, z1 = z[f, start : start + width], z[f + 1, start : start + width]
+        z2, z3 = z[f + 2, start : start + width], z[f + 3, start : start + width]
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(width):
+            n0, d0 = _slope_parts(_distance(x0, z0[j], c0), kind)
+            n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
+            n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
+            n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
+            if kind == HALF or kind == SQUARED:  # noqa: PLR1714, SIM109 - folds
+                s0 += weight[j] * n0
+                s1 += weight[j] * n1
+                s2 += weight[j] * n2
+                s3 += weight[j] * n3
+            else:
+                # One division serves all four: 1/d0 = d1 (d2 d3) / (d0 d1 d2 d3), whose parts are at most 1e24.
+                d01 = d0 * d1
+                d23 = d2 * d3
+                q = weight[j] / (d01 * d23)
+                q01 = q * d23
+                q23 = q * d01
+                s0 += n0 * d1 * q01
+                s1 += n1 * d0 * q01
+                s2 += n2 * d3 * q23
+                s3 += n3 * d2 * q23
+        sums[f] += s0
+        sums[f + 1] += s1
+        sums[f + 2] += s2
+        sums[f + 3] += s3
 
 
 @njit(fastmath=_REDUCE, forceinline=True)
@@ -295,35 +262,41 @@ def _sum_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-u
         sums[f] += s
 
 
-@njit(fastmath=_CONTRACT, nogil=True)
-def _slopes_blocks(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), for blocks of rows."""
-    n, m = G.shape
-    total = np.empty(tile)
-    product = np.empty(tile)
-    weight = np.empty(tile)
-    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
-    x = np.zeros(X.shape[1] if additive else z.shape[0])
-    for block in range(first, last):
-        sums = out[block]
-        for left in range(0, m, tile):
-            right = min(m, left + tile)
-            for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
-                start = max(left, i + 1) if triangular else left
-                width = right - start
-                if width <= 0:
-                    continue
-                for f in range(X.shape[1]):
-                    x[f] = X[i, f]
-                if additive:
-                    _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-                elif weighted:
-                    _product_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-                else:
-                    _row_product(x, z, c, start, width, kind, total, product, weight)
-                    for j in range(width):
-                        weight[j] *= G[i, start + j]
-                    _product_slopes(x, z, c, start, width, kind, weight, sums)
+@cache
+def _slopes_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over blocks of rows for the gradient of one kernel."""
+
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def add(X, z, c, weighted, triangular, tile, G, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), for blocks of rows."""
+        n, m = G.shape
+        total = np.empty(tile)
+        product = np.empty(tile)
+        weight = np.empty(tile)
+        # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+        x = np.zeros(X.shape[1] if additive else z.shape[0])
+        for block in range(first, last):
+            for left in range(0, m, tile):
+                right = min(m, left + tile)
+                for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+                    start = max(left, i + 1) if triangular else left
+                    width = right - start
+                    if width <= 0:
+                        continue
+                    for f in range(X.shape[1]):
+                        x[f] = X[i, f]
+                    row = G[i, start:right]
+                    if additive:
+                        _sum_slopes(x, z, c, start, width, kind, row, out[block])
+                        continue
+                    if not weighted:
+                        _row_product(x, z, c, start, width, kind, total, product, weight)
+                        for j in range(width):
+                            weight[j] *= row[j]
+                        row = weight
+                    _product_slopes(x, z, c, start, width, kind, row, out[block])
+
+    return add
 
 
 @njit(fastmath=_CONTRACT)
@@ -347,26 +320,37 @@ def _pair(x, y, c, kind, additive):  # type: ignore[no-untyped-def]  # noqa: ANN
     return product * half * half
 
 
-@njit(fastmath=_CONTRACT, nogil=True)
-def _paired_rows(X, Y, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for i in range(first, last):
-        out[i] = _pair(X[i], Y[i], c, kind, additive)
+@cache
+def _paired_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over pairs of rows for one kernel."""
+
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def fill(X, Y, c, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        for i in range(first, last):
+            out[i] = _pair(X[i], Y[i], c, kind, additive)
+
+    return fill
 
 
-@njit(fastmath=_CONTRACT, nogil=True)
-def _paired_slopes_blocks(X, Y, c, kind, additive, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n, d = X.shape
-    for block in range(first, last):
-        sums = out[block]
-        for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
-            if additive:
+@cache
+def _paired_slopes_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over blocks of pairs of rows for the gradient of one kernel."""
+
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def add(X, Y, c, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        n, d = X.shape
+        for block in range(first, last):
+            for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+                weight = g[i] if additive else g[i] * _pair(X[i], Y[i], c, kind, False)
                 for f in range(d):
-                    sums[f] += g[i] * _value_slope(_distance(X[i, f], Y[i, f], c[f]), kind)
-            else:
-                weight = g[i] * _pair(X[i], Y[i], c, kind, False)
-                for f in range(d):
-                    numerator, denominator = _slope_parts(_distance(X[i, f], Y[i, f], c[f]), kind)
-                    sums[f] += weight * numerator / denominator
+                    r = _distance(X[i, f], Y[i, f], c[f])
+                    if additive:
+                        out[block, f] += weight * _value_slope(r, kind)
+                    else:
+                        numerator, denominator = _slope_parts(r, kind)
+                        out[block, f] += weight * numerator / denominator
+
+    return add
 
 
 def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
@@ -389,8 +373,8 @@ def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
 
 
 def _fill(X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array) -> None:
-    large = X.size * z.shape[1] >= _SMALL
-    run_parts(lambda a, b: _cross_rows(X, z, c, kind, additive, triangular, tile, a, b, out), X.shape[0], large=large)
+    fill, large = _cross_loop(kind, additive), X.size * z.shape[1] >= _SMALL
+    run_parts(lambda a, b: fill(X, z, c, triangular, tile, a, b, out), X.shape[0], large=large)
 
 
 def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
@@ -430,8 +414,8 @@ def _slopes(
     X: Array, Z: Array, c: Array, kind: int, G: Array, additive: bool, weighted: bool, triangular: bool
 ) -> Array:
     z, scale, tile = _columns(Z, c)
-    fixed = X, z, scale, kind, additive, weighted, triangular, tile, G
-    total = _blockwise(lambda *part: _slopes_blocks(*fixed, *part), X.shape, z.shape[0], X.size * Z.shape[0])
+    add, fixed = _slopes_loop(kind, additive), (X, z, scale, weighted, triangular, tile, G)
+    total = _blockwise(lambda *part: add(*fixed, *part), X.shape, z.shape[0], X.size * Z.shape[0])
     return total / X.shape[1] if additive else total
 
 
@@ -448,13 +432,13 @@ def _blockwise(task: Callable[[int, int, Array], None], shape: tuple[int, ...], 
 def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
     """Return k(x_i, y_i) for every i."""
     out = np.empty(X.shape[0])
-    large = X.size >= _SMALL
-    run_parts(lambda a, b: _paired_rows(X, Y, c, kind, additive, a, b, out), X.shape[0], large=large)
+    fill = _paired_loop(kind, additive)
+    run_parts(lambda a, b: fill(X, Y, c, a, b, out), X.shape[0], large=X.size >= _SMALL)
     return out / X.shape[1] if additive else out
 
 
 def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:
     """Gradient of sum_i g_i k(x_i, y_i) in every log l_f."""
-    fixed = X, Y, c, kind, additive, np.ascontiguousarray(g)
-    total = _blockwise(lambda *part: _paired_slopes_blocks(*fixed, *part), X.shape, X.shape[1], X.size)
+    add, fixed = _paired_slopes_loop(kind, additive), (X, Y, c, np.ascontiguousarray(g))
+    total = _blockwise(lambda *part: add(*fixed, *part), X.shape, X.shape[1], X.size)
     return total / X.shape[1] if additive else total

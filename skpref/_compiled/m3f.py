@@ -36,6 +36,7 @@ class Portions(NamedTuple):
 
     order: IntArray  # (n_rows,): the rows, portion after portion
     cut: IntArray  # (n_portions + 1,): where each portion begins
+    longest: int  # ratings of a row, at most
 
 
 class Rows(NamedTuple):
@@ -92,7 +93,7 @@ def portions(start: IntArray, width: int) -> Portions:
     portion = np.where(position < n_portions, position, 2 * n_portions - 1 - position)  # forwards, then backwards
     order = heaviest[np.argsort(portion, kind="stable")]
     cut = np.concatenate([[0], np.cumsum(np.bincount(portion, minlength=n_portions))])
-    return Portions(order.astype(np.int64), cut.astype(np.int64))
+    return Portions(order.astype(np.int64), cut.astype(np.int64), int(length.max(initial=0.0)))
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -259,12 +260,10 @@ def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def
 @njit(nogil=True, fastmath=FAST)
 def _draw_portion(task, rows, U, V, theta, owner, margin, prior, name, ziggurat, dtype_like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the rows of one portion; return whether all matrices were positive definite."""
-    start, order, cut = rows[0], rows[4], rows[5]
+    start, order, cut, longest = rows[0], rows[4], rows[5], rows[6]
     seed, sweep, block, first_row = name
-    width, longest = U.shape[1], 0
+    width = U.shape[1]
     few = (4 * width) // 5
-    for i in range(cut[task], cut[task + 1]):
-        longest = max(longest, start[order[i] + 1] - start[order[i]])
     size = padded(width)
     # Columns of A are written and rows are read: rows whose length is no power of two keep both in the first cache.
     A, B = np.zeros((size + 3, _BLOCK + 8), dtype_like.dtype), np.empty((size, width), dtype_like.dtype)
@@ -361,7 +360,8 @@ def _row_losses(start, level, cost, score, theta, margin, out):  # type: ignore[
             loss = 0.0
             for r in range(theta.shape[1]):
                 sign = 1.0 if r >= level[e] else -1.0
-                loss += max(0.0, margin - sign * (theta[t, r] - score[e]))
+                gap = margin - sign * (theta[t, r] - score[e])
+                loss += gap if gap > 0.0 else 0.0
             total += loss * (cost[e] if cost.shape[0] > 1 else cost[0])
         out[row] = total
 
