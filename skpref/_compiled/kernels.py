@@ -191,7 +191,7 @@ def _row_sum(x, z, c, start, width, kind, out):  # type: ignore[no-untyped-def] 
 
 @cache
 def _cross_loop(kind: int, additive: bool) -> Callable[..., None]:
-    """Return the loop over rows for one kernel: code for all of them would take three times as long to compile."""
+    """Return the loop over rows for one kernel: code for all four would take three times as long to compile."""
 
     @njit(fastmath=_CONTRACT, nogil=True)
     def fill(X, z, c, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
