@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-# Products and ratings of a portion: 2 ms make calls cheap, and arrays stay in a cache.
-_PORTION, RATINGS = 1 << 24, 1 << 15
+_PORTIONS = 64  # portions of at least 2 ms that the threads share
+_WORK = 1 << 24  # products of such a portion
+RATINGS = 1 << 14  # ratings of a portion, about, so that its arrays stay in a cache
 _BLOCK = 128  # ratings gathered at once; with 100 factors they fit into the second-level cache
 # Products (about 8 ms) below which threads cost more than they save: 60 tasks in a pool cost 2 to 4 ms.
 _SMALL = 1 << 26
@@ -105,7 +106,7 @@ def portions(start: IntArray, width: int) -> Portions:
     narrow = np.minimum(length, width)
     work = length * narrow * max(width, 1) / 2.0 + narrow**3 / 6.0 + 50.0 * length
     heaviest = np.argsort(-work, kind="stable")
-    n_portions = max(1, min(int(max(work.sum() / _PORTION, length.sum() / RATINGS)), length.size))
+    n_portions = max(1, min(int(max(min(work.sum() / _WORK, _PORTIONS), length.sum() / RATINGS)), length.size))
     position = np.arange(length.size) % (2 * n_portions)
     portion = np.where(position < n_portions, position, 2 * n_portions - 1 - position)  # forwards, then backwards
     order = heaviest[np.argsort(portion, kind="stable")]
