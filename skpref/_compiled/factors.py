@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
@@ -15,89 +14,52 @@ if TYPE_CHECKING:
 _SMALL = 1 << 20  # numbers (about 1 ms) below which waking threads costs more than it saves
 _SCALE_TOLERANCE = 1e-4  # relative change of a scale at which its iteration ends
 _MAX_SCALE_STEPS = 200
-_ROWS = 4096  # observations a thread takes at once
 
 
-@njit()
-def _differences_of(u, left, right, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for p in range(left.shape[0]):
-        out[d, p] = u[d, left[p]] - u[d, right[p]]
-
-
-@njit()
-def _differences(u, left, right, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in range(u.shape[0]):
-        _differences_of(u, left, right, d, out)
-
-
-@njit(parallel=True)
-def _differences_parallel(u, left, right, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in prange(u.shape[0]):
-        _differences_of(u, left, right, d, out)
+@njit(nogil=True)
+def _differences(u, left, right, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(first, last):
+        for p in range(left.shape[0]):
+            out[d, p] = u[d, left[p]] - u[d, right[p]]
 
 
 def pair_differences(u: Array, left: IntArray, right: IntArray) -> Array:
     """Return u[d, left_p] - u[d, right_p], shape (D, P)."""
-    out = np.empty((u.shape[0], left.shape[0]))
-    loop = _differences if out.size < _SMALL or not may_use_threads() else _differences_parallel
-    loop(np.ascontiguousarray(u), left, right, out)
+    out, u = np.empty((u.shape[0], left.shape[0])), np.ascontiguousarray(u)
+    run_parts(lambda a, b: _differences(u, left, right, a, b, out), u.shape[0], large=out.size >= _SMALL)
     return out
 
 
-@njit()
-def _sums_of(left, right, g, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for p in range(left.shape[0]):
-        out[d, left[p]] += g[d, p]
-        out[d, right[p]] -= g[d, p]
-
-
-@njit()
-def _sums(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in range(g.shape[0]):
-        _sums_of(left, right, g, d, out)
-
-
-@njit(parallel=True)
-def _sums_parallel(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in prange(g.shape[0]):
-        _sums_of(left, right, g, d, out)
+@njit(nogil=True)
+def _sums(left, right, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(first, last):
+        for p in range(left.shape[0]):
+            out[d, left[p]] += g[d, p]
+            out[d, right[p]] -= g[d, p]
 
 
 def pair_sums(left: IntArray, right: IntArray, g: Array, n_items: int) -> Array:
     """Return D^T g for every factor: sums where an item stands left minus sums where it stands right."""
-    out = np.zeros((g.shape[0], n_items))
-    loop = _sums if g.size < _SMALL or not may_use_threads() else _sums_parallel
-    loop(left, right, np.ascontiguousarray(g), out)
+    out, g = np.zeros((g.shape[0], n_items)), np.ascontiguousarray(g)
+    run_parts(lambda a, b: _sums(left, right, g, a, b, out), g.shape[0], large=g.size >= _SMALL)
     return out
 
 
-@njit()
-def _entity_sums_of(index, g, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for p in range(index.shape[0]):
-        out[d, index[p]] += g[d, p]
-
-
-@njit()
-def _entity_sums(index, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in range(g.shape[0]):
-        _entity_sums_of(index, g, d, out)
-
-
-@njit(parallel=True)
-def _entity_sums_parallel(index, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in prange(g.shape[0]):
-        _entity_sums_of(index, g, d, out)
+@njit(nogil=True)
+def _entity_sums(index, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(first, last):
+        for p in range(index.shape[0]):
+            out[d, index[p]] += g[d, p]
 
 
 def entity_sums(index: IntArray, g: Array, n_entities: int) -> Array:
     """Return, for every factor, the sum of g over the observations of each entity, shape (D, n_entities)."""
-    out = np.zeros((g.shape[0], n_entities))
-    loop = _entity_sums if g.size < _SMALL or not may_use_threads() else _entity_sums_parallel
-    loop(index, np.ascontiguousarray(g), out)
+    out, g = np.zeros((g.shape[0], n_entities)), np.ascontiguousarray(g)
+    run_parts(lambda a, b: _entity_sums(index, g, a, b, out), g.shape[0], large=g.size >= _SMALL)
     return out
 
 
-@njit()
+@njit(nogil=True)
 def _moments(m1, v1, m2, v2, first, last, mean, variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for d in range(m1.shape[0]):
         for p in range(first, last):
@@ -108,74 +70,42 @@ def _moments(m1, v1, m2, v2, first, last, mean, variance):  # type: ignore[no-un
             variance[p] += a * a * v2[d, p] + (b * b + v2[d, p]) * va
 
 
-@njit(parallel=True)
-def _moments_parallel(m1, v1, m2, v2, mean, variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = mean.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        _moments(m1, v1, m2, v2, t * _ROWS, min((t + 1) * _ROWS, n), mean, variance)
-
-
 def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
     """Return mean and variance of sum_d a_d b_d for independent a and b (docs/maths section 6), shape (P,)."""
     n = first[0].shape[1]
     mean, variance = np.zeros(n), np.zeros(n)
     m1, v1, m2, v2 = (np.ascontiguousarray(x) for x in (*first, *second))
-    if m1.size < _SMALL or not may_use_threads():
-        _moments(m1, v1, m2, v2, 0, n, mean, variance)
-    else:
-        _moments_parallel(m1, v1, m2, v2, mean, variance)
+    run_parts(lambda a, b: _moments(m1, v1, m2, v2, a, b, mean, variance), n, large=m1.size >= _SMALL)
     return mean, variance
 
 
-@njit()
+@njit(nogil=True)
 def _shares(gain, projected, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for d in range(gain.shape[0]):
         for p in range(first, last):
             out[p] += gain[d, p] * projected[d, p]
 
 
-@njit(parallel=True)
-def _shares_parallel(gain, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = out.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        _shares(gain, projected, t * _ROWS, min((t + 1) * _ROWS, n), out)
-
-
 def share_sums(gain: Array, projected: Array) -> Array:
     """Return sum_d gain_dp projected_dp, without an array of the products, shape (P,)."""
     out = np.zeros(gain.shape[1])
     arguments = np.ascontiguousarray(gain), np.ascontiguousarray(projected)
-    if gain.size < _SMALL or not may_use_threads():
-        _shares(*arguments, 0, out.shape[0], out)
-    else:
-        _shares_parallel(*arguments, out)
+    run_parts(lambda a, b: _shares(*arguments, a, b, out), out.shape[0], large=gain.size >= _SMALL)
     return out
 
 
-@njit()
-def _pulls_of(gain, g, spread, weight, projected, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for p in range(g.shape[0]):
-        out[d, p] = gain[d, p] * g[p] + spread[d, p] * (weight[p] * projected[d, p])
-
-
-@njit()
-def _pulls(gain, g, spread, weight, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in range(gain.shape[0]):
-        _pulls_of(gain, g, spread, weight, projected, d, out)
-
-
-@njit(parallel=True)
-def _pulls_parallel(gain, g, spread, weight, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for d in prange(gain.shape[0]):
-        _pulls_of(gain, g, spread, weight, projected, d, out)
+@njit(nogil=True)
+def _pulls(gain, g, spread, weight, projected, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(first, last):
+        for p in range(g.shape[0]):
+            out[d, p] = gain[d, p] * g[p] + spread[d, p] * (weight[p] * projected[d, p])
 
 
 def gain_pulls(gain: Array, g: Array, spread: Array, weight: Array, projected: Array) -> Array:
     """Return gain_dp g_p + spread_dp weight_p projected_dp, the gradient through an uncertain gain, shape (D, P)."""
     out = np.empty(gain.shape)
-    loop = _pulls if out.size < _SMALL or not may_use_threads() else _pulls_parallel
     m, e, v, w, x = (np.ascontiguousarray(part) for part in (gain, g, spread, weight, projected))
-    loop(m, e, v, w, x, out)
+    run_parts(lambda a, b: _pulls(m, e, v, w, x, a, b, out), gain.shape[0], large=out.size >= _SMALL)
     return out
 
 

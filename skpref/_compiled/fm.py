@@ -7,14 +7,13 @@ from CSR and features from CSC, so no two threads add to the same number, and th
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
 
-from skpref._compiled.jit import njit
+from skpref._compiled.jit import njit, run_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +50,7 @@ def run_in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first:
         return task(first, last)
     inner = np.searchsorted(start[first:last], np.linspace(start[first], start[last], _TASKS + 1)[1:-1])
     cut = [first, *(first + inner).tolist(), last]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return all(list(pool.map(lambda ends: task(*ends), pairwise(cut))))
+    return all(run_tasks(lambda t: task(cut[t], cut[t + 1]), _TASKS, n_threads))
 
 
 @njit(nogil=True, fastmath=FAST)

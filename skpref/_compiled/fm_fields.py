@@ -25,7 +25,8 @@ def _next_columns(start, index, after):  # type: ignore[no-untyped-def]  # noqa:
 def one_hot_ranges(rows: Compressed, n_columns: int) -> IntArray:
     """Cut the columns into ranges, as long as possible from the left, in which no row has two entries."""
     after = np.full(n_columns + 1, n_columns, dtype=np.int64)
-    _next_columns(rows.start, rows.indices, after)
+    # The loop is compiled for one width of integers: patterns, which are few, are copied to that of the columns of X.
+    _next_columns(rows.start.astype(np.int64, copy=False), rows.indices.astype(np.int32, copy=False), after)
     # The first column that follows an entry in a column from k on.
     after = np.minimum.accumulate(after[::-1])[::-1]
     bounds = [0]

@@ -161,7 +161,7 @@ def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: 
 
 @njit(nogil=True, fastmath=FAST)
 def _moments(first, last, start, rows, codes, level, second, spread, width, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    size, two = second.shape[1], codes.shape[0] == 2
+    size, two, own = second.shape[1], codes.shape[0] == 2, np.int64(0)  # a literal 0 would be compiled apart
     z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
     M, S, O, own_spread = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for p in range(first, last):
@@ -182,7 +182,7 @@ def _moments(first, last, start, rows, codes, level, second, spread, width, mu, 
                 for e in range(size):
                     variance += own_spread[e] * second[o, e] + O[e] * spread[o, e]
             else:
-                total += _gather(i, 0, codes, level, second, spread, z, C, other, D, M, S)
+                total += _gather(i, own, codes, level, second, spread, z, C, other, D, M, S)
                 for a in range(1, width):
                     total += second[p, a] * M[a]
                 for e in range(size):

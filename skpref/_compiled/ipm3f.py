@@ -7,18 +7,21 @@ factors are drawn in parallel. Each row has its counted random stream.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
 from skpref._compiled.jit import njit
-from skpref._compiled.m3f import FAST, Sums, augment, run_tasks, threshold_sums
+from skpref._compiled.m3f import FAST, RATINGS, Sums, augment, run_portions, sum_thresholds
 from skpref._compiled.streams import ZIGGURAT, normal, open_stream, uniform
 from skpref._compiled.tiles import factor, padded, solve_factored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds
@@ -77,19 +80,29 @@ def feature_lists(Z: NDArray[np.uint8]) -> FeatureLists:
     return FeatureLists(start, feature, bits)
 
 
+@njit(nogil=True, fastmath=FAST)
+def _score_rows(order, start, column, items, held_start, feature, by_user, score):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Put the scores of the ratings of some rows, which are users' or items', into `score`."""
+    for row in order:
+        for e in range(start[row], start[row + 1]):
+            i, j = (row, column[e]) if by_user else (column[e], row)
+            total = 0.0
+            for s in range(held_start[i], held_start[i + 1]):
+                total += items[j, feature[s]]
+            score[e] = total
+
+
 # --------------------------------------------------------------------------
 # items
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _fill_primal(column, first, n, held, position, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _fill_primal(column, held_start, feature, position, positions, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of the raters' features into P, and the linear term into the row after it."""
-    held_start, feature, linear = held[0], held[1], P[P.shape[1]]
-    positions = np.empty(n_active, np.int64)
-    P[:] = 0.0
-    for e in range(n):
+    linear = P[P.shape[1]]
+    for e in range(column.shape[0]):
         w, h, n_held = weight[e], pull[e], 0
-        for s in range(held_start[column[first + e]], held_start[column[first + e] + 1]):
+        for s in range(held_start[column[e]], held_start[column[e] + 1]):
             positions[n_held] = position[feature[s]]
             n_held += 1
         for s in range(n_held):
@@ -97,24 +110,23 @@ def _fill_primal(column, first, n, held, position, n_active, weight, pull, preci
             for t in range(s + 1):
                 row[positions[t]] += w
             linear[positions[s]] += h
-    for a in range(n_active):
+    for a in range(P.shape[1]):
         P[a, a] += precision
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _fill_dual(column, first, n, held, weight, pull, variance, noise, residual, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Do the same as `m3f._fill_dual`; inner products are numbers of common features."""
-    held_start, feature, bits = held
-    words = bits.shape[1]
+def _fill_dual(column, held_start, feature, bits, weight, pull, variance, noise, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Do the same as `m3f._fill_dual`, with I + B B^T; inner products are numbers of common features."""
+    words, n, width, sigma = bits.shape[1], column.shape[0], noise.shape[0] // 2, np.sqrt(variance)
     rater_bits = np.empty((words, n), np.uint64)
     common = np.empty(n, np.int64)
-    P[:] = 0.0
     for e in range(n):
         for word in range(words):
-            rater_bits[word, e] = bits[column[first + e], word]
+            rater_bits[word, e] = bits[column[e], word]
     for a in range(n):
-        i, root = column[first + a], np.sqrt(weight[a])
-        common[: a + 1] = 0
+        root, total = np.sqrt(weight[a]), 0.0
+        for b in range(a + 1):
+            common[b] = 0
         for word in range(words):
             bits_a, row = rater_bits[word, a], rater_bits[word]
             for b in range(a + 1):
@@ -122,68 +134,20 @@ def _fill_dual(column, first, n, held, weight, pull, variance, noise, residual, 
         for b in range(a + 1):
             P[a, b] = variance * root * np.sqrt(weight[b]) * common[b]
         P[a, a] += 1.0
-        total = 0.0
-        for s in range(held_start[i], held_start[i + 1]):
+        for s in range(held_start[column[a]], held_start[column[a] + 1]):
             total += noise[feature[s]]
-        P[P.shape[1], a] = (pull[a] / root if root > 0.0 else 0.0) - residual[a] - root * total
+        P[P.shape[1], a] = (pull[a] / root if root > 0.0 else 0.0) - noise[width + a] - sigma * root * total
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _draw_many(rows, row, held, precision, work, position, n_active, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    start, column = rows[0], rows[1]
-    P_flat, weight, pull, noise, _, solved = work
-    linear_row = padded(n_active)
-    P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    _fill_primal(column, start[row], start[row + 1] - start[row], held, position, n_active, weight, pull, precision, P)
-    if not factor(P, n_active):
-        return False
-    for k in range(items.shape[1]):
-        if position[k] >= 0:
-            solved[position[k]] = P[linear_row, position[k]] + noise[k]
-    solve_factored(P, n_active, solved)
-    for k in range(items.shape[1]):  # features that no rater holds have their prior
-        items[row, k] = solved[position[k]] if position[k] >= 0 else noise[k] / np.sqrt(precision)
-    return True
-
-
-@njit(fastmath=FAST, forceinline=True)
-def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    start, column = rows[0], rows[1]
-    held_start, feature = held[0], held[1]
-    P_flat, weight, pull, noise, residual, solved = work
-    first, n, variance = start[row], start[row + 1] - start[row], 1.0 / precision
-    linear_row = padded(n)
-    P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    for k in range(items.shape[1]):
-        noise[k] *= np.sqrt(variance)
-    _fill_dual(column, first, n, held, weight, pull, variance, noise, residual, P)
-    if not factor(P, n):
-        return False
-    for e in range(n):
-        solved[e] = P[linear_row, e]
-    solve_factored(P, n, solved)
-    for k in range(items.shape[1]):
-        items[row, k] = noise[k]
-    for e in range(n):
-        share = variance * np.sqrt(weight[e]) * solved[e]
-        for s in range(held_start[column[first + e]], held_start[column[first + e] + 1]):
-            items[row, feature[s]] += share
-    return True
-
-
-@njit(fastmath=FAST, forceinline=True)
-def _item_scores(rows, row, held, items, x, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put the scores of an item's ratings into x, number its raters' features (others -1), and return how many."""
-    start, column = rows[0], rows[1]
-    held_start, feature = held[0], held[1]
-    position[:] = -1
-    for e in range(start[row + 1] - start[row]):
-        i, total = column[start[row] + e], 0.0
-        for s in range(held_start[i], held_start[i + 1]):
-            total += items[row, feature[s]]
-            position[feature[s]] = 0
-        x[e] = total
+def _number_features(column, held_start, feature, position):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Number the features of an item's raters, the others -1, and return how many there are."""
     n_active = 0
+    for k in range(position.shape[0]):
+        position[k] = -1
+    for e in range(column.shape[0]):
+        for s in range(held_start[column[e]], held_start[column[e] + 1]):
+            position[feature[s]] = 0
     for k in range(position.shape[0]):
         if position[k] == 0:
             position[k] = n_active
@@ -191,36 +155,54 @@ def _item_scores(rows, row, held, items, x, position):  # type: ignore[no-untype
     return n_active
 
 
+@njit(fastmath=FAST, forceinline=True)
+def _add_shares(column, held_start, feature, weight, variance, solved, item):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the raters' shares to the features of an item."""
+    for e in range(column.shape[0]):
+        share = variance * np.sqrt(weight[e]) * solved[e]
+        for s in range(held_start[column[e]], held_start[column[e] + 1]):
+            item[feature[s]] += share
+
+
 @njit(nogil=True, fastmath=FAST)
-def _draw_portion(task, rows, items, held, theta, owner, model, name, ziggurat):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Draw the items of one portion; return whether all matrices were positive definite."""
-    start, order, cut = rows[0], rows[4], rows[5]
-    (margin, precision), (seed, sweep, block) = model, name
-    width, longest = items.shape[1], 0
-    for i in range(cut[task], cut[task + 1]):
-        longest = max(longest, start[order[i] + 1] - start[order[i]])
+def _draw_rows(order, start, columns, held, augmented, precision, ziggurat, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Draw the factors of some items; return whether all matrices were positive definite."""
+    (held_start, feature, bits), (_, weights, pulls, streams) = held, augmented
+    width, variance, at = items.shape[1], 1.0 / precision, 0
     size = padded(width)
-    P, position = np.empty((size + 3) * size), np.empty(width, np.int64)
-    weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
-    q, normals = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
-    noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)
-    work = P, weight, pull, noise, residual, solved
-    for i in range(cut[task], cut[task + 1]):
+    position, positions = np.empty(width, np.int64), np.empty(width, np.int64)
+    P_flat, noise, solved = np.empty((size + 3) * size), np.empty(2 * width), np.empty(size)
+    for i in range(order.shape[0]):
         row = order[i]
-        n = start[row + 1] - start[row]
-        counter, step = open_stream(seed, sweep, block, row)
-        n_active = _item_scores(rows, row, held, items, x, position)
-        counter = augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weight, pull, normals)
-        for k in range(width):
+        first, last = start[row], start[row + 1]
+        n = last - first
+        column, weight, pull = columns[first:last], weights[at : at + n], pulls[at : at + n]
+        at += n
+        n_active = _number_features(column, held_start, feature, position)
+        many = n > (4 * n_active) // 5
+        m = n_active if many else n
+        counter, step = streams[i, 0], streams[i, 1]
+        for k in range(width if many else width + n):
             noise[k], counter = normal(counter, step, ziggurat)
-        if n > (4 * n_active) // 5:
-            succeeded = _draw_many(rows, row, held, precision, work, position, n_active, items)
+        linear_row = padded(m)
+        P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
+        P[:] = 0.0
+        if many:
+            _fill_primal(column, held_start, feature, position, positions, weight, pull, precision, P)
         else:
-            for e in range(n):
-                residual[e], counter = normal(counter, step, ziggurat)
-            succeeded = _draw_few(rows, row, held, precision, work, items)
-        if not succeeded:
+            _fill_dual(column, held_start, feature, bits, weight, pull, variance, noise, P)
+        if not factor(P, m):
             return False
+        for k in range(m):
+            solved[k] = P[linear_row, k]
+        for k in range(width if many else 0):
+            if position[k] >= 0:
+                solved[position[k]] += noise[k]
+        solve_factored(P, m, solved)
+        for k in range(width):  # features that no rater holds have their prior
+            items[row, k] = solved[position[k]] if many and position[k] >= 0 else noise[k] * np.sqrt(variance)
+        if not many:
+            _add_shares(column, held_start, feature, weight, variance, solved, items[row])
     return True
 
 
@@ -228,15 +210,15 @@ def draw_items(
     rows: Rows, items: Array, Z: NDArray[np.uint8], thresholds: Thresholds, model: Model, name: StreamName
 ) -> bool:
     """Draw the factors of all items given the users' features, in place; return whether that succeeded."""
-    csr, held = (rows.start, rows.column, rows.level, rows.cost, *rows.portions), feature_lists(Z)
-    owner = {"all": 0, "row": 1, "column": 2}[thresholds.owner]
-    stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
-    scales = float(model.margin), float(model.precision)
+    held, score, arguments = feature_lists(Z), np.empty(rows.column.size), (float(model.precision), ZIGGURAT, items)
 
     def portion(task: int) -> bool:
-        return bool(_draw_portion(task, csr, items, tuple(held), thresholds.value, owner, scales, stream, ZIGGURAT))
+        order = rows.portions.rows_of(task)
+        _score_rows(order, rows.start, rows.column, items, held.start, held.feature, False, score)
+        drawn = augment(rows, order, score, thresholds, model, name)
+        return bool(_draw_rows(order, rows.start, rows.column, tuple(held), tuple(drawn), *arguments))
 
-    return run_tasks(portion, rows.portions.cut.size - 1, 30 * held.feature.size + 8 * items.size)
+    return run_portions(portion, rows.portions.cut.size - 1, 30 * held.feature.size + 8 * items.size)
 
 
 # --------------------------------------------------------------------------
@@ -244,57 +226,58 @@ def draw_items(
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _block_sums(column, first, n, items, begin, end, weight, gain, a, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _block_sums(column, items, begin, end, weight, gain, a, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put sum v gain of a row's ratings into a, and sum weight v^2 into b; four at once are ten times as fast."""
-    a[begin:end] = 0.0
-    b[begin:end] = 0.0
+    n = column.shape[0]
     whole = n - n % 4
+    for k in range(begin, end):
+        a[k], b[k] = 0.0, 0.0
     for e in range(0, whole, 4):
-        v1, v2 = items[column[first + e]], items[column[first + e + 1]]
-        v3, v4 = items[column[first + e + 2]], items[column[first + e + 3]]
+        v1, v2 = items[column[e]], items[column[e + 1]]
+        v3, v4 = items[column[e + 2]], items[column[e + 3]]
         g1, g2, g3, g4 = gain[e], gain[e + 1], gain[e + 2], gain[e + 3]
         w1, w2, w3, w4 = weight[e], weight[e + 1], weight[e + 2], weight[e + 3]
         for k in range(begin, end):
             a[k] += (v1[k] * g1 + v2[k] * g2) + (v3[k] * g3 + v4[k] * g4)
             b[k] += (v1[k] * v1[k] * w1 + v2[k] * v2[k] * w2) + (v3[k] * v3[k] * w3 + v4[k] * v4[k] * w4)
     for e in range(whole, n):
-        v, g, w = items[column[first + e]], gain[e], weight[e]
+        v, g, w = items[column[e]], gain[e], weight[e]
         for k in range(begin, end):
             a[k] += v[k] * g
             b[k] += v[k] * v[k] * w
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _correct(column, first, n, items, begin, end, change, a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _correct(column, items, begin, end, change, a):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Subtract sum v change of a row's ratings from a."""
+    n = column.shape[0]
     whole = n - n % 4
     for e in range(0, whole, 4):
-        v1, v2 = items[column[first + e]], items[column[first + e + 1]]
-        v3, v4 = items[column[first + e + 2]], items[column[first + e + 3]]
+        v1, v2 = items[column[e]], items[column[e + 1]]
+        v3, v4 = items[column[e + 2]], items[column[e + 3]]
         c1, c2, c3, c4 = change[e], change[e + 1], change[e + 2], change[e + 3]
         for k in range(begin, end):
             a[k] -= (v1[k] * c1 + v2[k] * c2) + (v3[k] * c3 + v4[k] * c4)
     for e in range(whole, n):
-        v, c = items[column[first + e]], change[e]
+        v, c = items[column[e]], change[e]
         for k in range(begin, end):
             a[k] -= v[k] * c
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _draw_held(rows, row, table, counted, total, counter, step, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw_held(row, column, table, counted, total, counter, step, weight, gain, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw, one after the other, whether a row holds each feature that other rows hold.
 
     `gain` is h - w x, the slope of each rating's log likelihood in its score. With a = sum v gain and b = sum w v^2, a
     feature's log likelihood ratio is a - b/2 if the row does not hold it now, and a + b/2 if it does. The sums of a
     block are computed at once; after a change, those of the block's later features are corrected.
     """
-    start, column = rows[0], rows[1]
-    (Z, items, count, _), (weight, gain, x) = table, work
-    first, n, width = start[row], start[row + 1] - start[row], Z.shape[1]
+    Z, items, count, _ = table
+    n, width = column.shape[0], Z.shape[1]
     a, b, change = np.empty(width), np.empty(width), np.empty(n)
     for begin in range(0, width, _BLOCK):
-        end = min(begin + _BLOCK, width)
-        _block_sums(column, first, n, items, begin, end, weight, gain, a, b)
+        end = width if width < begin + _BLOCK else begin + _BLOCK  # noqa: FURB136 - `min` is compiled apart
+        _block_sums(column, items, begin, end, weight, gain, a, b)
         for k in range(begin, end):
             z = Z[row, k]
             others = count[k] - counted * z
@@ -309,25 +292,24 @@ def _draw_held(rows, row, table, counted, total, counter, step, work):  # type: 
             Z[row, k] = 1 if holds else 0
             count[k] += counted * sign
             for e in range(n):
-                moved = sign * items[column[first + e], k]
+                moved = sign * items[column[e], k]
                 x[e] += moved
                 change[e] = weight[e] * moved
                 gain[e] -= change[e]
-            _correct(column, first, n, items, k + 1, end, change, a)
+            _correct(column, items, k + 1, end, change, a)
     return counter
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _drop_singletons(rows, row, table, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _drop_singletons(row, column, table, weight, gain, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Drop the features that only this row holds."""
-    start, column = rows[0], rows[1]
-    (Z, items, count, _), (weight, gain, x) = table, work
+    Z, items, count, _ = table
     for k in range(Z.shape[1]):
         if Z[row, k] and count[k] < 1.5:
             Z[row, k] = 0
             count[k] = 0.0
-            for e in range(start[row + 1] - start[row]):
-                v = items[column[start[row] + e], k]
+            for e in range(column.shape[0]):
+                v = items[column[e], k]
                 x[e] -= v
                 gain[e] += weight[e] * v
 
@@ -347,7 +329,7 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
             grown = 1.0 + wide * weight[e]
             total += gain[e] * gain[e] * wide / grown
             # One logarithm serves many ratings.
-            if max(grown, product) > _LARGE:
+            if grown > _LARGE or product > _LARGE:
                 total -= np.log(product) + np.log(grown)
                 product = 1.0
             else:
@@ -357,7 +339,9 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
 
 @njit(fastmath=FAST, forceinline=True)
 def _categorical(log_p, u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    highest, mass, k = log_p.max(), 0.0, 0
+    highest, mass, k = log_p[0], 0.0, 0
+    for i in range(log_p.shape[0]):
+        highest = max(highest, log_p[i])
     for i in range(log_p.shape[0]):
         log_p[i] = np.exp(log_p[i] - highest)
         mass += log_p[i]
@@ -369,14 +353,13 @@ def _categorical(log_p, u):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @njit(fastmath=FAST, forceinline=True)
-def _add_features(rows, row, columns, table, born, sigma, counter, step, ziggurat, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _add_features(row, column, columns, table, born, sigma, counter, step, ziggurat, weight, gain, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add new features of a row in free columns, and draw their item factors.
 
     Given lambda, the likelihood depends only on the sum of an item's new factors: they are drawn from the prior, then
     shifted equally so that their sum is a draw from its conditional.
     """
-    start, column = rows[0], rows[1]
-    (Z, items, count, feature), (weight, gain, x) = table, work
+    Z, items, count, feature = table
     n_new, k = columns.shape[0], 0
     for new in range(n_new):
         while count[k] > 0.0:
@@ -389,8 +372,8 @@ def _add_features(rows, row, columns, table, born, sigma, counter, step, ziggura
             z, counter = normal(counter, step, ziggurat)
             items[j, k] = sigma * z
     wide = n_new * sigma * sigma
-    for e in range(start[row + 1] - start[row]):
-        j, drawn, grown = column[start[row] + e], 0.0, 1.0 + wide * weight[e]
+    for e in range(column.shape[0]):
+        j, drawn, grown = column[e], 0.0, 1.0 + wide * weight[e]
         for k in columns:
             drawn += items[j, k]
         z, counter = normal(counter, step, ziggurat)
@@ -401,55 +384,55 @@ def _add_features(rows, row, columns, table, born, sigma, counter, step, ziggura
     return counter
 
 
-@njit(fastmath=FAST, forceinline=True)
-def _user_scores(rows, row, table, held, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    start, column = rows[0], rows[1]
-    Z, items, n_held = table[0], table[1], 0
-    for k in range(Z.shape[1]):
-        if Z[row, k]:
-            held[n_held] = k
-            n_held += 1
-    for e in range(start[row + 1] - start[row]):
-        v, score = items[column[start[row] + e]], 0.0
-        for s in range(n_held):
-            score += v[held[s]]
-        x[e] = score
-
-
 @njit(fastmath=FAST)
-def _users(rows, begin, table, born, counted, total, ibp, theta, owner, model, name, ziggurat, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Draw rows of Z from `begin` on; return the first row that needs more columns, and `born`.
+def _draw_users(ends, start, columns, table, born, counted, total, ibp, precision, ziggurat, augmented, score):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Draw rows of Z from ends[0] on; return the first row that needs more columns, and `born`.
 
-    `counted` is 1 if the rows are among the counts of holders, and 0 for new users, who get no new features.
+    `ends` are the rows to begin with, and the first and last one of `augmented`. `counted` is 1 if the rows are among
+    the counts of holders, and 0 for new users, who get no new features.
     """
-    (rate, max_new), (margin, precision), (seed, sweep, block) = ibp, model, name
-    start, (n_rows, width) = rows[0], table[0].shape
-    longest = np.diff(start).max() if n_rows else 0
-    weight, pull, x, gain = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
-    q, normals = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
-    log_p, columns, held = np.empty(max_new + 1), np.empty(max_new, np.int64), np.empty(width, np.int64)
-    work = weight, gain, x
-    for row in range(begin, n_rows):
-        if counted > 0.0 and np.count_nonzero(table[2]) + max_new > width:
+    (begin, first, last), (rate, max_new), (_, weights, pulls, streams) = ends, ibp, augmented
+    log_p, added, gain = np.empty(max_new + 1), np.empty(max_new, np.int64), np.empty(weights.shape[0])
+    for row in range(begin, last):
+        n_free = 0
+        for k in range(table[2].shape[0]):
+            n_free += table[2][k] == 0.0
+        if counted > 0.0 and n_free < max_new:
             return row, born
-        n = start[row + 1] - start[row]
-        counter, step = open_stream(seed, sweep, block, row)
-        _user_scores(rows, row, table, held, x)
-        counter = augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weight, pull, normals)
+        column, x = columns[start[row] : start[row + 1]], score[start[row] : start[row + 1]]
+        n, at = column.shape[0], start[row] - start[first]
+        weight, pull = weights[at : at + n], pulls[at : at + n]
         for e in range(n):
             gain[e] = pull[e] - weight[e] * x[e]
-        counter = _draw_held(rows, row, table, counted, total, counter, step, work)
+        counter, step = streams[row - first, 0], streams[row - first, 1]
+        counter = _draw_held(row, column, table, counted, total, counter, step, weight, gain, x)
         if counted > 0.0:
-            _drop_singletons(rows, row, table, work)
+            _drop_singletons(row, column, table, weight, gain, x)
             new_feature_weights(n, rate, 1.0 / precision, weight, gain, log_p)
             u, counter = uniform(counter, step)
             n_new = _categorical(log_p, u)
             if n_new > 0:
                 sigma = 1.0 / np.sqrt(precision)
-                counter = _add_features(rows, row, columns[:n_new], table, born, sigma, counter, step, ziggurat, work)
+                _add_features(row, column, added[:n_new], table, born, sigma, counter, step, ziggurat, weight, gain, x)
                 born += n_new
-        threshold_sums(rows, row, x, margin, q, out)
-    return n_rows, born
+    return last, born
+
+
+def _augmented_users(
+    rows: Rows, sums: Sums, Z: NDArray[np.uint8], items: Array, thresholds: Thresholds, model: Model, name: StreamName
+) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    """Yield the first and last row of each part with the variables that augment its ratings, in the order of the rows.
+
+    Scores do not wait for the rows before: what a user holds does not change before its turn, nor do the factors.
+    """
+    held, n, total = feature_lists(Z), Z.shape[0], rows.column.size
+    _score_rows(np.arange(n), rows.start, rows.column, items, held.start, held.feature, True, sums.score)
+    cut = np.unique([0, *np.searchsorted(rows.start, np.arange(0, total, RATINGS)), n])
+    for first, last in pairwise(cut.tolist()):
+        order = np.arange(first, last)
+        drawn = augment(rows, order, sums.score, thresholds, model, name)
+        yield first, last, tuple(drawn)
+        sum_thresholds(rows, order, drawn.share, model, sums)
 
 
 def draw_users(
@@ -467,22 +450,19 @@ def draw_users(
     times the likelihood ratio; then the features that it alone holds, anew, with their factors integrated out.
     """
     n_users, width = state.users.shape
-    csr, owner = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.owner]
-    stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
-    scales, prior = (float(model.margin), float(model.precision)), (alpha / n_users, np.int64(max_new))
-    sums = _empty_sums(rows, thresholds)
-    Z, items, feature = state.users, state.items, state.feature
-    count = Z.sum(axis=0, dtype=np.float64)
-    begin, born = 0, state.born
-    while True:
-        more = max_new + max(_MIN_GROWTH, width // 8)
-        Z, items = np.pad(Z, ((0, 0), (0, more))), np.pad(items, ((0, 0), (0, more)))
-        count, feature = np.pad(count, (0, more)), np.pad(feature, (0, more))
-        table = Z, items, count, feature
-        arguments = 1.0, float(n_users), prior, thresholds.value, owner, scales, stream, ZIGGURAT, tuple(sums)
-        begin, born = _users(csr, begin, table, born, *arguments)
-        if begin == n_users:
-            break
+    sums, more = _empty_sums(rows, thresholds), max_new + max(_MIN_GROWTH, width // 8)
+    table: tuple[Any, ...] = state.users, state.items, state.users.sum(axis=0, dtype=np.float64), state.feature
+    arguments = 1.0, float(n_users), (alpha / n_users, np.int64(max_new)), float(model.precision), ZIGGURAT
+    begin, born, parts = 0, state.born, _augmented_users(rows, sums, state.users, state.items, thresholds, model, name)
+    table = _with_columns(table, more)
+    for first, last, drawn in parts:
+        while True:
+            ends = begin, first, last
+            begin, born = _draw_users(ends, rows.start, rows.column, table, born, *arguments, drawn, sums.score)
+            if begin == last:
+                break
+            table = _with_columns(table, more)
+    Z, items, count, feature = table
     alive = np.flatnonzero(count)
     alive = alive[np.argsort(feature[alive])]
     # `take` returns row-major tables, which the loops over ratings read fastest.
@@ -500,15 +480,18 @@ def draw_new_users(
     name: StreamName,
 ) -> Sums:
     """Draw which existing features each new user holds, as the next row of the Indian buffet process, in place."""
-    csr, owner = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.owner]
-    stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
-    scales, prior = (float(model.margin), float(model.precision)), (0.0, np.int64(0))
-    sums, feature = _empty_sums(rows, thresholds), np.zeros(0, np.int64)
-    count = np.asarray(holders, dtype=np.float64)
-    table = Z, items, count, feature
-    arguments = 0.0, n_before + 1.0, prior, thresholds.value, owner, scales, stream, ZIGGURAT, tuple(sums)
-    _users(csr, 0, table, 0, *arguments)
+    sums = _empty_sums(rows, thresholds)
+    table = Z, items, np.asarray(holders, dtype=np.float64), np.zeros(0, np.int64)
+    arguments = 0.0, n_before + 1.0, (0.0, np.int64(0)), float(model.precision), ZIGGURAT
+    for first, last, drawn in _augmented_users(rows, sums, Z, items, thresholds, model, name):
+        ends = first, first, last
+        _draw_users(ends, rows.start, rows.column, table, 0, *arguments, drawn, sums.score)
     return sums
+
+
+def _with_columns(table: tuple[Any, ...], more: int) -> tuple[Any, ...]:
+    """Return tables with a number of empty columns added."""
+    return tuple(np.pad(part, ((0, 0),) * (part.ndim - 1) + ((0, more),)) for part in table)
 
 
 def _empty_sums(rows: Rows, thresholds: Thresholds) -> Sums:
@@ -523,7 +506,7 @@ def _empty_sums(rows: Rows, thresholds: Thresholds) -> Sums:
 @njit()
 def _fill_new_rows(seed, block, Z, count, n_new, begin, used):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(begin, Z.shape[0]):
-        counter, step = open_stream(seed, 0, block, i)
+        counter, step = open_stream(seed, np.int64(0), block, i)
         for k in range(used):
             u, counter = uniform(counter, step)
             if u * (i + 1.0) < count[k]:

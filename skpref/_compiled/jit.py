@@ -1,10 +1,11 @@
-"""Access to numba: `njit` with an on-disk cache if it can be written, and the number of threads."""
+"""Access to numba: `njit` with an on-disk cache if it can be written, and threads over compiled functions."""
 
 from __future__ import annotations
 
 import functools
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -17,11 +18,14 @@ from skpref._warn import warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["limited_threads", "may_use_threads", "n_threads", "njit"]
+__all__ = ["limited_threads", "n_threads", "njit", "run_parts", "run_tasks"]
 
 _PROCESS: Final = os.getpid()
 
+_PARTS: Final = 4  # parts of the work for each thread: one that starts late, or has lighter rows, takes fewer or more
+
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+_Result = TypeVar("_Result")
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
@@ -66,19 +70,53 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
     return decorate
 
 
-def may_use_threads() -> bool:
-    """Tell whether functions compiled with ``parallel=True`` may run here: in the main thread, not after a fork.
-
-    Numba kills the process otherwise, depending on its threading layer: GNU OpenMP's threads do not survive a fork
-    (``multiprocessing`` on Linux), and the "workqueue" layer (macOS, where OpenMP is missing) cannot be entered by two
-    threads. A worker of joblib or Dask shares the cores with its siblings anyway.
-    """
-    return threading.current_thread() is threading.main_thread() and os.getpid() == _PROCESS
-
-
 def n_threads() -> int:
-    """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``."""
-    return int(numba.get_num_threads()) if may_use_threads() else 1
+    """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``.
+
+    One outside of the main thread and after a fork: a worker of joblib or Dask shares the cores with its siblings.
+    """
+    alone = threading.current_thread() is threading.main_thread() and os.getpid() == _PROCESS
+    return int(numba.get_num_threads()) if alone else 1
+
+
+@functools.cache
+def _pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - a fork takes no threads along
+    """Return the threads that help the calling one."""
+    return ThreadPoolExecutor(max(1, numba.config.NUMBA_NUM_THREADS - 1))
+
+
+def run_tasks(task: Callable[[int], _Result], n_tasks: int, n_threads: int) -> list[_Result]:
+    """Return the results of numbered tasks, which so many threads run, the calling one among them.
+
+    Python threads over one compiled function without the GIL, not `prange`: a parallel loop would be a second compiled
+    function, which takes seconds to compile and rounds differently. Python threads also work in worker threads and
+    after a fork, where numba's kill the process.
+    """
+    if n_threads < 2 or n_tasks < 2:
+        return [task(i) for i in range(n_tasks)]
+    results: dict[int, _Result] = {}
+    remaining = iter(range(n_tasks))
+
+    def work() -> None:
+        for i in remaining:
+            results[i] = task(i)
+
+    helpers = [_pool(os.getpid()).submit(work) for _ in range(min(n_threads, n_tasks) - 1)]
+    try:
+        work()
+    finally:
+        list(remaining)  # after Ctrl-C nobody begins another task
+        wait(helpers)
+    for helper in helpers:
+        helper.result()
+    return [results[i] for i in range(n_tasks)]
+
+
+def run_parts(task: Callable[[int, int], object], n: int, *, large: bool) -> None:
+    """Run a task on numbers 0 to n - 1: at once, or in parts by several threads where that is worth waking them."""
+    threads = n_threads() if large else 1
+    parts = min(n, _PARTS * threads if threads > 1 else 1)
+    run_tasks(lambda t: task(t * n // parts, (t + 1) * n // parts), parts, threads)
 
 
 @contextmanager

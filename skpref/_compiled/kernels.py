@@ -22,15 +22,15 @@ neither do the bits of a result.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from skpref._typing import Array
 
@@ -60,7 +60,6 @@ _UNROLL: Final = 4  # features a pass over the columns takes together
 _BURST: Final = 16  # features between two looks at the size of the product: 1e100 (1 + _FAR + _FAR^2/3)^16 < 1e190
 _LARGE: Final = 1e100
 _LOG_LARGE: Final = float(np.log(1e100))
-_ROWS: Final = 16  # rows of a block
 _BLOCKS: Final = 64  # blocks of a gradient, each with its own sums
 _SMALL: Final = 1 << 19  # n m d below which waking the other threads costs more than they bring
 _TILE: Final = 1 << 15  # numbers of Z worked on together (256 KiB: a core's second-level cache)
@@ -150,57 +149,31 @@ def _value_slope(r: float, kind: int) -> float:
     return r * r * decay
 
 
-@njit(fastmath=_CONTRACT, forceinline=True)
-def _add_product(x, z, c, first, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take four features of one row into the sums and products of `width` columns."""
-    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
-    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
-    z0 = z[first, start : start + width]
-    z1 = z[first + 1, start : start + width]
-    z2 = z[first + 2, start : start + width]
-    z3 = z[first + 3, start : start + width]
-    for j in range(width):
-        r0 = _distance(x0, z0[j], c0)
-        r1 = _distance(x1, z1[j], c1)
-        r2 = _distance(x2, z2[j], c2)
-        r3 = _distance(x3, z3[j], c3)
-        total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
-        if kind == THREE_HALVES or kind == FIVE_HALVES:  # noqa: PLR1714, SIM109 - folds
-            p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
-            product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
-
-
-@njit(fastmath=_CONTRACT)
-def _shrink(width, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move a factor of 1e100 from large products into the sum."""
-    for j in range(width):
-        large = product[j] > _LARGE
-        product[j] *= 1.0 / _LARGE if large else 1.0
-        total[j] -= _LOG_LARGE if large else 0.0
-
-
-@njit(fastmath=_CONTRACT, forceinline=True)
-def _product_of_kind(x, z, c, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for f in range(0, x.shape[0], _UNROLL):
-        _add_product(x, z, c, f, start, width, kind, total, product)
-        if (kind == THREE_HALVES or kind == FIVE_HALVES) and (f + _UNROLL) % _BURST == 0:  # noqa: PLR1714, SIM109
-            _shrink(width, total, product)
-
-
 @njit(fastmath=_CONTRACT)
 def _row_product(x, z, c, start, width, kind, total, product, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Product kernel between one row and `width` columns from `start` on, into out[:width]."""
-    total[:width] = 0.0
-    product[:width] = 1.0
-    # The kind is spelled out as a constant so that the compiler makes a loop without branches for each.
-    if kind == HALF:
-        _product_of_kind(x, z, c, start, width, HALF, total, product)
-    elif kind == THREE_HALVES:
-        _product_of_kind(x, z, c, start, width, THREE_HALVES, total, product)
-    elif kind == FIVE_HALVES:
-        _product_of_kind(x, z, c, start, width, FIVE_HALVES, total, product)
-    else:
-        _product_of_kind(x, z, c, start, width, SQUARED, total, product)
+    polynomial = kind == THREE_HALVES or kind == FIVE_HALVES  # noqa: PLR1714 - folds
+    for j in range(width):
+        total[j], product[j] = 0.0, 1.0
+    for f in range(0, x.shape[0], _UNROLL):
+        x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
+        c0, c1, c2, c3 = c[f], c[f + 1], c[f + 2], c[f + 3]
+        z0, z1 = z[f, start : start + width], z[f + 1, start : start + width]
+        z2, z3 = z[f + 2, start : start + width], z[f + 3, start : start + width]
+        for j in range(width):
+            r0 = _distance(x0, z0[j], c0)
+            r1 = _distance(x1, z1[j], c1)
+            r2 = _distance(x2, z2[j], c2)
+            r3 = _distance(x3, z3[j], c3)
+            total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
+            if polynomial:
+                p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
+                product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
+        if polynomial and (f + _UNROLL) % _BURST == 0:
+            for j in range(width):  # a factor of 1e100 moves from large products into the sum
+                large = product[j] > _LARGE
+                product[j] *= 1.0 / _LARGE if large else 1.0
+                total[j] -= _LOG_LARGE if large else 0.0
     for j in range(width):
         half = fast_exp(-0.5 * total[j])  # twice, since exp(-total) may underflow where times product it does not
         out[j] = product[j] * half * half
@@ -216,88 +189,67 @@ def _row_sum(x, z, c, start, width, kind, out):  # type: ignore[no-untyped-def] 
             out[j] += _value(_distance(x[f], column[j], c[f]), kind)
 
 
-@njit(fastmath=_CONTRACT, nogil=True)
-def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
-    m = out.shape[1]
-    total = np.empty(tile)
-    product = np.empty(tile)
-    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
-    x = np.zeros(X.shape[1] if additive else z.shape[0])
-    for left in range(0, m, tile):
-        right = min(m, left + tile)
-        for i in range(first, last):
-            start = max(left, i) if triangular else left
-            if start < right:
-                for f in range(X.shape[1]):  # an assignment of arrays would compile for seconds
-                    x[f] = X[i, f]
-                if additive:
-                    _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
-                else:
-                    _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
+@cache
+def _cross_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over rows for one kernel: code for all four would take three times as long to compile."""
 
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def fill(X, z, c, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
+        m = out.shape[1]
+        total = np.empty(tile)
+        product = np.empty(tile)
+        # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+        x = np.zeros(X.shape[1] if additive else z.shape[0])
+        for left in range(0, m, tile):
+            right = min(m, left + tile)
+            for i in range(first, last):
+                start = max(left, i) if triangular else left
+                if start < right:
+                    for f in range(X.shape[1]):  # an assignment of arrays would compile for seconds
+                        x[f] = X[i, f]
+                    if additive:
+                        _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
+                    else:
+                        _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
 
-@njit(parallel=True, fastmath=_CONTRACT)
-def _cross(X, z, c, kind, additive, triangular, tile, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    blocks = (n + _ROWS - 1) // _ROWS
-    for t in prange((blocks + 1) // 2):
-        # Blocks go in pairs (first, last), (second, last but one), ...: the same work each, triangular or not.
-        block = np.int64(t)
-        other = blocks - 1 - block
-        _cross_rows(X, z, c, kind, additive, triangular, tile, block * _ROWS, min(n, (block + 1) * _ROWS), out)
-        if other != block:
-            _cross_rows(X, z, c, kind, additive, triangular, tile, other * _ROWS, min(n, (other + 1) * _ROWS), out)
-
-
-@njit(fastmath=_REDUCE, forceinline=True)
-def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add sum_j weight_j h(r_jf) to sums[f] for four features f."""
-    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
-    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
-    z0 = z[first, start : start + width]
-    z1 = z[first + 1, start : start + width]
-    z2 = z[first + 2, start : start + width]
-    z3 = z[first + 3, start : start + width]
-    s0 = s1 = s2 = s3 = 0.0
-    for j in range(width):
-        n0, d0 = _slope_parts(_distance(x0, z0[j], c0), kind)
-        n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
-        n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
-        n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
-        if kind == HALF or kind == SQUARED:  # noqa: PLR1714, SIM109
-            s0 += weight[j] * n0
-            s1 += weight[j] * n1
-            s2 += weight[j] * n2
-            s3 += weight[j] * n3
-        else:
-            # One division serves all four: 1/d0 = d1 (d2 d3) / (d0 d1 d2 d3), whose parts are at most 1e24.
-            d01 = d0 * d1
-            d23 = d2 * d3
-            q = weight[j] / (d01 * d23)
-            q01 = q * d23
-            q23 = q * d01
-            s0 += n0 * d1 * q01
-            s1 += n1 * d0 * q01
-            s2 += n2 * d3 * q23
-            s3 += n3 * d2 * q23
-    sums[first] += s0
-    sums[first + 1] += s1
-    sums[first + 2] += s2
-    sums[first + 3] += s3
+    return fill
 
 
 @njit(fastmath=_REDUCE, forceinline=True)
 def _product_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add sum_j weight_j h(r_jf) to sums[f] for all features f."""
     for f in range(0, x.shape[0], _UNROLL):
-        if kind == HALF:
-            _add_slopes(x, z, c, f, start, width, HALF, weight, sums)
-        elif kind == THREE_HALVES:
-            _add_slopes(x, z, c, f, start, width, THREE_HALVES, weight, sums)
-        elif kind == FIVE_HALVES:
-            _add_slopes(x, z, c, f, start, width, FIVE_HALVES, weight, sums)
-        else:
-            _add_slopes(x, z, c, f, start, width, SQUARED, weight, sums)
+        x0, x1, x2, x3 = x[f], x[f + 1], x[f + 2], x[f + 3]
+        c0, c1, c2, c3 = c[f], c[f + 1], c[f + 2], c[f + 3]
+        z0, z1 = z[f, start : start + width], z[f + 1, start : start + width]
+        z2, z3 = z[f + 2, start : start + width], z[f + 3, start : start + width]
+        s0 = s1 = s2 = s3 = 0.0
+        for j in range(width):
+            n0, d0 = _slope_parts(_distance(x0, z0[j], c0), kind)
+            n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
+            n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
+            n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
+            if kind == HALF or kind == SQUARED:  # noqa: PLR1714, SIM109 - folds
+                s0 += weight[j] * n0
+                s1 += weight[j] * n1
+                s2 += weight[j] * n2
+                s3 += weight[j] * n3
+            else:
+                # One division serves all four: 1/d0 = d1 (d2 d3) / (d0 d1 d2 d3), whose parts are at most 1e24.
+                d01 = d0 * d1
+                d23 = d2 * d3
+                q = weight[j] / (d01 * d23)
+                q01 = q * d23
+                q23 = q * d01
+                s0 += n0 * d1 * q01
+                s1 += n1 * d0 * q01
+                s2 += n2 * d3 * q23
+                s3 += n3 * d2 * q23
+        sums[f] += s0
+        sums[f + 1] += s1
+        sums[f + 2] += s2
+        sums[f + 3] += s3
 
 
 @njit(fastmath=_REDUCE, forceinline=True)
@@ -310,48 +262,41 @@ def _sum_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-u
         sums[f] += s
 
 
-@njit(fastmath=_CONTRACT)
-def _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the share of rows first..last - 1 to `sums`."""
-    m = G.shape[1]
-    total = np.empty(tile)
-    product = np.empty(tile)
-    weight = np.empty(tile)
-    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
-    x = np.zeros(X.shape[1] if additive else z.shape[0])
-    for left in range(0, m, tile):
-        right = min(m, left + tile)
-        for i in range(first, last):
-            start = max(left, i + 1) if triangular else left
-            width = right - start
-            if width <= 0:
-                continue
-            for f in range(X.shape[1]):
-                x[f] = X[i, f]
-            if additive:
-                _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-            elif weighted:
-                _product_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
-            else:
-                _row_product(x, z, c, start, width, kind, total, product, weight)
-                for j in range(width):
-                    weight[j] *= G[i, start + j]
-                _product_slopes(x, z, c, start, width, kind, weight, sums)
+@cache
+def _slopes_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over blocks of rows for the gradient of one kernel."""
 
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def add(X, z, c, weighted, triangular, tile, G, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), for blocks of rows."""
+        n, m = G.shape
+        total = np.empty(tile)
+        product = np.empty(tile)
+        weight = np.empty(tile)
+        # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+        x = np.zeros(X.shape[1] if additive else z.shape[0])
+        for block in range(first, last):
+            for left in range(0, m, tile):
+                right = min(m, left + tile)
+                for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+                    start = max(left, i + 1) if triangular else left
+                    width = right - start
+                    if width <= 0:
+                        continue
+                    for f in range(X.shape[1]):
+                        x[f] = X[i, f]
+                    row = G[i, start:right]
+                    if additive:
+                        _sum_slopes(x, z, c, start, width, kind, row, out[block])
+                        continue
+                    if not weighted:
+                        _row_product(x, z, c, start, width, kind, total, product, weight)
+                        for j in range(width):
+                            weight[j] *= row[j]
+                        row = weight
+                    _product_slopes(x, z, c, start, width, kind, row, out[block])
 
-@njit(parallel=True, fastmath=_CONTRACT)
-def _cross_slopes(X, z, c, kind, additive, weighted, triangular, tile, G, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), a row of `sums` a block."""
-    n = X.shape[0]
-    blocks = sums.shape[0]
-    for t in prange((blocks + 1) // 2):
-        block = np.int64(t)
-        other = blocks - 1 - block
-        first, last = block * n // blocks, (block + 1) * n // blocks
-        _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[block])
-        if other != block:
-            first, last = other * n // blocks, (other + 1) * n // blocks
-            _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[other])
+    return add
 
 
 @njit(fastmath=_CONTRACT)
@@ -375,48 +320,44 @@ def _pair(x, y, c, kind, additive):  # type: ignore[no-untyped-def]  # noqa: ANN
     return product * half * half
 
 
-@njit(fastmath=_CONTRACT)
-def _paired_rows(X, Y, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for i in range(first, last):
-        out[i] = _pair(X[i], Y[i], c, kind, additive)
+@cache
+def _paired_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over pairs of rows for one kernel."""
+
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def fill(X, Y, c, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        for i in range(first, last):
+            out[i] = _pair(X[i], Y[i], c, kind, additive)
+
+    return fill
 
 
-@njit(parallel=True, fastmath=_CONTRACT)
-def _paired(X, Y, c, kind, additive, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        block = np.int64(t)
-        _paired_rows(X, Y, c, kind, additive, block * _ROWS, min(n, (block + 1) * _ROWS), out)
+@cache
+def _paired_slopes_loop(kind: int, additive: bool) -> Callable[..., None]:
+    """Return the loop over blocks of pairs of rows for the gradient of one kernel."""
 
+    @njit(fastmath=_CONTRACT, nogil=True)
+    def add(X, Y, c, g, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        n, d = X.shape
+        for block in range(first, last):
+            for i in range(block * n // out.shape[0], (block + 1) * n // out.shape[0]):
+                weight = g[i] if additive else g[i] * _pair(X[i], Y[i], c, kind, False)
+                for f in range(d):
+                    r = _distance(X[i, f], Y[i, f], c[f])
+                    if additive:
+                        out[block, f] += weight * _value_slope(r, kind)
+                    else:
+                        numerator, denominator = _slope_parts(r, kind)
+                        out[block, f] += weight * numerator / denominator
 
-@njit(fastmath=_CONTRACT)
-def _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    d = X.shape[1]
-    for i in range(first, last):
-        if additive:
-            for f in range(d):
-                sums[f] += g[i] * _value_slope(_distance(X[i, f], Y[i, f], c[f]), kind)
-        else:
-            weight = g[i] * _pair(X[i], Y[i], c, kind, False)
-            for f in range(d):
-                numerator, denominator = _slope_parts(_distance(X[i, f], Y[i, f], c[f]), kind)
-                sums[f] += weight * numerator / denominator
-
-
-@njit(parallel=True, fastmath=_CONTRACT)
-def _paired_slopes(X, Y, c, kind, additive, g, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = X.shape[0]
-    blocks = sums.shape[0]
-    for t in prange(blocks):
-        block = np.int64(t)
-        first, last = block * n // blocks, (block + 1) * n // blocks
-        _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums[block])
+    return add
 
 
 def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
     """Return c_f, the factor from |x_f - z_f| to r_f, shape (d,)."""
     factor = (1.0, np.sqrt(3.0), np.sqrt(5.0), 1.0)[kind]
-    return np.ascontiguousarray(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
+    # A copy, since a read-only array would have functions compiled once more.
+    return np.array(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
 
 
 def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
@@ -432,10 +373,8 @@ def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
 
 
 def _fill(X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array) -> None:
-    if X.size * z.shape[1] < _SMALL or not may_use_threads():
-        _cross_rows(X, z, c, kind, additive, triangular, tile, 0, X.shape[0], out)
-    else:
-        _cross(X, z, c, kind, additive, triangular, tile, out)
+    fill, large = _cross_loop(kind, additive), X.size * z.shape[1] >= _SMALL
+    run_parts(lambda a, b: fill(X, z, c, triangular, tile, a, b, out), X.shape[0], large=large)
 
 
 def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
@@ -474,62 +413,32 @@ def gram_vjp(Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False,
 def _slopes(
     X: Array, Z: Array, c: Array, kind: int, G: Array, additive: bool, weighted: bool, triangular: bool
 ) -> Array:
-    d = X.shape[1]
     z, scale, tile = _columns(Z, c)
-    if X.size * Z.shape[0] < _SMALL:
-        total = np.zeros(z.shape[0])
-        _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, 0, X.shape[0], total)
-    else:
-        sums = np.zeros((_blocks(X.shape[0], d), z.shape[0]))
-        if may_use_threads():
-            _cross_slopes(X, z, scale, kind, additive, weighted, triangular, tile, G, sums)
-        else:
-            for part, first, last in _parts(X.shape[0], sums):
-                _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, first, last, part)
-        total = _ordered_sum(sums)
-    total = total[:d]
-    return total / d if additive else total
+    add, fixed = _slopes_loop(kind, additive), (X, z, scale, weighted, triangular, tile, G)
+    total = _blockwise(lambda *part: add(*fixed, *part), X.shape, z.shape[0], X.size * Z.shape[0])
+    return total / X.shape[1] if additive else total
 
 
-def _blocks(n: int, d: int) -> int:
-    """Return the number of blocks of a gradient: of the problem's size only, and with at most 32 MiB of sums."""
-    return max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1)))
-
-
-def _parts(n: int, sums: Array) -> Iterator[tuple[Array, int, int]]:
-    """Return every block's sums and rows, as the parallel loops cut them."""
-    blocks = sums.shape[0]
-    return ((sums[b], b * n // blocks, (b + 1) * n // blocks) for b in range(blocks))
-
-
-def _ordered_sum(sums: Array) -> Array:
-    total: Array = np.add.reduce(sums, axis=0)
+def _blockwise(task: Callable[[int, int, Array], None], shape: tuple[int, ...], width: int, work: int) -> Array:
+    """Return the sums over blocks of rows of the given shape: blocks of the problem's size only, at most 32 MiB."""
+    n, d = shape
+    large = work >= _SMALL
+    sums = np.zeros((max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1))) if large else 1, width))
+    run_parts(lambda a, b: task(a, b, sums), sums.shape[0], large=large)
+    total: Array = np.add.reduce(sums, axis=0)[:d]
     return total
 
 
 def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
     """Return k(x_i, y_i) for every i."""
     out = np.empty(X.shape[0])
-    if X.size < _SMALL or not may_use_threads():
-        _paired_rows(X, Y, c, kind, additive, 0, X.shape[0], out)
-    else:
-        _paired(X, Y, c, kind, additive, out)
+    fill = _paired_loop(kind, additive)
+    run_parts(lambda a, b: fill(X, Y, c, a, b, out), X.shape[0], large=X.size >= _SMALL)
     return out / X.shape[1] if additive else out
 
 
 def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:
     """Gradient of sum_i g_i k(x_i, y_i) in every log l_f."""
-    n, d = X.shape
-    g = np.ascontiguousarray(g)
-    if X.size < _SMALL:
-        total = np.zeros(d)
-        _paired_slopes_rows(X, Y, c, kind, additive, g, 0, n, total)
-    else:
-        sums = np.zeros((_blocks(n, d), d))
-        if may_use_threads():
-            _paired_slopes(X, Y, c, kind, additive, g, sums)
-        else:
-            for part, first, last in _parts(n, sums):
-                _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, part)
-        total = _ordered_sum(sums)
-    return total / d if additive else total
+    add, fixed = _paired_slopes_loop(kind, additive), (X, Y, c, np.ascontiguousarray(g))
+    total = _blockwise(lambda *part: add(*fixed, *part), X.shape, X.shape[1], X.size)
+    return total / X.shape[1] if additive else total

@@ -21,9 +21,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 from skpref._compiled.kernels import FIVE_HALVES, HALF, THREE_HALVES
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ __all__ = ["cross", "cross_vjp", "gram", "gram_vjp", "paired", "paired_vjp"]
 
 _FAR: Final = 1e3  # distance r beyond which g(r) = 0, as for dense features
 _CANCELS: Final = 64.0  # sums beyond this lose more than 1e-14, and exp(-64) is nothing beside 1
-_ROWS: Final = 16
 _BLOCKS: Final = 64
 _SMALL: Final = 1 << 15  # pairs of rows below which waking the other threads costs more than they bring
 _SUMS: Final = 1 << 22  # numbers in the blocks' sums (32 MiB)
@@ -133,21 +131,13 @@ def _row(i, x, z, columns, c, kind, additive, out):  # type: ignore[no-untyped-d
         out[j] = math.exp(min(out[j], 0.0))
 
 
-@njit()
+@njit(nogil=True)
 def _cross_rows(x, z, columns, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(first, last):
         _row(i, x, z, columns, c, kind, additive, out[i])
 
 
-@njit(parallel=True)
-def _cross(x, z, columns, c, kind, additive, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = out.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        block = np.int64(t)
-        _cross_rows(x, z, columns, c, kind, additive, block * _ROWS, min(n, (block + 1) * _ROWS), out)
-
-
-@njit()
+@njit(nogil=True)
 def _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, first, last, sums, column_sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add the share of some rows to the sums over stored x and over both, and to the weights of the columns."""
     xp, xi, xd = x[0], x[1], x[2]
@@ -173,16 +163,6 @@ def _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, first, last, sums,
                 r = _distance(xd[p], cd[q], c[f])
                 total += weight[ci[q]] * (_slope(r, kind, additive) - (xh[p] + ch[q]))
             sums[f] += total
-
-
-@njit(parallel=True)
-def _cross_slopes(x, z, columns, c, kind, additive, G, xh, ch, sums, column_sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = G.shape[0]
-    blocks = sums.shape[0]
-    for t in prange(blocks):
-        block = np.int64(t)
-        first, last = block * n // blocks, (block + 1) * n // blocks
-        _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, first, last, sums[block], column_sums[block])
 
 
 @njit()
@@ -254,10 +234,8 @@ def cross(X: Any, Z: Any, c: Array, kind: int, *, additive: bool = False) -> Arr
     """Kernel between the rows of X and of Z, shape (n, m)."""
     out = np.empty((X.shape[0], Z.shape[0]))
     operands = _operands(X, Z, c, kind, additive)
-    if out.size >= _SMALL and may_use_threads():
-        _cross(*operands, c, kind, additive, out)
-    else:
-        _cross_rows(*operands, c, kind, additive, 0, out.shape[0], out)
+    large = out.size >= _SMALL
+    run_parts(lambda a, b: _cross_rows(*operands, c, kind, additive, a, b, out), out.shape[0], large=large)
     return 1.0 + out / X.shape[1] if additive else out
 
 
@@ -279,12 +257,13 @@ def cross_vjp(X: Any, Z: Any, c: Array, kind: int, G: Array, *, additive: bool =
     blocks = max(1, min(_BLOCKS, n, _SUMS // max(d, m, 1)))
     sums, column_sums = np.zeros((blocks, d)), np.zeros((blocks, m))
     G = np.ascontiguousarray(G)
-    if G.size >= _SMALL and may_use_threads():
-        _cross_slopes(x, z, columns, c, kind, additive, G, xh, ch, sums, column_sums)
-    else:
-        for b in range(blocks):
+
+    def task(first: int, last: int) -> None:
+        for b in range(first, last):
             rows = b * n // blocks, (b + 1) * n // blocks
             _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, *rows, sums[b], column_sums[b])
+
+    run_parts(task, blocks, large=G.size >= _SMALL)
     weights = np.add.reduce(column_sums, axis=0)
     total = np.add.reduce(sums, axis=0) + np.bincount(column_of, weights=ch * weights[columns[1]], minlength=d)
     return np.asarray(total / d if additive else total)

@@ -10,9 +10,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 from skpref._compiled.pairwise import packed_rules
 from skpref._math.bands import FALLS, FAR, NARROW, RULES
 from skpref._math.quadrature import rule_index
@@ -39,7 +38,6 @@ _FRACTION_BELOW: Final = -12.0
 _FRACTION_LEVELS: Final = 12
 _SHORT_FALL, _SHORT_NODES, _SHORT_WEIGHTS = RULES[0]
 _LONG_NODES, _LONG_WEIGHTS = RULES[1][1:]
-_ROWS: Final = 64  # labels a thread takes at once
 _SMALL: Final = 2048  # labels below which waking threads costs more than it saves
 
 
@@ -158,7 +156,7 @@ def _level(k, r, middle, half):  # type: ignore[no-untyped-def]  # noqa: ANN001,
     return _band(middle, half)
 
 
-@njit()
+@njit(nogil=True)
 def _rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, first_row, last_row, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     wanted = out.shape[0]
     r = middle.shape[0]
@@ -201,14 +199,6 @@ def _rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, first
                 out[9, i] += w * at_upper * at_lower
 
 
-@njit(parallel=True)
-def _all_rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = level.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        last = min((t + 1) * _ROWS, n)
-        _rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, t * _ROWS, last, out)
-
-
 def expected_levels(wanted: int, level: IntArray, mu: Array, v: Array, thresholds: Array, scale: float) -> Array:
     """Return the expectations of the wanted terms of every label over z ~ N(mu, v)."""
     columns = mu, np.sqrt(v), np.full(mu.shape, scale)
@@ -235,8 +225,5 @@ def _run(
     out = np.empty((wanted, level.shape[0]))
     mu, sd, scale = (np.ascontiguousarray(column) for column in columns)
     arguments = level, mu, sd, scale, middle, half, *rule
-    if level.shape[0] < _SMALL or not may_use_threads():
-        _rows(*arguments, 0, level.shape[0], out)
-    else:
-        _all_rows(*arguments, out)
+    run_parts(lambda a, b: _rows(*arguments, a, b, out), level.shape[0], large=level.shape[0] >= _SMALL)
     return out

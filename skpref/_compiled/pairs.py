@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-_ROWS = 256  # rows a thread takes at once
 _SMALL = 1 << 21  # element operations (about 1 ms) below which waking threads costs more than it saves
 
 
@@ -24,7 +22,7 @@ def incidence(item: IntArray, other: IntArray, n_items: int) -> tuple[IntArray, 
     return indptr, order, other[order]
 
 
-@njit()
+@njit(nogil=True)
 def _laplacian_rows(indptr, pair, neighbour, weight, own, rows, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     total = np.empty(rows.shape[1])  # near, where a row of `out` may share its cache lines with other rows
     for i in range(first, last):
@@ -38,14 +36,7 @@ def _laplacian_rows(indptr, pair, neighbour, weight, own, rows, first, last, out
             out[i, c] = total[c] + own[i] * rows[i, c]
 
 
-@njit(parallel=True)
-def _laplacian_parallel(indptr, pair, neighbour, weight, own, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = out.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        _laplacian_rows(indptr, pair, neighbour, weight, own, rows, t * _ROWS, min((t + 1) * _ROWS, n), out)
-
-
-@njit(fastmath={"reassoc", "contract", "nsz"}, forceinline=True)
+@njit(fastmath={"reassoc", "contract", "nsz"}, nogil=True)
 def _squared_rows(rows, left, right, shift, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for p in range(first, last):
         a = left[p]
@@ -55,13 +46,6 @@ def _squared_rows(rows, left, right, shift, first, last, out):  # type: ignore[n
             d = rows[a, c] - rows[b, c] + shift[c]
             total += d * d
         out[p] = total
-
-
-@njit(parallel=True)
-def _squared_parallel(rows, left, right, shift, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = out.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        _squared_rows(rows, left, right, shift, t * _ROWS, min((t + 1) * _ROWS, n), out)
 
 
 @njit()
@@ -89,10 +73,8 @@ def laplacian_product(
     out = np.empty((n_items, width))
     weight, own, rows = (np.ascontiguousarray(a) for a in (weight, own, rows))
     arguments = indptr, pair, neighbour, weight, own, rows
-    if pair.size * width < _SMALL or not may_use_threads():
-        _laplacian_rows(*arguments, 0, n_items, out)
-    else:
-        _laplacian_parallel(*arguments, out)
+    large = pair.size * width >= _SMALL
+    run_parts(lambda a, b: _laplacian_rows(*arguments, a, b, out), n_items, large=large)
     return out
 
 
@@ -101,8 +83,6 @@ def squared_differences(rows: Array, left: IntArray, right: IntArray, shift: Arr
     out = np.empty(left.shape[0])
     zero = np.zeros(rows.shape[1]) if shift is None else np.ascontiguousarray(shift)
     arguments = np.ascontiguousarray(rows), left, right, zero
-    if left.shape[0] * rows.shape[1] < _SMALL or not may_use_threads():
-        _squared_rows(*arguments, 0, out.shape[0], out)
-    else:
-        _squared_parallel(*arguments, out)
+    large = left.shape[0] * rows.shape[1] >= _SMALL
+    run_parts(lambda a, b: _squared_rows(*arguments, a, b, out), out.shape[0], large=large)
     return out

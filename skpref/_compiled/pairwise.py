@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, njit
+from skpref._compiled.jit import njit, run_parts
 from skpref._math.quadrature import rule_index, rules
 from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 
@@ -37,7 +36,6 @@ _FRACTION_LEVELS: Final = 6
 # The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
 MODE_STEPS: Final = 60
 MODE_TOLERANCE: Final = 1e-2
-_ROWS: Final = 256  # observations a thread takes at once
 _SMALL: Final = 8192  # observations (about 2 ms) below which waking threads costs more than it saves
 
 
@@ -130,7 +128,7 @@ def _sum_nodes(mean, sd, nodes, weights, table, probit):  # type: ignore[no-unty
     return value, first, second
 
 
-@njit(error_model="numpy", fastmath={"contract"})
+@njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _expected_rows(y, mu, sd, rule, start, nodes, weights, table, probit, first_row, last_row, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(first_row, last_row):
         x = nodes[start[rule[i]] : start[rule[i] + 1]]
@@ -154,23 +152,12 @@ def _expected_rows(y, mu, sd, rule, start, nodes, weights, table, probit, first_
         out[2, i] = second
 
 
-@njit(parallel=True)
-def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = y.shape[0]
-    for t in prange((n + _ROWS - 1) // _ROWS):
-        last = min((t + 1) * _ROWS, n)
-        _expected_rows(y, mu, sd, rule, start, nodes, weights, table, probit, t * _ROWS, last, out)
-
-
 def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
     """Expect y log F(z) + (1 - y) log F(-z) and its derivatives over z ~ N(mu, v)."""
     out = np.empty((3, y.shape[0]))
     y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
     arguments = y, mu, sd, rule_index(v), *packed_rules(), _taylor(probit), probit
-    if y.shape[0] < _SMALL or not may_use_threads():
-        _expected_rows(*arguments, 0, y.shape[0], out)
-    else:
-        _expected(*arguments, out)
+    run_parts(lambda a, b: _expected_rows(*arguments, a, b, out), y.shape[0], large=y.shape[0] >= _SMALL)
     return out
 
 

@@ -23,9 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numba import prange
 
-from skpref._compiled.jit import may_use_threads, n_threads, njit
+from skpref._compiled.jit import n_threads, njit, run_parts
 from skpref._compiled.kernels import fast_exp
 
 if TYPE_CHECKING:
@@ -357,16 +356,16 @@ def _row_value(mu, s, ZT, w, a, apart, g, W, P1, D, R, work, P2):  # type: ignor
     return value
 
 
-def _fit_rows(mu, s, ZT, w, a, apart, G, W, max_iter, tol, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, C901
-    n, (Q, M) = mu.shape[0], ZT.shape
-    steps = np.zeros(n, dtype=np.int64)
-    for i in prange(n):
+@njit(nogil=True)
+def _fit_rows(mu, s, ZT, w, a, apart, G, W, max_iter, tol, first, last, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, C901
+    Q, M = ZT.shape
+    for i in range(first, last):
         D, R, PD = np.empty((Q, M)), np.empty((Q, M)), np.empty((Q, M))
         work, P1, P2 = np.empty(M), np.empty(M), np.empty((M, M))
         gmu, gs, new_mu, new_s = np.empty(Q), np.empty(Q), np.empty(Q), np.empty(Q)
         here = _row_value(mu[i], s[i], ZT, w, a, apart, G[i], W, P1, D, R, work, P2)
         rho = 1.0
-        for step in range(max_iter):
+        for _ in range(max_iter):
             gmu[:] = 0.0
             gs[:] = 0.0
             _pull_first(s[i], w, P1, D, gmu, gs)
@@ -399,15 +398,9 @@ def _fit_rows(mu, s, ZT, w, a, apart, G, W, max_iter, tol, value):  # type: igno
             done = there - here <= tol
             here = there
             rho = min(1.0, 2.0 * rho)
-            steps[i] = step + 1
             if done:
                 break
         value[i] = here
-    return steps
-
-
-_fit_rows_serial = njit()(_fit_rows)
-_fit_rows_parallel = njit(parallel=True)(_fit_rows)
 
 
 def fit_rows(
@@ -427,18 +420,7 @@ def fit_rows(
     Natural-gradient steps, halved until the objective rises.
     """
     mu, s, value = np.array(mu), np.array(s), np.empty(mu.shape[0])
-    loop = _fit_rows_parallel if may_use_threads() else _fit_rows_serial
-    loop(
-        mu,
-        s,
-        np.ascontiguousarray(Z.T),
-        w,
-        a,
-        _pair_decay(Z, w),
-        np.ascontiguousarray(G),
-        np.ascontiguousarray(W),
-        max_iter,
-        tol,
-        value,
-    )
+    fixed = np.ascontiguousarray(Z.T), w, a, _pair_decay(Z, w), np.ascontiguousarray(G), np.ascontiguousarray(W)
+    large = 5 * mu.shape[0] * Z.shape[0] ** 2 >= _WORTH  # about ten steps
+    run_parts(lambda i, j: _fit_rows(mu, s, *fixed, max_iter, tol, i, j, value), mu.shape[0], large=large)
     return mu, s, value

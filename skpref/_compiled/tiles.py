@@ -48,7 +48,7 @@ def _add_products(P, i, j, A, n, sign):  # type: ignore[no-untyped-def]  # noqa:
 def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add the inner products of some rows to the lower triangle of P."""
     for j in range(0, P.shape[1], 3):
-        for i in range(j, P.shape[0], 3):
+        for i in range(j, A.shape[0], 3):
             _add_products(P, i, j, A, n, 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numba
@@ -21,14 +22,14 @@ from skpref._compiled.factors import (
     share_sums,
 )
 
-# Name of each kernel's parallel loop.
+# Name of each kernel's loop.
 LOOPS = {
-    "pair_differences": "_differences_parallel",
-    "pair_sums": "_sums_parallel",
-    "entity_sums": "_entity_sums_parallel",
-    "product_moments": "_moments_parallel",
-    "share_sums": "_shares_parallel",
-    "gain_pulls": "_pulls_parallel",
+    "pair_differences": "_differences",
+    "pair_sums": "_sums",
+    "entity_sums": "_entity_sums",
+    "product_moments": "_moments",
+    "share_sums": "_shares",
+    "gain_pulls": "_pulls",
 }
 
 
@@ -129,33 +130,34 @@ def test_any_memory_order_and_read_only_input(name):
     assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="numba was given one thread")
 @pytest.mark.parametrize("name", LOOPS)
-def test_the_parallel_loop_gives_the_bits_of_the_serial_one(name, monkeypatch):
-    # More observations than a thread takes at once, and not a multiple of that.
-    case = draw(5, 3, 60, 2 * factors._ROWS + 77)
-    call = calls(case, np.ascontiguousarray)[name]
-    assert case.D * case.p < factors._SMALL
-    serial, used = call(), []
+def test_parts_in_several_threads_give_the_bits_of_one_loop(name, monkeypatch):
+    call = calls(draw(5, 3, 60, 2077), np.ascontiguousarray)[name]
+    whole, parts = call(), []
     loop = getattr(factors, LOOPS[name])
-    monkeypatch.setattr(factors, LOOPS[name], lambda *arguments: (used.append(1), loop(*arguments))[1])
+    monkeypatch.setattr(factors, LOOPS[name], lambda *arguments: (parts.append(1), loop(*arguments))[1])
+    assert_array_equal(call(), whole)
+    assert len(parts) == 1  # too few numbers for threads
     monkeypatch.setattr(factors, "_SMALL", 1)
-    before, results = numba.get_num_threads(), []
+    before = numba.get_num_threads()
     try:
-        for threads in range(1, min(2, numba.config.NUMBA_NUM_THREADS) + 1):
+        for threads in (1, 2):
             numba.set_num_threads(threads)
-            results.append(call())
+            parts.clear()
+            assert_array_equal(call(), whole)
+            assert (len(parts) > 1) == (threads > 1)
     finally:
         numba.set_num_threads(before)
-    assert len(used) == len(results)
-    for result in results:
-        assert_array_equal(result, serial)
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_where_threads_are_not_safe_the_serial_loop_runs(name, monkeypatch):
+def test_a_worker_thread_runs_one_loop(name, monkeypatch):
     call = calls(draw(6, 2, 9, 30), np.ascontiguousarray)[name]
-    wanted = call()
+    whole, parts = call(), []
+    loop = getattr(factors, LOOPS[name])
+    monkeypatch.setattr(factors, LOOPS[name], lambda *arguments: (parts.append(1), loop(*arguments))[1])
     monkeypatch.setattr(factors, "_SMALL", 1)
-    monkeypatch.setattr(factors, "may_use_threads", lambda: False)
-    monkeypatch.setattr(factors, LOOPS[name], None)
-    assert_array_equal(call(), wanted)
+    with ThreadPoolExecutor(1) as pool:
+        assert_array_equal(pool.submit(call).result(), whole)
+    assert len(parts) == 1

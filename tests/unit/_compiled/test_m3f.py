@@ -144,7 +144,8 @@ def test_single_precision_is_near_even_where_a_rating_weighs_a_lot(monkeypatch):
 
 def test_portions_hold_every_row_once_and_are_alike():
     start = np.concatenate([[0], np.cumsum(np.random.default_rng(0).integers(1, 2000, 5000))])
-    order, cut = m3f.portions(start, 50)
+    order, cut, longest = m3f.portions(start, 50)
+    assert longest == np.diff(start).max()
     np.testing.assert_array_equal(np.sort(order), np.arange(5000))
     work = [np.diff(start)[order[a:b]].sum() for a, b in pairwise(cut)]
     assert max(work) < 1.05 * min(work)
