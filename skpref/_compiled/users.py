@@ -11,7 +11,7 @@ from skpref._compiled.jit import njit
 
 
 @njit()
-def difference_covariances(S, first, second, by_pairs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def difference_covariances(S, first, second, paired):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return covariances of coordinates (m, n), shape (m, n, n), from S of the items, zero for none."""
     m, n = first.shape
     out = np.empty((m, n, n))
@@ -21,7 +21,7 @@ def difference_covariances(S, first, second, by_pairs):  # type: ignore[no-untyp
             for y in range(x + 1):
                 k, l = first[u, y], second[u, y]
                 value = S[i, k]
-                if by_pairs:
+                if paired:
                     value += S[j, l] - S[j, k] - S[i, l]
                 out[u, x, y] = value
                 out[u, y, x] = value
@@ -29,7 +29,7 @@ def difference_covariances(S, first, second, by_pairs):  # type: ignore[no-untyp
 
 
 @njit()
-def add_by_item(M, first, second, by_pairs, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def add_by_item(M, first, second, paired, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add the sums of A^T M A over users to a matrix of the items and none; M has shape (m, n, n)."""
     m, n = first.shape
     for u in range(m):
@@ -38,7 +38,7 @@ def add_by_item(M, first, second, by_pairs, out):  # type: ignore[no-untyped-def
             for y in range(n):
                 k, l, value = first[u, y], second[u, y], M[u, x, y]
                 out[i, k] += value
-                if by_pairs:
+                if paired:
                     out[j, l] += value
                     out[j, k] -= value
                     out[i, l] -= value

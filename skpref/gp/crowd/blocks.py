@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.gp.crowd.users import UserRows
 
+_TOGETHER = 256  # users whose matrices are made together where each is asked for
 _MOST_ENTRIES = 2**22  # entries of one matrix of all users that are in memory together, 32 MB
 
 
@@ -92,7 +93,7 @@ def _padded(S: Array, axis: int = 0) -> Array:
 
 
 def _symmetric(G: Array) -> Array:
-    """Return a matrix of the items without none, whose halves differ by rounding."""
+    """Return a matrix of the items without the row and column of none, exactly symmetric."""
     return np.asarray(0.5 * (G + G.T)[:-1, :-1])
 
 
@@ -102,7 +103,7 @@ def _fill(stack: Stack, S: Array, tau: Array, nu: Array) -> _Block:
     u, x, e, (i, j), tau = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs, tau[stack.rows]
     P, d = stack.own_covariance(S), sum_at((m, n), (u, x), stack.by * nu[stack.rows, None])
     products = stack.products * tau[:, None]
-    if stack.by_pairs:
+    if stack.single:
         own_D = 2.0 * sum_at((m, r), (u, e), products)
     else:
         own_D = _with_mirror(sum_at((m, r, r), (u, e[:, i], e[:, j]), products))
@@ -128,13 +129,24 @@ def _inverse_of_K(P: Array, own_D: Array) -> Array:
     return T
 
 
-def user_block(u: int, users: UserRows, S: Array, tau: Array, nu: Array) -> tuple[Array, Array, Array, Array]:
-    """Return E P E^T, W, D and d of one user."""
-    block = _fill(stack_users(users, np.array([u])), _padded(S), tau, nu)
-    part, at = block.stack.part, block.stack.at
-    P = block.P[0] if part is None else block.P[0][np.ix_(part[0], part[0])]
-    rows = sum_at((len(at), block.d.shape[1]), (np.arange(len(at))[:, None], at), block.stack.by)
-    return P, block.W[0], rows.T @ (block.tau[:, None] * rows), block.d[0]
+def iterate_users(
+    positions: IntArray, users: UserRows, S: Array, tau: Array, nu: Array
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Yield E P E^T, W, D and d of each user."""
+    S = _padded(S)
+    for low in range(0, positions.size, _TOGETHER):
+        some = positions[low : low + _TOGETHER]
+        sizes, found = users.starts[some + 1] - users.starts[some], {}
+        for chosen in split_by_size(sizes, users.by_pairs[some]):
+            stack = stack_users(users, some[chosen])
+            block, (i, j), u = _fill(stack, S, tau, nu), stack.pairs, stack.owner[:, None]
+            at = u, stack.at[:, i], stack.at[:, j]
+            D = _with_mirror(sum_at(block.W.shape, at, stack.products * block.tau[:, None]))
+            for k, user in enumerate(chosen.tolist()):
+                n = int(sizes[user])
+                part = np.arange(n) if stack.part is None else stack.part[k, :n]
+                found[user] = block.P[k][np.ix_(part, part)], block.W[k, :n, :n], D[k, :n, :n], block.d[k, :n]
+        yield from (found[user] for user in range(some.size))
 
 
 def integrate_out(blocks: UserBlocks, shift: Array) -> tuple[Array, Array, float, float]:
@@ -151,7 +163,7 @@ def integrate_out(blocks: UserBlocks, shift: Array) -> tuple[Array, Array, float
         g = residual - _times(block.W, through)
         h += np.bincount(stack.first.ravel(), g.ravel(), minlength=n + 1)
         h -= np.bincount(stack.second.ravel(), g.ravel(), minlength=n + 1)
-        add_by_item(block.W, stack.first, stack.second, stack.by_pairs, G)
+        add_by_item(block.W, stack.first, stack.second, stack.paired, G)
         log_det += block.log_det()
         constant += float(np.sum(g * through + (block.d + residual) * mean))
     return _symmetric(G), h[:n], log_det, constant
@@ -176,11 +188,11 @@ def marginals(blocks: UserBlocks, m: Array, V: Array, shift: Array) -> tuple[Arr
         Q, H, B = stack.covariance(V), _product(block.F, M), _product(block.F, K).mT
         X, own = H.mT @ Q, stack.summed(own)
         moment = B @ Q @ B.mT - _product(block.own_D, K) + own[:, :, None] * own[:, None, :]
-        add_by_item(moment, *stack.own, stack.by_pairs, G)
+        add_by_item(moment, *stack.own, stack.paired, G)
         squared += float(np.einsum("mrs,msr->", K, K)) + float(np.sum(1.0 - 2.0 * np.einsum("mrr->mr", K)))
         u, x, e, (i, j) = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs
         mean[stack.rows] = np.sum(stack.by * value[u, x], axis=1)
-        if stack.by_pairs:  # comparisons are single coordinates: the diagonals of the covariances are enough
+        if stack.single:  # comparisons are single coordinates: the diagonals of the covariances are enough
             rest = np.einsum("mrr->mr", M) + np.einsum("mrn,mnr->mr", X, H)
             seen = Q[u, x, x] + rest[u, e] - 2.0 * X[u, e, x]
         elif stack.part is None:
@@ -193,9 +205,19 @@ def marginals(blocks: UserBlocks, m: Array, V: Array, shift: Array) -> tuple[Arr
 
 
 def personal_moments(
-    user: IntArray, own: Array, common: Array, S: Array, V: Array, users: UserRows, tau: Array, nu: Array, alpha: Array
+    user: IntArray,
+    own: Array,
+    common: Array,
+    S: Array,
+    V: Array,
+    users: UserRows,
+    tau: Array,
+    nu: Array,
+    alpha: Array,
+    *,
+    explain: bool,
 ) -> tuple[Array, Array, Array]:
-    """Return the user's part of mean and variance of rows (n,), and A^T W times the explained rows (n, n_items).
+    """Return the user's part of mean and variance of rows (n,), and A^T W times the rows (n, n_items), else zeros.
 
     The rows of a user are together. `own` (n, n_items) is the prior covariance of a row's personal part with the items'
     b, `common` its posterior covariance with the items' m.
@@ -218,7 +240,8 @@ def personal_moments(
         added = np.einsum("mrn,mrn->mr", Wq @ stack.covariance(V), Wq) - np.einsum("mrn,mrn->mr", Wq, q + 2.0 * c)
         mean[row[there]] = _times(q, alpha[stack.number])[there]
         variance[row[there]] = added[there]
-        Wq[~there] = 0.0
-        np.add.at(explained, at, Wq)
-        np.subtract.at(explained, minus, Wq)
+        if explain:
+            Wq[~there] = 0.0
+            np.add.at(explained, at, Wq)
+            np.subtract.at(explained, minus, Wq)
     return mean, variance, explained[:, :none]

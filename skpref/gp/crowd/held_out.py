@@ -41,7 +41,8 @@ def log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> floa
     half, S = model.consensus @ fit.half.T, model.places.spread_covariance(state.S)
     V = half @ half.T
     own, common = rows @ S, rows @ V
-    added = personal_moments(test.user, own, common, S, V, users, state.tau, state.nu, fit.alpha)
+    sites, explain = (users, state.tau, state.nu, fit.alpha), model.covariates is not None
+    added = personal_moments(test.user, own, common, S, V, *sites, explain=explain)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
         mean += np.einsum("rn,rn->r", model.places.sum_by_item(rows), model.covariates[test.user] @ state.B.T)

@@ -12,11 +12,11 @@ from scipy import sparse
 from skpref import kernels
 from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._math.linalg import cholesky
-from skpref.gp.crowd.blocks import personal_moments, user_block
+from skpref.gp.crowd.blocks import iterate_users, personal_moments
 from skpref.gp.crowd.groups import GroupPosterior
 from skpref.gp.crowd.places import Places
 from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.crowd.spread import WEIGHTS, mixed_variance
+from skpref.gp.crowd.spread import mixed_variance
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import PairPosterior
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.inference.scale import Scale
 
+_MOST_ENTRIES = 2**20  # entries of the covariances of items with all places, for some users at a time
 _LEAST_DIRECTION = 1e-4  # size of a direction of tastes, relative to the largest, below which it turns with rounding
 
 
@@ -127,8 +128,7 @@ class PersonalPosterior:
     groups: GroupPosterior | None = None
     centre: Array | None = None  # (n,): mean attributes of the seen items, where there are attributes in place of items
     are_choices: bool = False  # whether the comparisons are pairs of choices of one among several
-    # The posterior at S, at a smaller and at a larger S, or none where S is known; `consensus` and `groups` have the
-    # moments of their mixture.
+    # At S and at draws of S, none where S is known; `consensus` and `groups` have the moments of the draws' mixture.
     points: tuple[AtS, ...] = ()
 
     def validate(self) -> None:
@@ -179,14 +179,16 @@ class PersonalPosterior:
             positive = np.array_equal(S, S.T) and np.linalg.eigvalsh(S)[0] > 0.0
             require(positive, self, name, "must be a covariance")
         check_types(self, points=tuple)
-        require(len(self.points) in {0, len(WEIGHTS)}, self, "points", f"must be {len(WEIGHTS)} or none")
+        require(
+            len(self.points) in {0, *range(3, 1000)}, self, "points", "must be those at S and at draws of it, or none"
+        )
         for part in self.points:
             require(isinstance(part, AtS), self, "points", "must be posteriors at an S")
             replace(self, **vars(part), points=()).validate()
 
     @cached_property
     def mixture(self) -> tuple[PersonalPosterior, ...]:
-        """The posteriors at S and beside it, which are averaged; this one alone where S is known."""
+        """The posteriors at S and at draws of it, which are mixed; this one alone where S is known."""
         parts = tuple(replace(self, **vars(part), points=()) for part in self.points)
         for part in parts:
             vars(part)["users"] = self.users
@@ -468,7 +470,7 @@ class PersonalPosterior:
                 variance[rows[new]] += self._effect_variance(weights[new], effects[new], kind)
             old = who >= 0
             at_places = who[old], self._expand_to_places(own[old]), common[old], self.S_places, self.V
-            added = personal_moments(*at_places, self.users, self.tau, self.nu, self.alpha)
+            added = personal_moments(*at_places, self.users, self.tau, self.nu, self.alpha, explain=self.B.size > 0)
             mean[rows[old]] += added[0]
             # What the user's answers do not explain keeps the uncertainty of the effects.
             unexplained = weights[old] - self.places.sum_by_item(added[2])
@@ -478,7 +480,7 @@ class PersonalPosterior:
     def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
         """Return the rows A of b for the user's coordinates, A^T alpha, W, and the half rows of m."""
         start, stop = self.users.starts[position : position + 2]
-        W = user_block(position, self.users, self.S_places, self.tau, self.nu)[1]
+        _, W, _, _ = next(iterate_users(np.array([position]), self.users, self.S_places, self.tau, self.nu))
         at_places = self.users.user_rows(position)
         rows = self.places.sum_by_item(at_places)
         return rows, rows.T @ self.alpha[start:stop], W, at_places @ self.half_rows
@@ -493,8 +495,8 @@ class PersonalPosterior:
             return np.asarray(covariances[0])
         of_user = user, np.zeros(left.size, dtype=np.int64)
         means = np.array([part.pairs_at_S(of_user, *asked)[0] for part in self.mixture])
-        rest = means - np.tensordot(WEIGHTS, means, 1)
-        return np.asarray(np.tensordot(WEIGHTS, covariances + rest[:, :, None] * rest[:, None, :], 1))
+        rest = means[1:] - means[1:].mean(axis=0)
+        return np.asarray((covariances[1:] + rest[:, :, None] * rest[:, None, :]).mean(axis=0))
 
     def pair_covariance_at_S(
         self, user: Items, items: Items, left: IntArray, right: IntArray, covariates: Array | None
@@ -528,24 +530,24 @@ class PersonalPosterior:
         """Return what `utility` does at this S."""
         t, t_variance = self.consensus.utility(items, centred=True)
         reach = self._reach(items, centred=True)
-        own, x = reach.weights @ self.S, self._effects(users)
+        x = self._effects(users)
         mean = t + x @ (reach.weights @ self.B).T
         of_tastes = [np.einsum("in,in->i", reach.weights @ S, reach.weights) for S in (self.S, self.S_new)]
         variance = t_variance + reach.rest + np.where((users.position < 0)[:, None], of_tastes[1], of_tastes[0])
-        for k, position in enumerate(users.position.tolist()):
-            if position < 0:
-                variance[k] += self._effect_variance(reach.weights, np.tile(x[k], (items.size, 1)), users)
-                continue
-            rows, score, W, common_rows = self._one_user(position)
-            q = own @ rows.T
-            explained = q @ W
-            shared = explained @ common_rows
-            mean[k] += own @ score
-            variance[k] += np.einsum("ij,ij->i", shared, shared - 2.0 * reach.half)
-            variance[k] -= np.einsum("ij,ij->i", explained, q)
-            variance[k] += self._effect_variance(
-                reach.weights - explained @ rows, np.tile(x[k], (items.size, 1)), users
-            )
+        own_places, common = self._expand_to_places(reach.weights @ self.S), reach.half @ self.half_rows.T
+        step = max(1, _MOST_ENTRIES // max(own_places.size, 1))
+        for same in (np.flatnonzero(users.position >= 0), np.flatnonzero(users.position < 0)):
+            for some in (same[low : low + step] for low in range(0, same.size, step)):
+                who, tiles = np.repeat(users.position[some], items.size), (some.size, 1)
+                unexplained = np.tile(reach.weights, tiles)
+                if who.max(initial=-1) >= 0:
+                    asked = who, np.tile(own_places, tiles), np.tile(common, tiles), self.S_places, self.V
+                    added = personal_moments(*asked, self.users, self.tau, self.nu, self.alpha, explain=self.B.size > 0)
+                    mean[some] += added[0].reshape(some.size, -1)
+                    variance[some] += added[1].reshape(some.size, -1)
+                    unexplained -= self.places.sum_by_item(added[2])
+                of_effects = self._effect_variance(unexplained, np.repeat(x[some], items.size, axis=0), users)
+                variance[some] += of_effects.reshape(some.size, -1)
         return mean, np.maximum(variance, 0.0)
 
     def deviations(self, users: Items, items: Items) -> Array:
@@ -592,17 +594,18 @@ class PersonalPosterior:
         """
         if len(self.mixture) == 1:
             return self.draws_at_S(users, items, n_samples, rng, product=product)
-        numbers = [round(weight * n_samples) for weight in WEIGHTS[1:]]
-        numbers = [n_samples - sum(numbers), *numbers]
+        beside = self.mixture[1:]
+        numbers = n_samples // len(beside) + (rng.permutation(len(beside)) < n_samples % len(beside))
         drawn = [
             part.draws_at_S(users, items, n, rng, product=product)
-            for part, n in zip(self.mixture, numbers, strict=True)
+            for part, n in zip(beside, numbers.tolist(), strict=True)
+            if n
         ]
         t, of_users = (list(column) for column in zip(*drawn, strict=True))
         # Their means are those at S, as in `utility`.
         means = np.array([part.consensus.utility(items, centred=True)[0] for part in self.mixture])
         personal = means[:, None] + np.array([part.deviations(users, items) for part in self.mixture])
-        shift, shifts = (column[0] - np.tensordot(WEIGHTS, column, 1) for column in (means, personal))
+        shift, shifts = (column[0] - column[1:].mean(axis=0) for column in (means, personal))
         personal_draws = zip(shifts, *of_users, strict=True)
         return np.concatenate(t) + shift, (np.concatenate(parts) + own for own, *parts in personal_draws)
 
@@ -641,7 +644,8 @@ class PersonalPosterior:
         rng: np.random.Generator,
     ) -> Iterator[Array]:
         """Yield posterior draws of each user's utilities from draws of the prior; users are trained or new."""
-        x, own = self._effects(users), weights @ self.S
+        x, own, known = self._effects(users), weights @ self.S, users.position[users.position >= 0]
+        blocks = iterate_users(known, self.users, self.S_places, self.tau, self.nu)
         for position, covariates, (prior, of_new, seen) in zip(users.position.tolist(), x, priors, strict=True):
             effects = self._effect_draws(covariates, n_samples, users, rng)
             if position < 0:
@@ -649,7 +653,7 @@ class PersonalPosterior:
                 continue
             at_places = self.users.user_rows(position)
             rows = self.places.sum_by_item(at_places)
-            P, W, D, d = user_block(position, self.users, self.S_places, self.tau, self.nu)
+            P, W, D, d = next(blocks)
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
             residual = d + noise - (seen + self._expand_to_places(effects)) @ at_places.T @ D

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
-from skpref.gp.crowd.blocks import user_block
+from skpref.gp.crowd.blocks import iterate_users
 from skpref.gp.crowd.tabulated import Tabulated
 from skpref.gp.crowd.users import UserRows, effect_columns, order_by_user
 from skpref.likelihoods import PairwiseTies
@@ -123,11 +123,11 @@ def _log_likelihoods(
         np.zeros((len(noise), posterior.n_users, _GRID.size)),
     )
     known = np.zeros(posterior.n_users, dtype=bool)
-    for u in range(posterior.n_users):
+    sites = posterior.users, posterior.S_places, posterior.tau, posterior.nu
+    for u, (P, W, D, linear) in enumerate(iterate_users(np.arange(posterior.n_users), *sites)):
         A = users.user_rows(u)
-        P, W, D, d = user_block(u, posterior.users, posterior.S_places, posterior.tau, posterior.nu)
         mean, shift = A @ posterior.m, A @ B @ posterior.x[u]
-        d = d - D @ shift
+        d = linear - D @ shift
         residual = d - D @ mean
         value = mean + shift + P @ (residual - W @ (P @ residual))
         draws = _draw_without_own_answers(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)

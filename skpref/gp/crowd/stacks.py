@@ -29,7 +29,8 @@ class Stack(NamedTuple):
     second: IntArray  # (m, n)
     own: tuple[IntArray, IntArray]  # the same of the own parts, shapes (m, r)
     part: IntArray | None  # (m, n): own part of each coordinate; None where these are the same
-    by_pairs: bool
+    paired: bool  # whether a coordinate may be a pair
+    single: bool  # whether comparisons see single coordinates
     rows: IntArray  # (q,): the comparisons of these users
     owner: IntArray  # (q,): their users, as rows of this stack
     at: IntArray  # (q, c): the coordinates that each sees
@@ -40,11 +41,11 @@ class Stack(NamedTuple):
 
     def covariance(self, S: Array) -> Array:
         """Return the covariance of the coordinates, shape (m, n, n), from S of the items and none."""
-        return np.asarray(difference_covariances(S, self.first, self.second, self.by_pairs))
+        return np.asarray(difference_covariances(S, self.first, self.second, self.paired))
 
     def own_covariance(self, S: Array) -> Array:
         """Return the covariance of the own parts, shape (m, r, r)."""
-        return np.asarray(difference_covariances(S, *self.own, self.by_pairs))
+        return np.asarray(difference_covariances(S, *self.own, self.paired))
 
     def differences(self, values: Array) -> Array:
         """Return A values, shape (m, n), from the values of items and none."""
@@ -74,10 +75,11 @@ def sum_at(shape: tuple[int, ...], at: tuple[IntArray, ...], values: Array) -> A
     return np.asarray(sums.reshape(shape), dtype=np.float64)
 
 
-def split_by_size(sizes: IntArray, *kinds: IntArray | BoolArray) -> Iterator[IntArray]:
-    """Yield positions of the same kinds and nearly the same size, or few, whose matrices stay in the cache."""
-    order = np.lexsort((sizes, *kinds))[::-1]
-    keys, falling = np.column_stack([np.zeros(order.size), *kinds])[order], -sizes[order]
+def split_by_size(sizes: IntArray, by_pairs: BoolArray, *kinds: IntArray) -> Iterator[IntArray]:
+    """Yield positions of the same kinds and nearly the same size, or few, so that matrices stay in the cache."""
+    of_pairs = by_pairs & (np.sum(sizes**2) > _LEAST_STACK)  # which are faster alone where they are many
+    order = np.lexsort((sizes, of_pairs, *kinds))[::-1]
+    keys, falling = np.column_stack([of_pairs, *kinds])[order], -sizes[order]
     ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
     for same, negative in zip(np.split(order, ends), np.split(falling, ends), strict=True):
         low = 0
@@ -101,7 +103,7 @@ def stack_users(users: UserRows, chosen: IntArray) -> Stack:
     sizes = users.starts[chosen + 1] - starts
     there = np.arange(sizes.max(initial=0)) < sizes[:, None]
     number = np.where(there, starts[:, None] + np.arange(there.shape[1]), 0)
-    by_pairs = bool(users.by_pairs[chosen].any())
+    paired, single = bool(users.by_pairs[chosen].any()), bool(users.by_pairs[chosen].all())
     first = np.where(there, users.first[number], none)
     second = np.where(there & (users.second[number] >= 0), users.second[number], none)
     own, part, parts = (first, second), None, np.where(there, users.part[number], -1)
@@ -114,14 +116,14 @@ def stack_users(users: UserRows, chosen: IntArray) -> Stack:
     rows, owner = _ranges(users.rows[chosen], n_rows), np.repeat(np.arange(chosen.size), n_rows)
     sign, extra = users.sign[rows], users.extra[rows]
     at_columns, by_columns = [users.a[rows, None]], [sign[:, None]]
-    if not by_pairs:
+    if not single:
         at_columns.append(np.maximum(users.b[rows, None], 0))
         by_columns.append(np.where(users.b[rows] >= 0, -sign, 0.0)[:, None])
     last = sizes[owner, None] - extra.shape[1] + np.arange(extra.shape[1])
     at, by = np.hstack([*at_columns, last]), np.hstack([*by_columns, extra])
     i, j = np.triu_indices(at.shape[1])
     products = by[:, i] * by[:, j] * np.where(i == j, 0.5, 1.0)
-    return Stack(number, there, first, second, own, part, by_pairs, rows, owner, at, by, (i, j), products)
+    return Stack(number, there, first, second, own, part, paired, single, rows, owner, at, by, (i, j), products)
 
 
 def iterate_stacks(users: UserRows) -> Iterator[Stack]:

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from skpref.gp.crowd import blocks as module
 from skpref.gp.crowd import stacks
-from skpref.gp.crowd.blocks import UserBlocks, integrate_out, marginals, personal_moments, user_block
+from skpref.gp.crowd.blocks import UserBlocks, integrate_out, iterate_users, marginals, personal_moments
 from skpref.gp.crowd.users import UserRows
 
 
@@ -60,12 +60,11 @@ def test_moments_are_those_of_the_joint_gaussian(
     got = marginals(blocks, m, V, shift)
     assert_allclose(got[0], rows @ mean, atol=1e-9)
     assert_allclose(got[1], np.diag(rows @ covariance @ rows.T), rtol=1e-9)
-    for u in range(n_users):
+    for u, (P, W, D, d) in enumerate(iterate_users(np.arange(n_users), users, S, tau, nu)):
         own = slice(L + u * n, L + (u + 1) * n)
         A = users.user_rows(u)
         alpha = A.T @ got[3][users.starts[u] : users.starts[u + 1]]
         assert_allclose(S @ alpha, mean[own][item], rtol=1e-9)
-        P, W, D, d = user_block(u, users, S, tau, nu)
         assert_allclose(P, A @ S @ A.T, atol=1e-12)
         assert_allclose(W, np.linalg.solve(np.eye(len(D)) + D @ P, D), atol=1e-9)
         assert_allclose(A.T @ d, at_places.T @ (nu * (user == u)), atol=1e-12)
@@ -73,7 +72,7 @@ def test_moments_are_those_of_the_joint_gaussian(
     asked = np.array([0, 0, 0, 2, 2])  # rows of two users, of the first more
     wanted = rng.normal(size=(asked.size, L))
     q = wanted @ S
-    added = personal_moments(asked, q, wanted @ V, S, V, users, tau, nu, got[3])
+    added = personal_moments(asked, q, wanted @ V, S, V, users, tau, nu, got[3], explain=True)
     for k, u in enumerate(asked):
         own = slice(L + u * n, L + (u + 1) * n)
         whole = np.zeros(len(mean))

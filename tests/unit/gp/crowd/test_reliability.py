@@ -76,7 +76,8 @@ def test_the_consensus_is_that_of_the_others() -> None:
     start, stop = posterior.users.starts[u : u + 2]
     A = posterior.users.incidence(np.ones(posterior.users.first.size))[start:stop].toarray()
     wanted = (A @ rows @ (without @ linear)[:K], A @ rows @ without[:K, :K] @ rows.T @ A.T)
-    P, W, _, d = reliability.user_block(u, posterior.users, posterior.S, posterior.tau, posterior.nu)
+    sites = posterior.users, posterior.S, posterior.tau, posterior.nu
+    P, W, _, d = next(reliability.iterate_users(np.array([u]), *sites))
     noise = np.random.default_rng(0).standard_normal((20_000, posterior.half_rows.shape[1])) @ posterior.half_rows.T
     draws = reliability._draw_without_own_answers(
         A @ posterior.m, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T

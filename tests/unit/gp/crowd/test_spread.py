@@ -73,9 +73,7 @@ def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
     means, variances = (
         np.array(x) for x in zip(*(p.utility_at_S(users, items) for p in posterior.mixture), strict=True)
     )
-    weights = np.array(spread.WEIGHTS)[:, None, None]
-    average = (weights * means).sum(axis=0)
-    second = (weights * (variances + means**2)).sum(axis=0)
+    average, second = means[1:].mean(axis=0), (variances + means**2)[1:].mean(axis=0)
     mean, variance = posterior.utility(users, items)
     assert_array_equal(mean, means[0])
     assert_allclose(variance, second - average**2, atol=1e-12)
@@ -91,9 +89,8 @@ def test_moments_are_those_of_the_mixture(model: CrowdGPPL) -> None:
 def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdGPPL) -> None:
     half, parts = model.posterior_.consensus.half, [p.consensus for p in model.posterior_.mixture]
     assert_allclose(np.triu(half, 1), 0.0)
-    weights, means = np.array(spread.WEIGHTS), np.array([p.mean for p in parts])
-    rest = means - weights @ means
-    wanted = sum(w * (p.half.T @ p.half + np.outer(r, r)) for w, p, r in zip(weights, parts, rest, strict=True))
+    means = np.array([p.mean for p in parts])
+    wanted = np.mean([p.half.T @ p.half for p in parts[1:]], axis=0) + np.cov(means[1:].T, bias=True)
     assert_allclose(half.T @ half, wanted, rtol=1e-9, atol=1e-12)
     assert_array_equal(model.posterior_.consensus.mean, means[0])
 
