@@ -409,6 +409,7 @@ class MovingClassifier(NamesGroups, ShardedClassifier):
     @property
     def tie_thresholds_(self) -> Array | None:
         """Posterior medians of the thresholds of ties in groups; None without ties or groups."""
+        check_is_fitted(self)
         moving = getattr(self, "moving_posterior_", None)
         if moving is None or moving.thresholds is None or moving.items.groups is None:
             return None
