@@ -234,7 +234,7 @@ def test_predict_levels_of_a_machine(
     files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    model: Any = VariationalFMOrdinal(n_factors=1, max_iter=3, random_state=0)
+    model: Any = VariationalFMOrdinal(n_factors=1, max_iter=3, inference="variational", random_state=0)
     *pairs, stars = np.transpose(STARS)
     if files:
         pytest.importorskip("pyarrow")
