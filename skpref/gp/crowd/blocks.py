@@ -67,7 +67,7 @@ class UserBlocks:
         if self._all:
             yield from self._all
             return
-        keep = int(np.sum(np.diff(self.users.starts) ** 2)) <= _MOST_ENTRIES
+        keep = max(int(np.sum(np.diff(self.users.starts) ** 2)), self.users.a.size) <= _MOST_ENTRIES
         for stack in self.users.stacks if keep else iterate_stacks(self.users):
             block = _fill(stack, *self._sites)
             if keep:
@@ -100,26 +100,29 @@ def _symmetric(G: Array) -> Array:
 def _fill(stack: Stack, S: Array, tau: Array, nu: Array) -> _Block:
     """Return the matrices of a stack of users."""
     (m, n), r = stack.first.shape, stack.own[0].shape[1]
-    u, x, e, (i, j), tau = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs, tau[stack.rows]
-    P, d = stack.own_covariance(S), sum_at((m, n), (u, x), stack.by * nu[stack.rows, None])
-    products = stack.products * tau[:, None]
+    tau, e = tau[stack.rows], stack.parts_of(stack.at)
+    P, d = stack.own_covariance(S), sum_at((m, n), (stack.owner[:, None], stack.at), stack.by * nu[stack.rows, None])
     if stack.single:
-        own_D = 2.0 * sum_at((m, r), (u, e), products)
+        own_D = sum_at((m, r), (stack.owner[:, None], e), stack.by**2 * tau[:, None])
     else:
-        own_D = _with_mirror(sum_at((m, r, r), (u, e[:, i], e[:, j]), products))
+        own_D = _precisions(stack, tau, e, r)
     K = np.asarray(np.linalg.inv(_inverse_of_K(P, own_D)), dtype=np.float64)
     if stack.part is None:
         return _Block(stack, P, tau, d, own_D, own_D, K, _product(own_D, K))
-    F = sum_at((m, n, r), (u, x[:, i], e[:, j]), products) + sum_at((m, n, r), (u, x[:, j], e[:, i]), products)
-    W = (F @ (K @ P)) @ -F.mT
-    np.add.at(W, (u, x[:, i], x[:, j]), products)
-    np.add.at(W, (u, x[:, j], x[:, i]), products)
+    F = np.zeros((m, n, r))
+    for some, i, j, products in stack.pairs():
+        u, x, f, w = stack.owner[some, None], stack.at[some], e[some], products * tau[some, None]
+        F += sum_at(F.shape, (u, x[:, i], f[:, j]), w) + sum_at(F.shape, (u, x[:, j], f[:, i]), w)
+    W = _precisions(stack, tau, stack.at, n) - F @ (K @ P) @ F.mT
     return _Block(stack, P, tau, d, F, own_D, K, W)
 
 
-def _with_mirror(M: Array) -> Array:
-    """Return M + M^T of a stack of matrices."""
-    return M + M.mT
+def _precisions(stack: Stack, tau: Array, at: IntArray, n: int) -> Array:
+    """Return the precisions of the sites in coordinates, or own parts, that comparisons see at `at`, (m, n, n)."""
+    D = np.zeros((len(stack.first), n, n))
+    for some, i, j, products in stack.pairs():
+        D += sum_at(D.shape, (stack.owner[some, None], at[some][:, i], at[some][:, j]), products * tau[some, None])
+    return D + D.mT
 
 
 def _inverse_of_K(P: Array, own_D: Array) -> Array:
@@ -139,9 +142,8 @@ def iterate_users(
         sizes, found = users.starts[some + 1] - users.starts[some], {}
         for chosen in split_by_size(sizes, users.by_pairs[some]):
             stack = stack_users(users, some[chosen])
-            block, (i, j), u = _fill(stack, S, tau, nu), stack.pairs, stack.owner[:, None]
-            at = u, stack.at[:, i], stack.at[:, j]
-            D = _with_mirror(sum_at(block.W.shape, at, stack.products * block.tau[:, None]))
+            block = _fill(stack, S, tau, nu)
+            D = _precisions(stack, block.tau, stack.at, block.d.shape[1])
             for k, user in enumerate(chosen.tolist()):
                 n = int(sizes[user])
                 part = np.arange(n) if stack.part is None else stack.part[k, :n]
@@ -190,18 +192,27 @@ def marginals(blocks: UserBlocks, m: Array, V: Array, shift: Array) -> tuple[Arr
         moment = B @ Q @ B.mT - _product(block.own_D, K) + own[:, :, None] * own[:, None, :]
         add_by_item(moment, *stack.own, stack.paired, G)
         squared += float(np.einsum("mrs,msr->", K, K)) + float(np.sum(1.0 - 2.0 * np.einsum("mrr->mr", K)))
-        u, x, e, (i, j) = stack.owner[:, None], stack.at, stack.parts_of(stack.at), stack.pairs
-        mean[stack.rows] = np.sum(stack.by * value[u, x], axis=1)
-        if stack.single:  # comparisons are single coordinates: the diagonals of the covariances are enough
-            rest = np.einsum("mrr->mr", M) + np.einsum("mrn,mnr->mr", X, H)
-            seen = Q[u, x, x] + rest[u, e] - 2.0 * X[u, e, x]
-        elif stack.part is None:
-            seen = (Q + M + X @ H - X - X.mT)[u, x[:, i], x[:, j]]
-        else:
-            (x, y), (e, f), rest = (x[:, i], x[:, j]), (e[:, i], e[:, j]), M + X @ H
-            seen = Q[u, x, y] + rest[u, e, f] - X[u, e, y] - X[u, f, x]
-        variance[stack.rows] = 2.0 * np.sum(stack.products * seen, axis=1)
+        mean[stack.rows] = np.sum(stack.by * value[stack.owner[:, None], stack.at], axis=1)
+        variance[stack.rows] = _variances(stack, Q, M, X, H)
     return mean, variance, _symmetric(G), alpha, squared
+
+
+def _variances(stack: Stack, Q: Array, M: Array, X: Array, H: Array) -> Array:
+    """Return the variances of z of the comparisons, given their covariance E M E^T + Q + E X H E^T - E X - X^T E^T."""
+    u, at, e = stack.owner[:, None], stack.at, stack.parts_of(stack.at)
+    if stack.single:  # comparisons are single coordinates: the diagonals of the covariances are enough
+        rest = np.einsum("mrr->mr", M) + np.einsum("mrn,mnr->mr", X, H)
+        return np.asarray(stack.by**2 * (Q[u, at, at] + rest[u, e] - 2.0 * X[u, e, at]))[:, 0]
+    variance, rest = np.empty(len(at)), M + X @ H
+    covariance = Q + rest - X - X.mT if stack.part is None else None
+    for some, i, j, products in stack.pairs():
+        u, x, y, f, g = stack.owner[some, None], at[some][:, i], at[some][:, j], e[some][:, i], e[some][:, j]
+        if covariance is not None:
+            seen = covariance[u, x, y]
+        else:
+            seen = Q[u, x, y] + rest[u, f, g] - X[u, f, y] - X[u, g, x]
+        variance[some] = 2.0 * np.sum(products * seen, axis=1)
+    return variance
 
 
 def personal_moments(

@@ -62,8 +62,8 @@ def _moves(model: Hierarchy, fit: HierarchyFit, information: Array, squared: flo
     root[order] = cholesky(S[np.ix_(order, order)])
     turn = np.linalg.solve(root, L)
     exponentials = []
-    for sign, Z in _draws(n if spread.any() else 0):
-        X = np.diag(sign * follows)
+    for side, Z in _draws(n if spread.any() else 0):
+        X = np.diag(side * follows)
         if spread.any():
             X += spread * (turn.T @ Z @ turn)
         sizes, directions = np.linalg.eigh(X)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skpref._compiled.users import difference_covariances
+from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _STACK = 2**16  # entries of one stack of matrices, which stay in the cache of a processor
 _LEAST_STACK = 2**12  # entries of a stack that take as long as calling NumPy does
+_MOST_PAIRS = 2**19  # pairs of what comparisons see that are worked on together: covariates make many
 _NEAR = 0.8  # size of the smallest user of a stack, as a share of the largest
 
 
@@ -35,9 +37,13 @@ class Stack(NamedTuple):
     owner: IntArray  # (q,): their users, as rows of this stack
     at: IntArray  # (q, c): the coordinates that each sees
     by: Array  # (q, c): how often it sees each
-    # (p,) each: pairs i <= j of these c, and (q, p): products of how often it sees both, halves where i = j
-    pairs: tuple[IntArray, IntArray]
-    products: Array
+
+    def pairs(self) -> Iterator[tuple[slice, IntArray, IntArray, Array]]:
+        """Yield some comparisons, pairs i <= j of what they see (p,), and how often they see both, halves if i = j."""
+        i, j = np.triu_indices(self.at.shape[1])
+        half = np.where(i == j, 0.5, 1.0)
+        for some in chunks(self.rows.size, max(1, _MOST_PAIRS // i.size)):
+            yield some, i, j, self.by[some][:, i] * self.by[some][:, j] * half
 
     def covariance(self, S: Array) -> Array:
         """Return the covariance of the coordinates, shape (m, n, n), from S of the items and none."""
@@ -98,7 +104,7 @@ def _ranges(starts: IntArray, sizes: IntArray) -> IntArray:
 
 
 def stack_users(users: UserRows, chosen: IntArray) -> Stack:
-    """Return the coordinates and comparisons of some users, all with pairs for coordinates or all with items."""
+    """Return the coordinates and comparisons of some users."""
     starts, none = users.starts[chosen], users.n_items
     sizes = users.starts[chosen + 1] - starts
     there = np.arange(sizes.max(initial=0)) < sizes[:, None]
@@ -121,9 +127,7 @@ def stack_users(users: UserRows, chosen: IntArray) -> Stack:
         by_columns.append(np.where(users.b[rows] >= 0, -sign, 0.0)[:, None])
     last = sizes[owner, None] - extra.shape[1] + np.arange(extra.shape[1])
     at, by = np.hstack([*at_columns, last]), np.hstack([*by_columns, extra])
-    i, j = np.triu_indices(at.shape[1])
-    products = by[:, i] * by[:, j] * np.where(i == j, 0.5, 1.0)
-    return Stack(number, there, first, second, own, part, paired, single, rows, owner, at, by, (i, j), products)
+    return Stack(number, there, first, second, own, part, paired, single, rows, owner, at, by)
 
 
 def iterate_stacks(users: UserRows) -> Iterator[Stack]:
