@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit
 
-_PAIRS = 4  # draws of S, each with its mirror image
+_PAIRS = 2  # draws of S, each with its mirror image; shares of six panels are as uncertain with one and with four
 # Largest standard deviation of a direction's logarithm: where answers say nothing, it would have no bound.
 _LARGEST = 1.2
 _DIGITS = 6  # decimal places of utilities by which items are put in order
