@@ -77,6 +77,8 @@ class AtS:
     m: Array
     half_rows: Array
     alpha: Array
+    tau: Array
+    nu: Array
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together; the posterior checks the rest."""

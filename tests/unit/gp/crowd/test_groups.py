@@ -56,6 +56,7 @@ def few_candidates() -> Iterator[None]:
         patch.setattr(fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES[:1])
         patch.setattr(fit_hierarchy, "_HELD_OUT", 1)
         patch.setattr(spread, "_LARGEST", 0.0)  # S is known, so that the posterior is a joint normal distribution
+        patch.setattr(spread, "_PASSES", 1)  # and sites stay
         yield
 
 

@@ -39,6 +39,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def _known_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take S for known, so that the posterior is one joint normal distribution."""
     monkeypatch.setattr(spread, "_LARGEST", 0.0)
+    monkeypatch.setattr(spread, "_PASSES", 1)  # sites stay
 
 
 def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

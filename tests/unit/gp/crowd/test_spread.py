@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL
 from skpref.exceptions import DataError
-from skpref.gp.crowd import spread
+from skpref.gp.crowd import fit_hierarchy, spread
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -43,6 +43,7 @@ def known() -> CrowdGPPL:
     """The same model, as if S were known."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spread, "_LARGEST", 0.0)
+        patch.setattr(spread, "_PASSES", 1)  # sites stay
         X, y, _ = draw(0)
         return CrowdGPPL(order_effect=True, random_state=0).fit(X, y)
 
@@ -93,6 +94,42 @@ def test_the_covariance_of_what_users_share_is_that_of_the_mixture(model: CrowdG
     wanted = np.mean([p.half.T @ p.half for p in parts[1:]], axis=0) + np.cov(means[1:].T, bias=True)
     assert_allclose(half.T @ half, wanted, rtol=1e-9, atol=1e-12)
     assert_array_equal(model.posterior_.consensus.mean, means[0])
+
+
+def crowd(n_each: int, seed: int = 0) -> tuple[Any, Any]:
+    """Return model and fit of 60 users who gave so many answers about six items."""
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=N_ITEMS) + rng.normal(size=(60, N_ITEMS))
+    user = np.repeat(np.arange(60), n_each)
+    left = rng.integers(0, N_ITEMS, user.size)
+    right = (left + rng.integers(1, N_ITEMS, user.size)) % N_ITEMS
+    y = (f[user, left] - f[user, right] + rng.normal(size=user.size) > 0.0).astype(float)
+    seen: list[tuple[Any, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit_hierarchy, "fits_beside", lambda *parts: seen.append(parts) or spread.fits_beside(*parts))
+        CrowdGPPL(random_state=0, tol=1e-6).fit(np.column_stack([user, left, right]), y)
+    return seen[0]
+
+
+def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would() -> None:
+    shares = []
+    for n_each in (1, 4, 40):
+        model, fit = crowd(n_each)
+        shares.append(spread._share_known(model, *spread.end_of_fit(model, fit.state)))
+    assert spread._LEAST_KNOWN <= shares[0] < shares[1] < shares[2] < 1.0
+    assert shares[1] < 0.2 < shares[2]
+
+
+def test_four_passes_give_the_evidence_of_another_scale() -> None:
+    model, fit = crowd(8)
+    move = np.exp(0.25) * np.eye(N_ITEMS)
+    moved = spread._follow(model, fit.state, move)
+    assert_allclose(moved.state.S, np.exp(0.5) * fit.state.S)
+    nobody = np.zeros((N_ITEMS, N_ITEMS)), np.zeros(N_ITEMS)
+    alone, state = replace(model, others=nobody), replace(fit.state, S=moved.state.S)
+    ended = fit_hierarchy.fit_hierarchy(alone, state, max_iter=100, tol=1e-9)
+    assert abs(moved.evidence - ended.evidence) < 1e-3 < abs(moved.evidence - fit.evidence)
+    assert_allclose(moved.mean, ended.mean, atol=3e-3)  # whose standard deviations are a hundred times as large
 
 
 @pytest.mark.statistical  # coverage over simulations
