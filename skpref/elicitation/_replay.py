@@ -130,7 +130,8 @@ def replay(
     >>> session = Session(model)
     >>> def start(person, strategy, seed):
     ...     return session.fresh(strategy, random_state=1000 * seed + person)
-    >>> result = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
+    >>> held_out = np.arange(10) >= 6
+    >>> result = replay(start, likes[20:], held_out, n_questions=4, batch=2, strategies=["information"])
     >>> result.asked.tolist(), result.scores["information"].shape
     ([0, 2, 4], (1, 3))
     """
