@@ -100,7 +100,7 @@ def test_every_layout_is_read_as_its_page_says(tmp_path: Path, monkeypatch: pyte
             exec(compile(block, f"layouts: {block[:60]!r}", "exec"), names)  # noqa: S102 - our own page
             lines += [f"Read: {names['rows'].read_}"] if "rows" in names else []
         elif language == "console":
-            lines.append(read_task(parse(shlex.split(block)[1:])).headline.splitlines()[1])
+            lines.append(read_task(parse(shlex.split(block.replace("\\\n", ""))[1:])).headline.splitlines()[1])
         elif block.startswith("Read: "):
             assert lines == [block] * len(lines)
             n_compared += len(lines)

@@ -202,7 +202,7 @@ def test_a_scanner_is_refused(tmp_path: Path) -> None:
 
 def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"Parquet files need pyarrow"):
+    with pytest.raises(MissingExtraError, match="Parquet files need pyarrow"):
         files.open_dataset("votes.parquet")
-    with pytest.raises(DataError, match="no Parquet file: read it by pandas.read_csv, pass the frame"):
+    with pytest.raises(DataError, match=r"no Parquet file: read it by pandas\.read_csv, pass the frame"):
         files.open_dataset("votes.csv")
