@@ -385,7 +385,8 @@ def from_choices(
     Examples
     --------
     >>> from skpref.data import from_choices
-    >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["tea", "b"]}
+    >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None]}
+    >>> menus["chosen"] = ["tea", "b"]
     >>> rows = from_choices(menus, ["a", "b", "c"])
     >>> rows.X.tolist(), rows.y.tolist()
     ([['tea', 'milk', 'water'], ['milk', 'water', None]], ['tea', 'water'])

@@ -123,7 +123,8 @@ def replay(
     >>> from skpref.data import OneHotDesign
     >>> from skpref.elicitation import Session, replay
     >>> rng = np.random.default_rng(0)
-    >>> likes = (rng.normal(size=(30, 1)) + rng.normal(size=10) + rng.normal(size=(30, 10)) > 0).astype(int)
+    >>> liking = rng.normal(size=(30, 1)) + rng.normal(size=10) + rng.normal(size=(30, 10))
+    >>> likes = (liking > 0).astype(int)
     >>> pairs = np.argwhere(np.ones((20, 10)))
     >>> machine = VariationalFMClassifier(n_factors=0, max_iter=20)
     >>> model = make_pipeline(OneHotDesign(), machine).fit(pairs, likes[:20].ravel())

@@ -317,7 +317,8 @@ class PartWorthsDisplay(Display):
     Examples
     --------
     >>> from skpref.plots import PartWorthsDisplay, offscreen_axes
-    >>> display = PartWorthsDisplay(["price"], [-0.9], [[-1.5, -1.2, -0.7, -0.3]]).plot(ax=offscreen_axes())
+    >>> display = PartWorthsDisplay(["price"], [-0.9], [[-1.5, -1.2, -0.7, -0.3]])
+    >>> display = display.plot(ax=offscreen_axes())
     >>> [label.get_text() for label in display.ax_.get_yticklabels()]
     ['price']
     """
