@@ -169,7 +169,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator, auto_wrap_out
 
     References
     ----------
-    .. [Kor08] Y. Koren: Factorization meets the neighborhood: a multifaceted collaborative filtering model. KDD 2008.
+    .. [Kor08] Koren: Factorization meets the neighborhood: a multifaceted collaborative filtering model. KDD 2008.
 
     Examples
     --------

@@ -43,6 +43,13 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     assert [target for target in files if not (page.parent / target).exists()] == []
 
 
+def test_initials_of_authors_are_not_read_as_lists() -> None:
+    # An initial at the start of an entry of one line is an item "A." for docutils, which leaves it out.
+    item = re.compile(r"^(?: *\.\. \[\w+\]| +) ?[A-Z]\. [A-Z].*\n(?= *(?:\n|\.\. ))", re.MULTILINE)
+    sources = [*(ROOT / "docs").rglob("*.rst"), *(ROOT / "skpref").rglob("*.py")]
+    assert [found for path in sources for found in item.findall(path.read_text("utf-8"))] == []
+
+
 # ------------------------------------------------------------------------------------------------------------- lengths
 def test_guides_and_benchmarks_are_read_in_one_sitting() -> None:
     guides = [ROOT / "docs/benchmarks.rst", *(ROOT / "docs/user_guide").glob("*.rst")]
