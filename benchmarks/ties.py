@@ -34,7 +34,7 @@ OURS: dict[str, dict[str, Any]] = {
     "probit-ties": {"likelihood": "probit-ties"},
     "probit-ties, broad prior": {"likelihood": "probit-ties", **BROAD},
     # The same prior as that of the logit in its unit, which is 1 / 1.7 of the probit's.
-    "probit-ties, its unit": {"likelihood": "probit-ties", "scale_prior": Gamma(0.25, 0.25) / 1.7**2},
+    "probit-ties, its unit": {"likelihood": "probit-ties", "scale_prior": Gamma(0.25, 0.25 / 1.7**2)},
 }
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 

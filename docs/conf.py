@@ -9,6 +9,7 @@ import tomllib
 import warnings
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from docutils import nodes
@@ -112,6 +113,22 @@ def _read_changelog(_app: Any, page: str, source: list[str]) -> None:
         source[0] += f"{title[2]}\n{'=-~^'[len(title[1]) - 1] * len(title[2])}\n" if title else f"{line}\n"
 
 
+def _list_members(_app: Any, page: str, source: list[str]) -> None:
+    """Open a page of the API with a table of what it documents."""
+    if not page.startswith("api/"):
+        return
+    found: dict[type, list[str]] = {FunctionType: [], type: []}  # functions first: most pages are looked up for them
+    for module, options in re.findall(r"\.\. automodule:: (\S+)\n((?: +:.*\n)+)", f"{source[0]}\n"):
+        left_out = re.findall(r"\w+", "".join(re.findall(r":exclude-members: (.*)", options)))
+        package = import_module(module)
+        for kind, names in found.items():
+            of_kind = [name for name in package.__all__ if isinstance(getattr(package, name), kind)]
+            names += [f"~{module}.{name}" for name in of_kind if name not in left_out]
+    listed = "\n   ".join(found[FunctionType] + found[type])
+    table = f".. autosummary::\n   :nosignatures:\n\n   {listed}\n\n"
+    source[0] = source[0].replace(".. automodule::", f"{table}.. automodule::", 1)
+
+
 PACKAGES = [f"skpref{name}" for name in ("", ".data", ".kernels", ".metrics", ".plots", ".search", ".tracking")]
 
 
@@ -174,6 +191,7 @@ def setup(app: Any) -> None:
     """Connect the hooks."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("source-read", _read_changelog)
+    app.connect("source-read", _list_members)
     app.connect("source-read", _open_with_picture)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _space_figures)

@@ -15,7 +15,7 @@ class DocLinkMixin:
         if not root:
             return ""
         name, folder = type(self).__name__, path.partition(".")[0]
-        page = f"api.html#skpref.{folder}.{name}" if folder in {"search", "dask"} else f"generated/skpref.{name}.html"
+        page = f"api/search.html#skpref.search.{name}" if folder == "search" else f"generated/skpref.{name}.html"
         return f"{root}/{page}"
 
 

@@ -10,7 +10,7 @@ from importlib import metadata
 from skpref._version import __version__
 
 # The dependencies, then the packages of the extras and polars, whose frames are read.
-_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl", "skops")
+_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "narwhals", "numba", "llvmlite", "joblib", "threadpoolctl", "skops")
 _OPTIONAL = ("mlflow", "optuna", "matplotlib", "dask", "distributed", "pandas", "pyarrow", "polars", "statsmodels")
 
 

@@ -196,7 +196,8 @@ class Gamma(Settings):
     Examples
     --------
     >>> from skpref import Gamma, GPPLClassifier
-    >>> model = GPPLClassifier(scale_prior=Gamma(0.5, 0.1)).fit([["tea", "milk"], ["tea", "water"]], [1, 1])
+    >>> model = GPPLClassifier(scale_prior=Gamma(0.5, 0.1))
+    >>> model = model.fit([["tea", "milk"], ["tea", "water"]], [1, 1])
     >>> model.scale_.shape0
     0.5
     """

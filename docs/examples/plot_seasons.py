@@ -71,7 +71,7 @@ print(f"sonnet fell by {-fall:.2f} +- {1.645 * std:.2f}")
 
 # %%
 # A ranking at any day; and of the models that took part in the last 90 days.
-model.rank(at="2025-02-01").id.tolist(), model.rank(active="90D").id.tolist()
+", ".join(model.rank(at="2025-02-01").id), ", ".join(model.rank(active="90D").id)
 
 # %%
 # A model that does not move averages over both years, and its intervals do not contain today's strength.

@@ -170,14 +170,14 @@ def narrowed(space: Settings, params: Settings, chosen: Mapping[str, Any]) -> tu
     """Return a space in which some settings are chosen by the user, and parameters to start from that are in it."""
     space, params = dict(space), dict(params)
     for name, wanted in chosen.items():
-        values = space[name] = _distribution(name, space.get(name), wanted)
+        values = space[name] = _distribution(name, space.get(name, [params.get(name)]), wanted)
         if isinstance(values, list) and params.get(name) not in values:
             params[name] = values[0]
     return space, params
 
 
 def _distribution(name: str, own: Any, wanted: Any) -> Any:
-    """Return a list, or a range; `own` is the space of the setting by default, None if it has none."""
+    """Return a list, or a range; `own` is the space of the setting by default, or a list of its default."""
     if not isinstance(wanted, Mapping) and wanted != []:
         return [_value(own, value) for value in (wanted if isinstance(wanted, list) else [wanted])]
     given: Any = wanted or {}
@@ -196,6 +196,6 @@ def _distribution(name: str, own: Any, wanted: Any) -> Any:
 
 def _value(own: Any, value: Any) -> Any:
     """Return a value; false is None, which TOML does not have, and true the first other one, unless they are listed."""
-    if not isinstance(value, bool) or not isinstance(own, list) or value in own:
+    if not isinstance(value, bool) or not isinstance(own, list) or any(isinstance(listed, bool) for listed in own):
         return value
     return next((listed for listed in own if listed is not None), value) if value else None

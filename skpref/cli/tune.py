@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
 _FEW_POINTS = (("inducing", 150),)  # of 840 ways to travel
-_EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
+_EXTRAS = ("optuna", "matplotlib", "mlflow")
 # Parameters of estimators that have an option of their own.
 _OPTIONS = {name: flag_of(name) for name in ("items", "users", "levels", "time")}
 _OPTIONS |= {"class_order": "--levels", "random_state": "--seed"}
@@ -92,10 +92,8 @@ def _check_extras(*, mlflow: bool) -> None:
     wanted = [name for name in _EXTRAS if mlflow or name != "mlflow"]
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
-        extras = ",".join(_EXTRAS[name] for name in missing)
-        raise MissingExtraError(
-            f"this command needs {' and '.join(missing)}: pip install 'skpref[{extras}]', or 'skpref[all]'"
-        )
+        less = "; --no-mlflow goes without mlflow" if "mlflow" in missing else ""
+        raise MissingExtraError(f"this command needs {', '.join(missing)}: pip install 'skpref[demo]'{less}")
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, run: TrackedRun | None) -> str:

@@ -59,7 +59,8 @@ class TaskRows(NamedTuple):
     Examples
     --------
     >>> from skpref.data import from_tasks
-    >>> shown = {"task": [1, 1, 2, 2], "person": ["ann"] * 4, "item": ["x", "y", "y", "z"], "chosen": [1, 0, 1, 0]}
+    >>> shown = {"task": [1, 1, 2, 2], "person": ["ann"] * 4, "item": ["x", "y", "y", "z"]}
+    >>> shown["chosen"] = [1, 0, 1, 0]
     >>> from_tasks(shown, item="item").X.tolist()
     [['ann', 'x', 'y'], ['ann', 'y', 'z']]
     """

@@ -169,7 +169,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator, auto_wrap_out
 
     References
     ----------
-    .. [Kor08] Y. Koren: Factorization meets the neighborhood: a multifaceted collaborative filtering model. KDD 2008.
+    .. [Kor08] Koren: Factorization meets the neighborhood: a multifaceted collaborative filtering model. KDD 2008.
 
     Examples
     --------
@@ -177,7 +177,8 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator, auto_wrap_out
     >>> from skpref import VariationalFM
     >>> from skpref.data import OneHotDesign
     >>> pairs = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
-    >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=2, random_state=0)).fit(pairs, [5, 1, 5, 1, 5])
+    >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=2, random_state=0))
+    >>> model = model.fit(pairs, [5, 1, 5, 1, 5])
     >>> bool(model.predict([["cleo", "milk"]])[0] < model.predict([["dave", "tea"]])[0])
     True
     >>> design = OneHotDesign(implicit=True).fit(pairs)

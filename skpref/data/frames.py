@@ -217,7 +217,8 @@ def from_counts(
     Examples
     --------
     >>> from skpref.data import from_counts
-    >>> journals = {"left": ["Biometrika", "JASA"], "right": ["JASA", "JRSS-B"], "wins": [730, 221], "losses": [498, 0]}
+    >>> journals = {"left": ["Biometrika", "JASA"], "right": ["JASA", "JRSS-B"]}
+    >>> journals |= {"wins": [730, 221], "losses": [498, 0]}
     >>> rows = from_counts(journals)
     >>> rows.y.tolist(), rows.sample_weight.tolist()
     ([1.0, 0.0, 1.0], [730.0, 498.0, 221.0])
@@ -384,7 +385,8 @@ def from_choices(
     Examples
     --------
     >>> from skpref.data import from_choices
-    >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["tea", "b"]}
+    >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None]}
+    >>> menus["chosen"] = ["tea", "b"]
     >>> rows = from_choices(menus, ["a", "b", "c"])
     >>> rows.X.tolist(), rows.y.tolist()
     ([['tea', 'milk', 'water'], ['milk', 'water', None]], ['tea', 'water'])

@@ -29,21 +29,22 @@ def is_stored(X: Any) -> bool:  # anything
 
 def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     """Return the dataset of a path to a Parquet file or a folder of them."""
+    path = Path(X) if isinstance(X, str) or hasattr(X, "__fspath__") else None
+    if path is not None and ".csv" in path.suffixes and not path.is_dir():
+        raise DataError(f"X is {shorten(str(X))}, which is no Parquet file: read it by pandas.read_csv, pass the frame")
     try:
         from pyarrow import dataset
     except ImportError as error:
         raise MissingExtraError("Parquet files need pyarrow: pip install 'skpref[frames]'") from error
     if isinstance(X, dataset.Scanner):
         raise DataError("X is a Scanner of pyarrow, which can be read only once: pass its dataset, filtered if need be")
-    if not (isinstance(X, str) or hasattr(X, "__fspath__")):
+    if path is None:
         return X
     try:
-        folders = "hive" if Path(X).is_dir() else None  # such as day=2026-01-31, which are values of a column
+        folders = "hive" if path.is_dir() else None  # such as day=2026-01-31, which are values of a column
         stored = dataset.dataset(X, format="parquet", partitioning=folders)
     except (OSError, ValueError) as error:
         reason = f"{X} does not exist" if isinstance(error, FileNotFoundError) else error
-        if ".csv" in Path(X).suffixes:
-            reason = "read a CSV file by pandas.read_csv and pass the frame, or write it by its to_parquet"
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {reason}") from error
     if not stored.files:
         raise DataError(f"X is {shorten(str(X))}, a folder without Parquet files")

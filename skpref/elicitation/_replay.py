@@ -123,14 +123,16 @@ def replay(
     >>> from skpref.data import OneHotDesign
     >>> from skpref.elicitation import Session, replay
     >>> rng = np.random.default_rng(0)
-    >>> likes = (rng.normal(size=(30, 1)) + rng.normal(size=10) + rng.normal(size=(30, 10)) > 0).astype(int)
+    >>> liking = rng.normal(size=(30, 1)) + rng.normal(size=10) + rng.normal(size=(30, 10))
+    >>> likes = (liking > 0).astype(int)
     >>> pairs = np.argwhere(np.ones((20, 10)))
     >>> machine = VariationalFMClassifier(n_factors=0, max_iter=20)
     >>> model = make_pipeline(OneHotDesign(), machine).fit(pairs, likes[:20].ravel())
     >>> session = Session(model)
     >>> def start(person, strategy, seed):
     ...     return session.fresh(strategy, random_state=1000 * seed + person)
-    >>> result = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
+    >>> held_out = np.arange(10) >= 6
+    >>> result = replay(start, likes[20:], held_out, n_questions=4, batch=2, strategies=["information"])
     >>> result.asked.tolist(), result.scores["information"].shape
     ([0, 2, 4], (1, 3))
     """

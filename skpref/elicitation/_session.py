@@ -140,7 +140,8 @@ class Session:
     >>> from skpref.data import OneHotDesign
     >>> from skpref.elicitation import Session
     >>> pairs = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"]]
-    >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=1, random_state=0)).fit(pairs, [5, 1, 4, 2])
+    >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=1, random_state=0))
+    >>> model = model.fit(pairs, [5, 1, 4, 2])
     >>> session = Session(model, user="cleo")
     >>> question = int(session.ask()[0])
     >>> session.candidates_[question]

@@ -145,7 +145,7 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     References
     ----------
-    .. [XZZ13] M. Xu, J. Zhu, B. Zhang: Fast max-margin matrix factorization with data augmentation. ICML 2013.
+    .. [XZZ13] Xu, Zhu and Zhang: Fast max-margin matrix factorization with data augmentation. ICML 2013.
 
     Examples
     --------

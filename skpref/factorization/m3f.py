@@ -147,7 +147,7 @@ class GibbsM3F(MaxMarginFactorization):
 
     References
     ----------
-    .. [XZZ13] M. Xu, J. Zhu, B. Zhang: Fast max-margin matrix factorization with data augmentation. ICML 2013.
+    .. [XZZ13] Xu, Zhu and Zhang: Fast max-margin matrix factorization with data augmentation. ICML 2013.
 
     Examples
     --------

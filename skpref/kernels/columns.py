@@ -48,7 +48,8 @@ class Columns(LayoutKernelBase):
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import ConstantKernel
     >>> from skpref.kernels import AdditiveMatern, Columns, Linear
-    >>> kernel = Columns(AdditiveMatern(4.0), slice(0, 2)) + ConstantKernel(0.1) * Columns(Linear(), slice(2, None))
+    >>> smooth, linear = Columns(AdditiveMatern(4.0), slice(0, 2)), Columns(Linear(), slice(2, None))
+    >>> kernel = smooth + ConstantKernel(0.1) * linear
     >>> X = np.array([[0.0, 0.0, 1.0, 2.0], [1.0, 2.0, 0.0, 1.0]])
     >>> kernel(X).round(4)
     array([[1.5   , 1.0571],

@@ -71,7 +71,7 @@ class OrdinalProbit(Likelihood):
 
     References
     ----------
-    W. Chu, Z. Ghahramani: Gaussian processes for ordinal regression. JMLR 6, 1019-1041, 2005.
+    Chu and Ghahramani: Gaussian processes for ordinal regression. JMLR 6, 1019-1041, 2005.
 
     Examples
     --------

@@ -122,7 +122,8 @@ def answers_log_loss_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight:
     >>> from skpref import GPPLClassifier
     >>> from skpref.metrics import answers_log_loss_scorer
     >>> X, y = [["a", "b"], ["b", "c"], ["a", "c"]] * 4, [1, 0.5, 1] * 4
-    >>> scores = cross_val_score(GPPLClassifier(likelihood="logit-ties"), X, y, cv=2, scoring=answers_log_loss_scorer)
+    >>> model = GPPLClassifier(likelihood="logit-ties")
+    >>> scores = cross_val_score(model, X, y, cv=2, scoring=answers_log_loss_scorer)
     >>> bool((scores > -1.1).all())
     True
     """

@@ -92,7 +92,7 @@ def ordinal_mae(
 
     References
     ----------
-    W. Chu, Z. Ghahramani: Gaussian processes for ordinal regression. JMLR 6, 1019-1041, 2005, section 4.
+    Chu and Ghahramani: Gaussian processes for ordinal regression. JMLR 6, 1019-1041, 2005, section 4.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def averaged_mae(
 
     References
     ----------
-    S. Baccianella, A. Esuli, F. Sebastiani: Evaluation measures for ordinal regression. ISDA 2009, 283-287.
+    Baccianella, Esuli and Sebastiani: Evaluation measures for ordinal regression. ISDA 2009, 283-287.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def quadratic_weighted_kappa(
 
     References
     ----------
-    J. Cohen: Weighted kappa. Psychological Bulletin 70, 213-220, 1968.
+    Cohen: Weighted kappa. Psychological Bulletin 70, 213-220, 1968.
 
     Examples
     --------
@@ -243,10 +243,10 @@ def ranked_probability_score(
 
     References
     ----------
-    E. S. Epstein: A scoring system for probability forecasts of ranked categories. J. Appl. Meteorology 8, 985-987,
+    Epstein: A scoring system for probability forecasts of ranked categories. J. Appl. Meteorology 8, 985-987,
     1969.
 
-    T. Gneiting, A. E. Raftery: Strictly proper scoring rules, prediction, and estimation. JASA 102, 359-378, 2007.
+    Gneiting and Raftery: Strictly proper scoring rules, prediction, and estimation. JASA 102, 359-378, 2007.
 
     Examples
     --------

@@ -42,7 +42,8 @@ class AnnotatorDisplay(Display):
     Examples
     --------
     >>> from skpref.plots import AnnotatorDisplay, offscreen_axes
-    >>> display = AnnotatorDisplay(["ann", "bob"], [40, 12], [0.9, 0.55], [0.8, 0.4], [0.95, 0.7], n_names=1)
+    >>> accuracy, low, high = [0.9, 0.55], [0.8, 0.4], [0.95, 0.7]
+    >>> display = AnnotatorDisplay(["ann", "bob"], [40, 12], accuracy, low, high, n_names=1)
     >>> ax = display.plot(ax=offscreen_axes()).ax_
     >>> ax.get_xlabel(), [text.get_text() for text in ax.texts]
     ('number of labels', ['bob'])

@@ -98,7 +98,8 @@ class SharesDisplay(Display):
     Examples
     --------
     >>> from skpref.plots import SharesDisplay, offscreen_axes
-    >>> display = SharesDisplay(["ours", "theirs"], [0.6, 0.4], [0.5, 0.3], [0.7, 0.5]).plot(ax=offscreen_axes())
+    >>> display = SharesDisplay(["ours", "theirs"], [0.6, 0.4], [0.5, 0.3], [0.7, 0.5])
+    >>> display = display.plot(ax=offscreen_axes())
     >>> [label.get_text() for label in display.ax_.get_yticklabels()]
     ['ours', 'theirs']
     """
@@ -201,7 +202,8 @@ class ShareCurvesDisplay(Display):
     Examples
     --------
     >>> from skpref.plots import ShareCurvesDisplay, offscreen_axes
-    >>> display = ShareCurvesDisplay(["ours"] * 2, [2, 3], [0.6, 0.4], [0.5, 0.3], [0.7, 0.5], attribute="price")
+    >>> share, low, high = [0.6, 0.4], [0.5, 0.3], [0.7, 0.5]
+    >>> display = ShareCurvesDisplay(["ours"] * 2, [2, 3], share, low, high, attribute="price")
     >>> display.plot(ax=offscreen_axes()).ax_.get_xlabel()
     'price'
     """
@@ -315,7 +317,8 @@ class PartWorthsDisplay(Display):
     Examples
     --------
     >>> from skpref.plots import PartWorthsDisplay, offscreen_axes
-    >>> display = PartWorthsDisplay(["price"], [-0.9], [[-1.5, -1.2, -0.7, -0.3]]).plot(ax=offscreen_axes())
+    >>> display = PartWorthsDisplay(["price"], [-0.9], [[-1.5, -1.2, -0.7, -0.3]])
+    >>> display = display.plot(ax=offscreen_axes())
     >>> [label.get_text() for label in display.ax_.get_yticklabels()]
     ['price']
     """

@@ -285,7 +285,7 @@ def hold_interrupts() -> Iterator[None]:
 def require_mlflow() -> None:
     """Raise an error that names the extra if MLflow is not installed, without importing it."""
     if importlib.util.find_spec("mlflow") is None:
-        raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]', or go without (--no-mlflow)")
+        raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]'")
 
 
 def store_settings(tracking_uri: str | None) -> tuple[str, str, Path | None]:

@@ -36,7 +36,7 @@ def test_estimators_link_to_their_page(cls: Any) -> None:
 @pytest.mark.usefixtures("published")
 def test_estimators_of_other_levels_link_to_their_place_in_the_api() -> None:
     link = OptunaSearch(skpref.GibbsM3F())._get_doc_link()
-    assert link == "https://example.org/docs/api.html#skpref.search.OptunaSearch"
+    assert link == "https://example.org/docs/api/search.html#skpref.search.OptunaSearch"
 
 
 @pytest.mark.usefixtures("published")

@@ -175,8 +175,8 @@ NUMPYDOC_LEFT_OUT = {
 
 
 def listed_in_the_api() -> dict[str, object]:
-    """Return the classes and functions that docs/api.rst lists, by the name that users type."""
-    page = (ROOT / "docs/api.rst").read_text("utf-8")
+    """Return the classes and functions that docs/api.rst and docs/api list, by the name that users type."""
+    page = "\n".join(path.read_text("utf-8") for path in [ROOT / "docs/api.rst", *(ROOT / "docs/api").glob("*.rst")])
     objects: dict[str, object] = {}
     for block in re.split(r"\n(?=\.\. )", page):
         if block.startswith(".. autosummary::"):

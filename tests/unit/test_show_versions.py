@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +23,8 @@ def test_show_versions_names_python_the_package_and_its_dependencies(capsys: pyt
     assert rows["python"].startswith(sys.version.split()[0])
     assert rows["skpref"] == skpref.__version__
     assert rows["numpy"] == np.__version__
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {re.split("[<>=]", line)[0] for line in project["dependencies"]} <= set(rows)
 
 
 def test_packages_that_are_absent_are_marked(

@@ -220,6 +220,11 @@ def test_whole_numbers_and_ranges() -> None:
     )
 
 
+def test_false_is_none_unless_a_parameter_is_true_or_false() -> None:
+    space, _ = narrowed({}, {"optimizer": "auto", "item_effects": True}, {"optimizer": False, "item_effects": False})
+    assert space == {"optimizer": [None], "item_effects": [False]}
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [

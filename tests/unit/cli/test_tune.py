@@ -253,9 +253,9 @@ def test_missing_packages_are_all_named_before_the_work(
 ) -> None:
     monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
     assert main(["tune", "votes.csv"]) == 2
-    assert "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]" in capsys.readouterr().err
+    assert "needs optuna, matplotlib, mlflow: pip install 'skpref[demo]'; --no-mlflow goes" in capsys.readouterr().err
     assert main(["demo", "--no-mlflow"]) == 2
-    assert "'skpref[optuna,plots]', or 'skpref[all]'" in capsys.readouterr().err
+    assert "needs optuna, matplotlib: pip install 'skpref[demo]'\n" in capsys.readouterr().err
 
 
 # ----------------------------------------------------------------------------------------------------------- complaints

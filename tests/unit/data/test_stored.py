@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from skpref.data import stored as files
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,3 +198,11 @@ def test_ordered_categories_of_files_keep_their_order(others: dict[str, str], tm
 def test_a_scanner_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a Scanner of pyarrow, .* pass its dataset"):
         files.open_dataset(files.open_dataset(two_files(tmp_path, [1], [2])).scanner())
+
+
+def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match="Parquet files need pyarrow"):
+        files.open_dataset("votes.parquet")
+    with pytest.raises(DataError, match=r"no Parquet file: read it by pandas\.read_csv, pass the frame"):
+        files.open_dataset("votes.csv")

@@ -89,7 +89,7 @@ def test_times_that_a_caller_gives():
         ("soon", True),
         ("3", True),
         (3.0, True),
-        (np.datetime64("NaT"), True),
+        (np.datetime64("NaT", "s"), True),
         (np.nan, False),
         ("3", False),
     ):

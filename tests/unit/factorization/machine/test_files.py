@@ -385,7 +385,7 @@ def test_files_that_lack_rows_or_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"which is no Parquet file and no folder of them: .*nowhere does not exist"):
         model.fit(tmp_path / "nowhere")
     FRAME.to_csv(tmp_path / "table.csv")
-    with pytest.raises(DataError, match=r"read a CSV file by pandas.read_csv and pass the frame"):
+    with pytest.raises(DataError, match=r"no Parquet file: read it by pandas.read_csv, pass the frame"):
         model.fit(tmp_path / "table.csv")
     with pytest.raises(DataError, match="categorical_features names columns of files; in memory X holds numbers"):
         VariationalFM(categorical_features=["a"]).fit([[1.0], [2.0]], [1.0, 2.0])
