@@ -31,7 +31,7 @@ _PAIRS = 2  # draws of S, each with its mirror image; shares of six panels are a
 # Largest standard deviation of a direction's logarithm: where answers say nothing, it would have no bound.
 _LARGEST = 1.2
 _DIGITS = 6  # decimal places of utilities by which items are put in order
-_PASSES = 4  # passes of the sites at another S; evidence and moments stay after three
+_PASSES = 3  # passes of the sites at another S, of which the last one only looks
 _STEP = 0.5  # step in the logarithm of the scale of S, by which the curvature is measured
 _LEAST_KNOWN = 0.02  # least share of the information of numbers that answers have; 3 answers of 8 items have .06
 

@@ -120,7 +120,7 @@ def test_few_answers_a_user_say_less_of_the_scale_than_numbers_would() -> None:
     assert shares[1] < 0.2 < shares[2]
 
 
-def test_four_passes_give_the_evidence_of_another_scale() -> None:
+def test_two_steps_give_the_evidence_of_another_scale() -> None:
     model, fit = crowd(8)
     move = np.exp(0.25) * np.eye(N_ITEMS)
     moved = spread._follow(model, fit.state, move)
@@ -128,8 +128,8 @@ def test_four_passes_give_the_evidence_of_another_scale() -> None:
     nobody = np.zeros((N_ITEMS, N_ITEMS)), np.zeros(N_ITEMS)
     alone, state = replace(model, others=nobody), replace(fit.state, S=moved.state.S)
     ended = fit_hierarchy.fit_hierarchy(alone, state, max_iter=100, tol=1e-9)
-    assert abs(moved.evidence - ended.evidence) < 1e-3 < abs(moved.evidence - fit.evidence)
-    assert_allclose(moved.mean, ended.mean, atol=3e-3)  # whose standard deviations are a hundred times as large
+    assert abs(moved.evidence - ended.evidence) < 1e-2 < abs(moved.evidence - fit.evidence)
+    assert_allclose(moved.mean, ended.mean, atol=1e-2)  # whose standard deviations are thirty times as large
 
 
 @pytest.mark.statistical  # coverage over simulations
