@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Means and standard deviations of logarithms:
 _VARIANCE = (1.0, 1.5)  # variance of f of a classifier
+_RATE_VARIANCE = (0.0, 1.0)  # variance of log rates of counts: a mean grows with the exponential of half of it
 _VARIANCE_BESIDE = (-1.0, 2.0)  # variance of a smooth part beside a linear one
 _LINEAR = (0.0, 1.5)  # variance of a linear part
 SHARED_SD = 1.0  # shared length-scale of features, about its `mean_log_scales`
@@ -66,6 +67,11 @@ def classifier_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
     scales = length_scale_priors(_means(X), size, first=1)
     alone = size == 1 + X.shape[1]
     return *((NormalPrior(one_hot(size, 0), *_VARIANCE),) if alone else _variance_priors(size)), *scales
+
+
+def count_priors(X: Features, size: int) -> tuple[NormalPrior, ...]:
+    """Return the priors of a variance of log rates times a kernel with one length-scale per feature."""
+    return NormalPrior(one_hot(size, 0), *_RATE_VARIANCE), *length_scale_priors(_means(X), size, first=1)
 
 
 def regression_priors(X: Features, size: int) -> Priors:

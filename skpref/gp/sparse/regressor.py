@@ -30,7 +30,6 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
@@ -46,6 +45,7 @@ from skpref.gp.sparse.targets import (
     function_variance,
     gaussian_rows,
     initial_likelihood,
+    kernel_priors,
     noise_variance,
     read_exposure,
     scale_by_exposure,
@@ -84,9 +84,9 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
         times a Matern kernel of smoothness 3/2 with one length-scale per feature (ARD). With Gaussian noise the
         evidence may choose a squared exponential instead, and add a linear part. Length-scales start at the standard
-        deviations of the features, so features need no scaling. Weak priors keep most of them similar, and learnt noise
-        from vanishing. A `WhiteKernel` that is added says again what the noise says: it is left out where Gaussian
-        noise is learnt.
+        deviations of the features, so features need no scaling. Weak priors keep most of them similar, learnt noise
+        from vanishing, and log rates of counts from varying without limit. A `WhiteKernel` that is added says again
+        what the noise says: it is left out where Gaussian noise is learnt.
     inducing : int, "auto", Inducing or array-like of shape (M, n_features), default="auto"
         Largest number of inducing points M; there are never more than distinct rows. They are spread out over the rows;
         `Inducing` chooses them otherwise. Or the points. "auto": all of up to 1,500 distinct rows; of more rows 500, or
@@ -444,7 +444,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         mean = float(data.weight @ data.y) / float(exposure.sum())
         likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else inference_name(self.inference)
-        general = self._general_config(config, inference, iteration_callback(self), regression_priors)
+        general = self._general_config(config, inference, iteration_callback(self), kernel_priors(likelihood))
         result = fit_general(data, likelihood, self._prior_kernel(), general, rng, start)
         self._store_general(result, scale, float(targets.weight.sum()))
         if searches and isinstance(self.likelihood_, Poisson):

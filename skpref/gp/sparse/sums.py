@@ -15,7 +15,6 @@ from skpref._math.threads import limit_blas_threads
 from skpref._sources import become_unfitted, feature_columns, read_batch, refuse_parameters
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import drop_white_noise
-from skpref.gp.hyperpriors import regression_priors
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import EXACT_ROWS, SAMPLE_ROWS, fit_collapsed, refit_from_moments
@@ -26,6 +25,7 @@ from skpref.gp.sparse.targets import (
     distinct_targets,
     gaussian_rows,
     initial_likelihood,
+    kernel_priors,
     noise_of,
     noise_variance,
     standardised,
@@ -261,7 +261,7 @@ class SummedRegressor(SparseGP):
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
         config = self._config(scale, rows.n_rows)
         likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
-        general = self._general_config(config, "vb", iteration_callback(self), regression_priors)
+        general = self._general_config(config, "vb", iteration_callback(self), kernel_priors(likelihood))
         result = fit_by_sums(data, likelihood, self._prior_kernel(), general, rng, collect)
         self._store_general(result, scale, totals.weight)
 

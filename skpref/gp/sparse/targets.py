@@ -11,6 +11,7 @@ from skpref._validation import check_numbers
 from skpref._warn import warn
 from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.hyperpriors import count_priors, regression_priors
 from skpref.gp.sparse.evidence import GaussianRows
 from skpref.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skpref._typing import Array, Features, IntArray
+    from skpref.gp.hyperpriors import Priors
     from skpref.gp.posterior import SparseLatent
     from skpref.gp.sparse.fit_general import Observations
 
@@ -174,6 +176,11 @@ def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: 
     if likelihood == "student-t":
         return StudentT(float(np.sqrt(_INITIAL_NOISE)))
     return (Poisson if likelihood == "poisson" else NegativeBinomial)(max(mean, _MIN_RATE))
+
+
+def kernel_priors(likelihood: Likelihood) -> Callable[[Features, int], Priors]:
+    """Return the priors of the default kernel."""
+    return count_priors if isinstance(likelihood, Poisson | NegativeBinomial) else regression_priors
 
 
 def warn_of_repeats(targets: DistinctTargets) -> None:

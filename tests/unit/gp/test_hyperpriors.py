@@ -15,13 +15,14 @@ from skpref.gp.hyperpriors import (
     CauchyPrior,
     NormalPrior,
     classifier_priors,
+    count_priors,
     length_scale_priors,
     log_density,
     mean_log_scales,
     regression_priors,
 )
 from skpref.gp.sparse import fit as sparse_fit
-from skpref.gp.sparse import regressor
+from skpref.gp.sparse import targets
 
 
 def test_the_density_is_a_product_of_normal_ones() -> None:
@@ -98,6 +99,28 @@ def test_priors_of_a_regression_leave_the_amplitude_alone_and_forgive_one_long_s
     assert beside == pytest.approx(-0.5 * (1.5 / 2.0) ** 2 - 0.5 * (0.7 / 1.5) ** 2)
 
 
+def test_priors_of_log_rates_differ_from_those_of_log_odds_in_the_variance_alone() -> None:
+    X = np.random.default_rng(1).normal(size=(30, 4))
+    theta = np.append(0.0, 0.5 + np.log(2.0 * X.std(axis=0)))
+    moved = np.add(theta, [1.7, 0.0, 0.4, 0.0, -0.9])
+    gap = [log_density(priors(X, 5), moved)[0] for priors in (count_priors, classifier_priors)]
+    assert gap[0] - gap[1] == pytest.approx(-0.5 * 1.7**2 + 0.5 * (0.7 / 1.5) ** 2)
+
+
+def test_means_of_counts_do_not_explode_between_few_rows() -> None:
+    # Without a prior of the variance the sum of all means was 1.7 times that of the counts, and the largest mean 1,017
+    # where no count of the fit was above 194.
+    predicted = seen = 0.0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.exp(rng.normal(size=(360, 3)))
+        y = rng.poisson(np.exp(np.minimum(2.0 * np.log(X[:, 0]), 4.0) + 1.0) * rng.gamma(1.0, 1.0, size=360))
+        mean = SVGPRegressor(likelihood="negative-binomial", random_state=0).fit(X[:60], y[:60]).predict(X[60:])
+        assert mean.max() < 2.0 * y[:60].max()
+        predicted, seen = predicted + mean.sum(), seen + y[60:].sum()
+    assert 0.7 * seen < predicted < 1.3 * seen
+
+
 def test_few_rows_of_many_features_do_not_make_narrow_intervals() -> None:
     # Without priors 95 % intervals had 77 % of these targets, and the root mean squared error was 1.36.
     inside, errors = [], []
@@ -122,8 +145,8 @@ def test_regressors_of_all_likelihoods_have_the_priors_and_given_kernels_have_no
         seen.append(X.shape[1])
         return regression_priors(X, size)
 
-    monkeypatch.setattr(sparse_fit, "regression_priors", priors)
-    monkeypatch.setattr(regressor, "regression_priors", priors)
+    for module, name in ((sparse_fit, "regression_priors"), (targets, "regression_priors"), (targets, "count_priors")):
+        monkeypatch.setattr(module, name, priors)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(30, 2))
     y = rng.poisson(np.exp(X[:, 0]))
