@@ -84,7 +84,7 @@ class AtS:
         """Raise DataError unless the parts fit together; the posterior checks the rest."""
         check_types(self, consensus=PairPosterior, groups=GroupPosterior | None)
         K = self.consensus.mean.size + (0 if self.groups is None else self.groups.mean.size)
-        check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", S_new="n n", alpha="C")
+        check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", S_new="n n", alpha="C", tau="P", nu="P")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +181,7 @@ class PersonalPosterior:
             positive = np.array_equal(S, S.T) and np.linalg.eigvalsh(S)[0] > 0.0
             require(positive, self, name, "must be a covariance")
         check_types(self, points=tuple)
-        require(
-            len(self.points) in {0, *range(3, 1000)}, self, "points", "must be those at S and at draws of it, or none"
-        )
+        require(len(self.points) not in {1, 2}, self, "points", "must be those at S and at draws of it, or none")
         for part in self.points:
             require(isinstance(part, AtS), self, "points", "must be posteriors at an S")
             replace(self, **vars(part), points=()).validate()
