@@ -53,7 +53,7 @@ def _follow(model: Hierarchy, state: HierarchyState, move: Array) -> HierarchyFi
 
 
 def _share_known(model: Hierarchy, at_S: HierarchyFit, information: Array, squared: float) -> float:
-    """Return the curvature of the evidence along the scale of S, as a share of that of numbers with noise."""
+    """Return the curvature of the evidence along the scale of S, divided by what numbers with noise would give."""
     S = at_S.state.S
     grown = np.ones(len(S))
     grown[: len(S) - model.places.order] = np.exp(0.5 * _STEP)
