@@ -30,7 +30,7 @@ def is_stored(X: Any) -> bool:  # anything
 def open_dataset(X: Any) -> Any:  # a path or a dataset of pyarrow
     """Return the dataset of a path to a Parquet file or a folder of them."""
     path = Path(X) if isinstance(X, str) or hasattr(X, "__fspath__") else None
-    if path is not None and ".csv" in path.suffixes and not path.is_dir():
+    if path is not None and ".csv" in path.suffixes and path.suffix not in {".parquet", ".pq"} and not path.is_dir():
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file: read it by pandas.read_csv, pass the frame")
     try:
         from pyarrow import dataset

@@ -206,3 +206,8 @@ def test_a_csv_file_is_refused_where_pyarrow_is_not_installed_too(monkeypatch: p
         files.open_dataset("votes.parquet")
     with pytest.raises(DataError, match=r"no Parquet file: read it by pandas\.read_csv, pass the frame"):
         files.open_dataset("votes.csv")
+
+
+def test_a_parquet_file_that_was_made_of_a_csv_file_is_read(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "votes.csv.parquet")
+    assert files.open_dataset(tmp_path / "votes.csv.parquet").count_rows() == 1

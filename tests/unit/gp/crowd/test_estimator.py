@@ -477,11 +477,8 @@ def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
 @pytest.mark.statistical  # coverage in a simulation
 def test_intervals_of_laplace_hold_fewer_of_the_true_utilities() -> None:
     data = make_crowd(60, 12, 240, n_features=0, n_user_features=0, n_factors=2, factor_scale=2.0, random_state=0)
-    truth, held, users = (
-        data.utilities - data.utilities.mean(axis=1, keepdims=True),
-        {},
-        np.unique(data.comparisons[:, 0]),
-    )
+    truth, held = data.utilities - data.utilities.mean(axis=1, keepdims=True), {}
+    users = np.unique(data.comparisons[:, 0])
     for inference in ("ep", "laplace"):
         crowd = CrowdGPPL(inference=inference, random_state=0).fit(data.comparisons, data.y)
         mean, std = crowd.utility(np.arange(12), users=users, return_std=True)
