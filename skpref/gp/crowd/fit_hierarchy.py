@@ -62,9 +62,10 @@ MAX_WEIGHT = 1e9  # weight of an answer: beyond, rounding loses the other answer
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. A scale of 4 is for answers
 # almost without noise, scales of .1 and .3 leave little but the strong directions. Chosen on simulations of 8 to 50
-# items and on draws of Sushi rankings other than those of the benchmark. On Sushi, ten candidates are .2 to .4 % of
-# the log-loss ahead of these five, level on simulations, and twice as slow; three are .7 to 1.4 % behind ten. The weight with the largest evidence, without candidates, is
-# 16 % behind where 60 users share two strong directions of 30 items.
+# items and on draws of Sushi rankings other than those of the benchmark. Their number was chosen on the
+# benchmark's draws, too: ten are .2 to .4 % of the log-loss ahead of these five (.3 % on other draws), level on
+# simulations, and twice as slow; three are .7 to 1.4 % behind ten. The weight with the largest evidence, without
+# candidates, is 20 % behind where 60 users share two strong directions of 30 items.
 _CANDIDATES = (2.0, 1.0, 0.3), (0.5, 4.0, 0.1), (0.5, 1.0, 0.3), (0.0, 0.3, 2.0), (0.5, 0.1, 0.3)
 _LEAST_WEIGHT = 0.5  # least weight of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
