@@ -36,8 +36,8 @@ _FRACTION_LEVELS: Final = 6
 # The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
 MODE_STEPS: Final = 60
 MODE_TOLERANCE: Final = 1e-2
-# The trapezoidal rule of the tilted logit: steps, in standard deviations where these are small, which errors below 3e-10
-# of Z need; how far it reaches, in standard deviations; most steps in one of these, enough up to v = 1e3.
+# The trapezoidal rule of the tilted logit: steps, in standard deviations where these are small, for errors of Z below
+# 3e-10; how far it reaches, in standard deviations; most steps in one of these, enough up to v = 1e3.
 _STEP: Final = 0.53
 _STEP_OF_SD: Final = 0.65
 _REACH: Final = 7.2

@@ -21,9 +21,10 @@ from skpref._checks import check_positive
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
 from skpref.gp.crowd.consensus import MOST_ITEMS, choose_timeline, design_of, take_fewer_steps
+from skpref.gp.crowd.cumulants import correction_of_scale
 from skpref.gp.crowd.groups import GroupPosterior, prior_scales
 from skpref.gp.crowd.held_out import N_FOLDS, folds_of, log_likelihood
-from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, hold_still, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import AtS, Covariates, PersonalPosterior
 from skpref.gp.crowd.places import Places
@@ -204,9 +205,9 @@ def fit_crowd_hierarchy(
             again = start is not None or n_learnt > MAX_CHOICE
             model, first = _averaged(model, first, chosen, learnt, again=again)
         saved = _run_checkpoint(data, (items, user_kernel), chosen, config)
-        fit = fit_hierarchy(
-            model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report, checkpoint=saved
-        )
+        limits: dict[str, Any] = {"max_iter": schedule.max_iter, "tol": schedule.tol, "on_iteration": report}
+        fit = fit_hierarchy(model, first, **limits, checkpoint=saved)
+        model, fit = _with_right_scale(model, fit, limits)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
             f"The posterior left floating point after {len(fit.bounds)} iterations of "
@@ -506,15 +507,42 @@ def _averaged(
     return replace(model, learn_S=False), replace(state, S=np.exp(log_size) * shape)
 
 
+def _with_right_scale(model: Hierarchy, fit: HierarchyFit, limits: dict[str, Any]) -> tuple[Hierarchy, HierarchyFit]:
+    """Return model and fit with the scale of S that follows from what expectation propagation leaves out."""
+    if not model.max_rank or model.laplace or model.stage is not None:
+        return model, fit
+    chosen = _draw_users(model, MAX_CHOICE, np.random.default_rng(0))
+    few, at = model, fit
+    if not chosen.all():
+        few, thresholds = model.select_users(chosen), fit.state.thresholds
+        thresholds = None if thresholds is None else thresholds.take(np.flatnonzero(chosen))
+        tau, nu = few.start_sites()
+        start = replace(fit.state, tau=tau, nu=nu, thresholds=thresholds)
+        at = fit_hierarchy(hold_still(few), start, max_iter=limits["max_iter"], tol=limits["tol"])
+    change = correction_of_scale(few, at)
+    if not change:
+        return model, fit
+    grown = np.ones(len(fit.state.S))
+    grown[: grown.size - model.places.order] = np.exp(0.5 * change)
+    model = replace(model, learn_S=False)
+    return model, fit_hierarchy(model, replace(fit.state, S=grown[:, None] * fit.state.S * grown), **limits)
+
+
+def _draw_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> BoolArray:
+    """Draw users with about `n_rows` comparisons in all, (U,), all of them if they have fewer."""
+    order = rng.permutation(model.n_users)
+    counts = np.cumsum(np.diff(model.users.rows)[order])
+    drawn = np.zeros(model.n_users, dtype=bool)
+    enough = model.n_users if counts[-1] <= n_rows else max(1, int(np.searchsorted(counts, n_rows)))
+    drawn[order[:enough]] = True
+    return drawn
+
+
 def _some_users(model: Hierarchy, n_rows: int, rng: np.random.Generator) -> Hierarchy:
     """Return the model of random users with about `n_rows` comparisons in all, or of all users if they have fewer."""
     if model.users.rows[-1] <= n_rows:
         return model
-    order = rng.permutation(model.n_users)
-    counts = np.cumsum(np.diff(model.users.rows)[order])
-    drawn = np.zeros(model.n_users, dtype=bool)
-    drawn[order[: max(1, int(np.searchsorted(counts, n_rows)))]] = True
-    return model.select_users(drawn)
+    return model.select_users(_draw_users(model, n_rows, rng))
 
 
 def _covariates(

@@ -152,15 +152,16 @@ class Hierarchy:
 
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the terms of the sites in the consensus."""
-        blocks, shift = self._blocks(state, state.nu), prior_means(self, state.B)
+        blocks, shift = self.blocks_of(state), prior_means(self, state.B)
         return Informed(*integrate_out(blocks, shift), shift, blocks)
 
-    def _blocks(self, state: HierarchyState, nu: Array) -> UserBlocks:
-        return UserBlocks(self.users, self.places.spread_covariance(state.S), state.tau, nu)
+    def blocks_of(self, state: HierarchyState, nu: Array | None = None) -> UserBlocks:
+        """Return the matrices of the users, perhaps with other linear terms of the sites."""
+        return UserBlocks(self.users, self.places.spread_covariance(state.S), state.tau, state.nu if nu is None else nu)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
-        blocks = informed.blocks or self._blocks(state, state.nu)
+        blocks = informed.blocks or self.blocks_of(state)
         mean, variance, moment, alpha, squared = marginals(blocks, m, V, informed.rest)
         tau, nu, log_sites, likelihood, measured = _sites(self, state, mean, variance)
         slope = None
@@ -193,7 +194,7 @@ class Hierarchy:
 
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
-        blocks, means = self._blocks(state, np.zeros_like(state.nu)), prior_means(self, B)
+        blocks, means = self.blocks_of(state, np.zeros_like(state.nu)), prior_means(self, B)
         return -float(integrate_out(blocks, means)[3])
 
 
@@ -379,6 +380,19 @@ def end_of_fit(model: Hierarchy, state: HierarchyState) -> tuple[HierarchyFit, A
     return _fit_at(model, state, consensus, seen), consensus.information, seen.squared
 
 
+def hold_still(model: Hierarchy) -> Hierarchy:
+    """Return the model in which only sites move."""
+    size = model.places.item.size
+    return replace(model, others=(np.zeros((size, size)), np.zeros(size)))
+
+
+def marginals_of(model: Hierarchy, fit: HierarchyFit, V: Array) -> tuple[Array, Array, Array]:
+    """Return the variances of z (P,), and means and variances of the cavities, given the consensus' covariance."""
+    state, shift = fit.state, prior_means(model, fit.state.B)
+    mean, variance, *_ = marginals(model.blocks_of(state), model.consensus @ fit.mean, V, shift)
+    return variance, *_cavities(model, state, mean, variance)
+
+
 def _arrays_of(state: HierarchyState, radius: float, damping: float, n_still: float) -> dict[str, Array]:
     """Return the arrays that the next pass depends on, besides the sites."""
     basis, rotation = state.effect_bases
@@ -442,6 +456,13 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, information, float(log_integral))
 
 
+def _cavities(model: Hierarchy, state: HierarchyState, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Return means and variances of z without its site; of w equal sites of a weight w >= 1 one is left out."""
+    share = 1.0 / np.maximum(model.weight, 1.0)
+    retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)
+    return (mean - variance * share * state.nu) / retained, variance / retained
+
+
 def _sites(
     model: Hierarchy, state: HierarchyState, mean: Array, variance: Array
 ) -> tuple[Array, Array, float, Likelihood, tuple[Array, Array] | None]:
@@ -450,11 +471,7 @@ def _sites(
     if model.stage is not None:
         sites = choice_sites(model.stage, (mean, variance), w, (state.tau, state.nu), coarse=model.coarse)
         return *sites, likelihood, None
-    # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
-    share = 1.0 / np.maximum(w, 1.0)
-    retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)
-    v = variance / retained
-    mu = (mean - variance * share * state.nu) / retained
+    mu, v = _cavities(model, state, mean, variance)
     answers: Likelihood | AnswersOfUsers = likelihood
     measured = by_threshold = None
     if thresholds is not None and isinstance(likelihood, PairwiseTies):

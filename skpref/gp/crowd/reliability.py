@@ -135,12 +135,9 @@ def _log_likelihoods(
         known[u] = _is_known(draws[:, of_items], D[of_items, of_items])
         if not known[u]:
             continue
-        own = slice(users.rows[u], users.rows[u + 1])
-        at, paired = np.arange(own.stop - own.start), users.b[own] >= 0
-        rows = np.zeros((at.size, len(A)))
-        rows[at, users.a[own]] = users.sign[own]
-        rows[at[paired], users.b[own][paired]] = -users.sign[own][paired]
-        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[len(A) - n_extra :]
+        own, rows = slice(users.rows[u], users.rows[u + 1]), users.seen_rows(u)
+        rows[:, of_items.stop :] = 0.0
+        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + users.extra[own] @ value[of_items.stop :]
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import multigammaln
 
 from skpref._math.linalg import cholesky, inverse_lower
-from skpref.gp.crowd.hierarchy import end_of_fit, fit_hierarchy
+from skpref.gp.crowd.hierarchy import end_of_fit, fit_hierarchy, hold_still
 from skpref.gp.crowd.tastes import log_curvature
 
 if TYPE_CHECKING:
@@ -46,10 +46,8 @@ def fits_beside(model: Hierarchy, fit: HierarchyFit) -> tuple[HierarchyFit, ...]
 
 def _follow(model: Hierarchy, state: HierarchyState, move: Array) -> HierarchyFit:
     """Return the fit whose S is moved; its sites and all that follows from them are new."""
-    size = model.places.item.size
-    alone = replace(model, others=(np.zeros((size, size)), np.zeros(size)))  # so that nothing else is learnt
     S = move @ state.S @ move.T
-    return fit_hierarchy(alone, replace(state, S=0.5 * (S + S.T)), max_iter=_PASSES, tol=0.0)
+    return fit_hierarchy(hold_still(model), replace(state, S=0.5 * (S + S.T)), max_iter=_PASSES, tol=0.0)
 
 
 def _share_known(model: Hierarchy, at_S: HierarchyFit, information: Array, squared: float) -> float:

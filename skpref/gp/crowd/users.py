@@ -141,6 +141,16 @@ class UserRows:
         rows[paired, second[paired]] -= 1.0
         return rows
 
+    def seen_rows(self, user: int) -> Array:
+        """Return what one user's comparisons see of the coordinates, z = rows @ coordinates, shape (q, n)."""
+        own, n = slice(*self.rows[user : user + 2]), int(self.starts[user + 1] - self.starts[user])
+        a, b, sign, extra = self.a[own], self.b[own], self.sign[own], self.extra[own]
+        rows, at, paired = np.zeros((a.size, n)), np.arange(a.size), b >= 0
+        rows[at, a] = sign
+        rows[at[paired], b[paired]] = -sign[paired]
+        rows[:, n - extra.shape[1] :] += extra
+        return rows
+
     def sum_by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
         n_users, parts = self.starts.size - 1, []
