@@ -1,7 +1,5 @@
 """Every cell of the table of the guide: tools of scikit-learn that work with a kind of X, or say why they do not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sklearn.tools import TABLE, TITLES, TOOLS, kinds, run, table
@@ -17,7 +15,7 @@ CELLS = [
 @pytest.mark.slow  # hundreds of fits
 @pytest.mark.parametrize(("name", "kind"), CELLS)
 @pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
-def test_cell(name: str, kind: str) -> None:
+def test_cell(name, kind):
     for package in ("pandas", "matplotlib"):
         pytest.importorskip(package)
     if kind not in TOOLS[name].unless:
@@ -27,5 +25,5 @@ def test_cell(name: str, kind: str) -> None:
             run(name, kinds()[kind])
 
 
-def test_the_stored_table_is_the_generated_one() -> None:
+def test_the_stored_table_is_the_generated_one():
     assert TABLE.read_text("utf-8") == table(), "write it by python -m tests.sklearn.tools"

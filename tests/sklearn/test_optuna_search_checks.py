@@ -1,9 +1,5 @@
 """scikit-learn's own checks: `OptunaSearch` passes all that `GridSearchCV` does."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -22,11 +18,11 @@ pytestmark = [
 
 
 @parametrize_with_checks([CLASSIFICATION])
-def test_every_check(estimator: Any, check: Any) -> None:
+def test_every_check(estimator, check):
     check(estimator)
 
 
 @pytest.mark.statistical  # the checks of the search run in the default run with a classifier
 @parametrize_with_checks([REGRESSION])
-def test_every_check_of_a_regressor(estimator: Any, check: Any) -> None:
+def test_every_check_of_a_regressor(estimator, check):
     check(estimator)

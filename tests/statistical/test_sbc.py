@@ -7,8 +7,6 @@ posterior says: 1 if it is right, 1.25 if its standard deviation is 20 % too sma
 variational posterior. Each test shows its power: the same posterior, narrower by 20 %, is refuted.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`class_weight` of the classifiers: the same as weights of the rows, and refused where it has no meaning."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

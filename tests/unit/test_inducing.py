@@ -1,7 +1,5 @@
 """Where inducing points come from, and row 55 of the table of bad inputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

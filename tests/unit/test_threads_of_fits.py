@@ -1,9 +1,5 @@
 """Fits to few rows run on one BLAS thread: more would spin on the cores that the next small product wants."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -24,9 +20,6 @@ from skpref import (
 )
 from tests.unit.callbacks import Callback
 
-if TYPE_CHECKING:
-    from skpref._events import Iteration
-
 _RNG = np.random.default_rng(0)
 _X = _RNG.normal(size=(40, 3))
 _IDS = np.column_stack([_RNG.integers(4, size=40), (left := _RNG.integers(6, size=40)), (left + 1) % 6])
@@ -37,10 +30,10 @@ _LEVELS, _SIDES = np.tile([1, 2, 3, 2], 10), np.tile([0, 1, 1, 0], 10)
 class _Threads(Callback):
     """A callback that notes the number of BLAS threads after each iteration."""
 
-    def __init__(self) -> None:
-        self.seen: set[int] = set()
+    def __init__(self):
+        self.seen = set()
 
-    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+    def on_iteration(self, estimator, context, iteration):
         self.seen |= {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
         return False
 
@@ -66,7 +59,7 @@ class _Threads(Callback):
     ids=lambda value: f"{type(value).__name__}-{getattr(value, 'inference', '')}" if hasattr(value, "fit") else "",
 )
 @pytest.mark.filterwarnings("ignore")
-def test_fits_to_few_rows_take_one_blas_thread(estimator: Any, X: Any, y: Any) -> None:
+def test_fits_to_few_rows_take_one_blas_thread(estimator, X, y):
     threads = _Threads()
     if hasattr(estimator, "max_iter"):
         estimator.set_params(max_iter=3)

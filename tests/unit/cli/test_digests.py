@@ -1,7 +1,5 @@
 """The hash of the data, by which a search is resumed: any cell that is read changes it, others do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -38,16 +36,14 @@ UNREAD = {"gppl": {"user", "note"}, "crowd": {"match", "group", "note"}}
 OTHERS = {"left": "i3", "right": "i4", "label": 0, "rating": 0, "weight": 9, "user": "u9", "item": "i9", "group": 7}
 
 
-def digest_of(kind: str, rows: list[list[object]]) -> str:
+def digest_of(kind, rows):
     read, _, options = KINDS[kind]
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     return str(read(Fit(data=Path("rows.csv"), **options)).facts["data.sha256"])
 
 
 @pytest.mark.parametrize(("kind", "column"), [(kind, name) for kind, (_, rows, _) in KINDS.items() for name in rows[0]])
-def test_every_cell_that_is_read_changes_the_hash(
-    kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_cell_that_is_read_changes_the_hash(kind, column, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [list(row) for row in KINDS[kind][1]]
     before = digest_of(kind, rows)
@@ -60,7 +56,7 @@ def test_every_cell_that_is_read_changes_the_hash(
     assert (digest_of(kind, rows) == before) == (column in UNREAD.get(kind, {"note"}))
 
 
-def test_a_search_takes_what_a_fit_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_takes_what_a_fit_does(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
     fit, tune = (row_tasks.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))

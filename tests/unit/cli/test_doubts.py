@@ -1,7 +1,5 @@
 """Data that can be read but look like a mistake: a note, or a refusal that says what to write."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +15,16 @@ FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def write(names: str, *rows: str, encoding: str = "utf-8") -> str:
+def write(names, *rows, encoding="utf-8"):
     Path("data.csv").write_text("\n".join([names, *rows]) + "\n", encoding)
     return "data.csv"
 
 
-def pairs(*more: str, n: int = 12) -> list[str]:
+def pairs(*more, n=12):
     """Return rows of left, right and label, with further cells that depend on the row."""
     return [
         ",".join([f"i{k % 4}", f"i{(k + 1 + k % 3) % 4}", str(k % 2), *(m.format(k) for m in more)]) for k in range(n)
@@ -45,7 +43,7 @@ def pairs(*more: str, n: int = 12) -> list[str]:
         (row_tasks.read, "ordinal", "label,size,{}", "{h},{k},{w}"),
     ],
 )
-def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: str) -> None:
+def test_weights_are_named_and_never_guessed(read, model, names, row):
     rows = [row.format(k=k, m=k + 1, h=k % 2, w=1 + k) for k in range(12)]
     command = ["fit", write(names.format("weight"), *rows), "--model", model]
     command += ("--item-ratings", "Q1,Q2") if "Q1" in names else ()
@@ -60,9 +58,7 @@ def test_weights_are_named_and_never_guessed(read, model: str, names: str, row: 
 
 # ---------------------------------------------------------------------------------------------------------------- users
 @pytest.mark.parametrize(("in_data", "in_table"), [("id", "Respondent ID"), ("user", "person"), ("judge", "id")])
-def test_a_table_of_people_has_a_usual_name_for_its_ids(
-    in_data: str, in_table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_people_has_a_usual_name_for_its_ids(in_data, in_table, capsys):
     Path("people.csv").write_text(f"{in_table},age\n" + "".join(f"p{k},{20 + k}\n" for k in range(3)), "utf-8")
     file = write(f"left,right,label,{in_data}", *(f"{row},p{k % 3}" for k, row in enumerate(pairs())))
     options = ["fit", file, "--model", "crowd", "--user", in_data, "--users", "people.csv"]
@@ -70,7 +66,7 @@ def test_a_table_of_people_has_a_usual_name_for_its_ids(
     assert ("people.csv: users from" in capsys.readouterr().err) == (in_table != "id")
 
 
-def test_a_table_of_people_without_ids(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_of_people_without_ids(capsys):
     Path("people.csv").write_text("name,age\np0,20\n", "utf-8")
     file = write("left,right,label,id", *(f"{row},p0" for row in pairs()))
     assert main(["fit", file, "--model", "crowd", "--user", "id", "--users", "people.csv"]) == 2
@@ -79,7 +75,7 @@ def test_a_table_of_people_without_ids(capsys: pytest.CaptureFixture[str]) -> No
 
 
 # --------------------------------------------------------------------------------------------------------------- scores
-def test_the_score_of_one_side_is_no_margin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_score_of_one_side_is_no_margin(capsys):
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 3},{k % 2}" for k in range(12)]
     sides = ("--left", "home", "--right", "away", *FAST)
     assert main(["fit", write("home,away,home_goals,away_goals", *rows), *sides, "--score", "home_goals"]) == 2
@@ -97,12 +93,12 @@ def test_the_score_of_one_side_is_no_margin(capsys: pytest.CaptureFixture[str]) 
     ("column", "other"),
     [("home_goals", "away_goals"), ("len_b", "len_a"), ("Score 1", "Score 2"), ("FTHG", "FTAG"), ("left", None)],
 )
-def test_the_column_of_the_other_side(column: str, other: str | None) -> None:
+def test_the_column_of_the_other_side(column, other):
     names = "home_goals", "away_goals", "home_shots", "len_a", "len_b", "Score 1", "Score 2", "FTHG", "FTAG", "left"
     assert other_side(names, column) == other
 
 
-def test_a_word_among_scores_is_answered_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_among_scores_is_answered_with_what_to_do(capsys):
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 3},{k % 2}" for k in range(12)]
     rows[5] = "i0,i1,postponed,"
     assert main(["fit", write("left,right,a,b", *rows), "--score", "a,b"]) == 2
@@ -128,9 +124,7 @@ def test_a_word_among_scores_is_answered_with_what_to_do(capsys: pytest.CaptureF
         (("-{0}", "7"), "len_a", ""),
     ],
 )
-def test_a_covariate_of_one_side_gets_a_note(
-    cells: tuple[str, str], covariate: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_covariate_of_one_side_gets_a_note(cells, covariate, said, capsys):
     names = "x_len,other" if covariate == "x_len" else "len_a,len_b"
     assert main(["fit", write(f"left,right,label,{names}", *pairs(*cells)), "--covariates", covariate, *FAST]) == 0
     err = capsys.readouterr().err
@@ -140,14 +134,14 @@ def test_a_covariate_of_one_side_gets_a_note(
         assert "--covariates len_a-len_b?" in err
 
 
-def test_a_covariate_of_zeros_and_ones_gets_no_note(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_covariate_of_zeros_and_ones_gets_no_note(capsys):
     rows = [f"{row},{k // 2 % 2}" for k, row in enumerate(pairs())]
     assert main(["fit", write("left,right,label,home", *rows), "--covariates", "home", *FAST]) == 0
     assert "never negative" not in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------------------------ ids
-def test_ids_that_differ_in_case_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ids_that_differ_in_case_are_named(capsys):
     rows = [f"{row},{('Ann', 'ann', 'bob')[k % 3]},{('Code', 'code')[k % 2]}" for k, row in enumerate(pairs())]
     rows += [f"{a},{b},1,bob,Code" for a, b in (("GPT-5", "gpt-5"), ("x", "X"), ("y", "Y"), ("z", "Z"), ("i1", "I1"))]
     file = write("left,right,label,user,kind", *rows)
@@ -160,13 +154,13 @@ def test_ids_that_differ_in_case_are_named(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("read", "model"), [(row_tasks.read, "m3f"), (row_tasks.read, "fm")])
-def test_ids_of_ratings_are_looked_at(read, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ids_of_ratings_are_looked_at(read, model, capsys):
     rows = [f"u{k},{('Tea', 'tea', 'milk')[k % 3]},{k % 2}" for k in range(12)]
     read(parse(["fit", write("user,item,rating", *rows), "--model", model]))
     assert "items whose names differ only in case are different items: 'Tea', 'tea'\n" in capsys.readouterr().err
 
 
-def test_letters_of_another_encoding_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_letters_of_another_encoding_are_noted(capsys):
     file = write("left,right,label,x", *pairs("x"), "Šibenik,i1,1,x", encoding="cp1250")
     comparisons.read(parse(["fit", file, "--encoding", "latin-1"]))
     assert r"item '\x8aibenik' has a control character" in (said := capsys.readouterr().err)
@@ -176,7 +170,7 @@ def test_letters_of_another_encoding_are_noted(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == ""
 
 
-def test_items_that_are_on_one_side_only_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_that_are_on_one_side_only_are_noted(capsys):
     rows = [f"p{k % 4},q{k % 3},{k % 2}" for k in range(12)]
     comparisons.read(parse(["fit", write("left,right,label", *rows)]))
     assert "note: data.csv: no item is in both columns, 'left' and 'right'" in capsys.readouterr().err

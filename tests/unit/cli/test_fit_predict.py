@@ -1,10 +1,7 @@
 """``skpref fit`` and ``predict`` for every kind of model, and JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,11 +21,8 @@ from skpref import (
 from skpref.cli import main
 from tests.unit.cli.answers import rows_of, write
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def table(header: str, rows: list[tuple[Any, ...]]) -> str:
+def table(header, rows):
     return "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n"
 
 
@@ -37,7 +31,7 @@ PAIRS = [(a, b) for a, b in RNG.integers(0, 6, (60, 2)).tolist() if a != b]
 STARS = [(u, i, min(5, max(1, i // 2 + 1 + u % 2))) for u in range(10) for i in range(8)]
 SIZES = [(round(x, 3), int(x > 0) + int(x > 1)) for x in RNG.normal(0.5, 1, 40)]
 # What is learnt from, with what, what is asked, and a column of the answer that grows from the first to the last row.
-KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+KINDS = {
     "gppl": (
         table("left,right,label", [(f"i{a}", f"i{b}", int(a > b)) for a, b in PAIRS]),
         ("--set", "scale_prior__shape=3.0"),
@@ -81,7 +75,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 
 
 # What is ranked, and what may come last.
-RANKED: dict[str, tuple[tuple[str, ...], set[Any]]] = {
+RANKED = {
     "fm": (("--user", "1"), {"0", "1"}),
     "fm-classifier": (("--user", "1"), {"0", "1"}),
     "fm-ordinal": (("--user", "1"), {"0", "1"}),
@@ -89,9 +83,7 @@ RANKED: dict[str, tuple[tuple[str, ...], set[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fit_then_predict(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fit_then_predict(kind, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data, options, asked, column = KINDS[kind]
     write(tmp_path / "data.csv", data)
@@ -135,9 +127,7 @@ def test_fit_then_predict(
 
 
 @pytest.mark.parametrize("model", ["m3f", "fm"])
-def test_predict_reads_the_columns_of_fit(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_reads_the_columns_of_fit(model, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", table("who,what,rating", STARS))
     few = ("--set", "max_iter=2") if model == "fm" else ("--set", "max_iter=5", "--set", "burn_in=1")
@@ -150,7 +140,7 @@ def test_predict_reads_the_columns_of_fit(
     assert "read user from 'who', item from 'what', the columns that the model was learnt from" in seen.err
 
 
-def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_fit(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", KINDS["m3f"][0])
     fit = ["fit", "stars.csv", "--model", "m3f", "--set", "n_factors=2", "--set", "max_iter=10", "--set", "burn_in=2"]
@@ -180,9 +170,7 @@ def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert "holds no fitted model that predicts rows of a file" in capsys.readouterr().err
 
 
-def test_fit_needs_no_rows_for_a_hold_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fit_needs_no_rows_for_a_hold_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "six.csv", "winner,loser\n" + "a,b\nb,c\na,c\nc,d\na,d\nd,b\n")
     assert main(["fit", "six.csv"]) == 0
@@ -192,9 +180,7 @@ def test_fit_needs_no_rows_for_a_hold_out(
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
-def test_predict_with_a_machine_that_was_fitted_to_files(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_with_a_machine_that_was_fitted_to_files(form, tmp_path, monkeypatch, capsys):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
@@ -202,7 +188,7 @@ def test_predict_with_a_machine_that_was_fitted_to_files(
         price=RNG.normal(size=len(STARS)), is_new=RNG.random(len(STARS)) < 0.5, shop=[b"a", b"b"] * 40
     )
     frame.to_parquet("trained.parquet")
-    model: Any = VariationalFM(n_factors=1, max_iter=3, random_state=0).fit("trained.parquet", "stars")
+    model = VariationalFM(n_factors=1, max_iter=3, random_state=0).fit("trained.parquet", "stars")
     save(model, "m.skpref")
     asked = frame.drop(columns="stars").iloc[[3, 70]]
     path = tmp_path / ("asked" if form == "folder" else f"asked.{form}")
@@ -230,11 +216,9 @@ def test_predict_with_a_machine_that_was_fitted_to_files(
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("files", [False, True])
-def test_predict_levels_of_a_machine(
-    files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_levels_of_a_machine(files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    model: Any = VariationalFMOrdinal(n_factors=1, max_iter=3, inference="variational", random_state=0)
+    model = VariationalFMOrdinal(n_factors=1, max_iter=3, inference="variational", random_state=0)
     *pairs, stars = np.transpose(STARS)
     if files:
         pytest.importorskip("pyarrow")
@@ -262,9 +246,7 @@ def test_predict_levels_of_a_machine(
         ("who,price\n,1\n", "line 2, column 'who': a who id is missing"),
     ],
 )
-def test_what_a_machine_of_files_cannot_predict(
-    asked: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_machine_of_files_cannot_predict(asked, message, tmp_path, monkeypatch, capsys):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
@@ -275,7 +257,7 @@ def test_what_a_machine_of_files_cannot_predict(
     assert message in capsys.readouterr().err
 
 
-def test_a_folder_of_files_with_different_types_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_files_with_different_types_is_refused(tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     votes = pandas.DataFrame({"left": [7, 8] * 4, "right": [8, 9] * 4, "label": [1, 0] * 4})
@@ -291,7 +273,7 @@ def test_a_folder_of_files_with_different_types_is_refused(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("name", [int, lambda k: b"%d" % k, str])
-def test_rank_takes_ids_of_any_type(name: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_takes_ids_of_any_type(name, tmp_path, capsys):
     rows = [(k % 2, 2 + k % 3, 2 + (k + 1) % 3) for k in range(12)]
     ids = np.array([[name(cell) for cell in row] for row in rows], dtype=object)
     save(CrowdGPPL(n_factors=1).fit(ids), tmp_path / "crowd")

@@ -1,7 +1,5 @@
 """Crowds on a cluster: the results in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

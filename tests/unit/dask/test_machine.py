@@ -1,9 +1,5 @@
 """Factorization machines on a cluster: the fit in memory."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -16,18 +12,18 @@ from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_ne
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
-FAST: dict[str, Any] = test_files.FAST | {"max_iter": 4}
+FAST = test_files.FAST | {"max_iter": 4}
 NAMES = ["user", "age", "item", "price", "mood"]
 X = FRAME[["user", "item", "price"]]
 
 
-def assert_same_bits(model: Any, wanted: Any) -> None:
+def assert_same_bits(model, wanted):
     for a, b in zip(numbers(model), numbers(wanted), strict=True):
         assert_array_equal(a, b)
 
 
 @pytest.mark.usefixtures("client")
-def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
+def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path):
     rows = lazy(FRAME)
     wanted = VariationalFM(**FAST).fit(stored(tmp_path, *NAMES, "y", "times"), "y", "times")
     by_name = VariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
@@ -47,7 +43,7 @@ def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("client")
-def test_two_classes(tmp_path) -> None:
+def test_two_classes(tmp_path):
     rows, names = lazy(FRAME), ["user", "item"]
     wanted = VariationalFMClassifier(**FAST).fit(stored(tmp_path, *names, "side"), "side")
     model = VariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
@@ -62,7 +58,7 @@ def test_two_classes(tmp_path) -> None:
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("y", ["stars", "words"])
-def test_levels(tmp_path, y) -> None:
+def test_levels(tmp_path, y):
     rows, names = lazy(LEVELS), ["user", "item"]
     wanted = VariationalFMOrdinal(**FAST).fit(stored(tmp_path, *names, y, "times", frame=LEVELS), y, "times")
     by_name = VariationalFMOrdinal(**FAST).fit(rows[[*names, y, "times"]], y, "times")
@@ -100,6 +96,6 @@ def test_levels(tmp_path, y) -> None:
         ({}, lambda c: (c[c["y"] > 99], "y"), r"Found array with 0 sample\(s\)"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
+def test_what_cannot_be_fitted_is_refused(options, arguments, message):
     with pytest.raises(DataError, match=message):
         VariationalFM(**FAST | options).fit(*arguments(lazy(FRAME)))

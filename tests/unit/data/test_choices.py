@@ -1,7 +1,5 @@
 """Tables of choices and rankings as tasks: long and wide ones, profiles of attributes, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -404,7 +402,7 @@ def test_rankings_of_one_item():
         from_rankings({"a": ["p"], "b": [None]}, ["a", "b"], rest="unknown")
 
 
-def test_prices_as_text_are_asked_about_and_categories_are_levels() -> None:
+def test_prices_as_text_are_asked_about_and_categories_are_levels():
     shown = {"task": [1, 1], "person": ["u"] * 2, "price": ["$2", "$3"], "chosen": [1, 0]}
     with pytest.raises(DataError, match="two readings: a number, or the name of a level"):
         from_tasks(shown, features=["price"])

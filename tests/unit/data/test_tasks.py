@@ -1,7 +1,5 @@
 """Tasks and their answers: what is read, what is the same, and what is refused in words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

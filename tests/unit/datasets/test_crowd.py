@@ -4,8 +4,6 @@ Statistics are compared with five standard errors: a false alarm in 1.7 million.
 Gaussians (standard error sqrt(2/n) of its value) or a count.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Mini-batches of Gaussian observations: sums in place of moments, the same steps and the exact bound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every kernel through the exported kit: values, gradients against central differences, CSR, invariances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """A small fitted model to draw."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -14,10 +12,10 @@ Y = (X[:, 0] > X[:, 1]).astype(float)
 
 
 @pytest.fixture(scope="session")
-def comparisons() -> tuple[np.ndarray, np.ndarray]:
+def comparisons():
     return X, Y
 
 
 @pytest.fixture(scope="session")
-def model() -> GPPLClassifier:
+def model():
     return GPPLClassifier(random_state=0).fit(X, Y)

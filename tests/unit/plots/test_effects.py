@@ -1,7 +1,5 @@
 """Effects of covariates, drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

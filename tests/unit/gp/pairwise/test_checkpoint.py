@@ -1,7 +1,5 @@
 """Fits of comparisons that are interrupted and resume from a checkpoint, to the same bits."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

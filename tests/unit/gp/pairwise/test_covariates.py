@@ -1,7 +1,5 @@
 """Covariates of comparisons: columns of a table, effects, predictions with and without them."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from dataclasses import replace

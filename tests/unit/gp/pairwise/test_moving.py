@@ -1,7 +1,5 @@
 """`GPPLClassifier` with `time`: utilities that move."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 
@@ -443,7 +441,7 @@ def test_without_time_a_fit_forgets_what_moved(moved):
 
 
 @pytest.mark.slow  # seconds for a search of hyperparameters
-def test_sites_of_large_weights_do_not_go_to_and_fro() -> None:
+def test_sites_of_large_weights_do_not_go_to_and_fro():
     rng = np.random.default_rng(0)
     X = [[*rng.choice(8, 2, replace=False).tolist(), row / 10.0] for row in range(80)]
     y = (rng.random(80) < [0.7 if left < right else 0.3 for left, right, _ in X]).astype(int)

@@ -1,7 +1,5 @@
 """Fits to Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sparse Gaussian processes on the engine's loop: other likelihoods, mini-batches, Adam, classes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -36,15 +34,15 @@ W = np.where(X[:, 1] > 0.0, 1.0, 0.5)
 THIRDS = np.digitize(X[:, 0], [-1.0, 1.0])
 
 
-def regressor(**options) -> SVGPRegressor:
+def regressor(**options):
     return SVGPRegressor(**{"kernel": KERNEL, "inducing": 12, "tol": 1e-2, "random_state": 0, **options})
 
 
-def classifier(**options) -> SVGPClassifier:
+def classifier(**options):
     return SVGPClassifier(**{"kernel": KERNEL, "inducing": 12, "tol": 1e-2, "random_state": 0, **options})
 
 
-def error(model, wanted, rows=X) -> float:
+def error(model, wanted, rows=X):
     return float(np.sqrt(np.mean((model.predict(rows) - wanted) ** 2)))
 
 
