@@ -43,8 +43,7 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(models, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(models, tmp_path):
     files = {"votes": VOTES, "stars": STARS, "rows": ROWS, "items": ITEMS, "asked": "user,item\n1,2\n"}
     for name, text in files.items():
         Path(f"{name}.csv").write_text(text, "utf-8")
@@ -176,9 +175,8 @@ def test_one_line_says_what_is_wrong(folder, case, capsys):
         (["--features", "a,,b"], "argument --features: 'a,,b' is not a list of names with commas between them"),
     ],
 )
-def test_options_say_what_they_want(options, message, capsys):
-    assert main(["tune", "votes.csv", *options]) == 2
-    assert message in capsys.readouterr().err
+def test_options_say_what_they_want(options, message, refuses):
+    refuses(["tune", "votes.csv", *options], message)
 
 
 def test_unseen_users_are_named_and_ids_are_those_of_the_model(folder, capsys):
@@ -194,10 +192,9 @@ def test_unseen_users_are_named_and_ids_are_those_of_the_model(folder, capsys):
     )
 
 
-def test_nobody_to_ask(folder, monkeypatch, capsys):
+def test_nobody_to_ask(folder, monkeypatch, refuses):
     monkeypatch.setattr(sys, "stdin", None)
-    assert main(["elicit", "stars"]) == 2
-    assert "the standard input is closed; answers may come from a file" in capsys.readouterr().err
+    refuses(["elicit", "stars"], "the standard input is closed; answers may come from a file")
 
 
 class Gone(io.StringIO):

@@ -43,8 +43,7 @@ def digest_of(kind, rows):
 
 
 @pytest.mark.parametrize(("kind", "column"), [(kind, name) for kind, (_, rows, _) in KINDS.items() for name in rows[0]])
-def test_every_cell_that_is_read_changes_the_hash(kind, column, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_every_cell_that_is_read_changes_the_hash(kind, column, tmp_path):
     rows = [list(row) for row in KINDS[kind][1]]
     before = digest_of(kind, rows)
     assert len(before) == 64
@@ -56,8 +55,7 @@ def test_every_cell_that_is_read_changes_the_hash(kind, column, tmp_path, monkey
     assert (digest_of(kind, rows) == before) == (column in UNREAD.get(kind, {"note"}))
 
 
-def test_a_search_takes_what_a_fit_does(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_search_takes_what_a_fit_does(tmp_path):
     Path("rows.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in STARS))
     fit, tune = (row_tasks.read(kind(data=Path("rows.csv"), model="m3f")) for kind in (Fit, Tune))
     assert fit.facts == tune.facts

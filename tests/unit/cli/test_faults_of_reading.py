@@ -21,11 +21,6 @@ MENUS = ("o1,o2,o3,chosen", "x,y,z,{}", "y,z,x,{}")
 PLAYERS = ("--left", "player1", "--right", "player2")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def read(*lines, options=()):
     """Read a file as a command does."""
     Path("data.csv").write_text("\n".join(lines) + "\n", "utf-8")

@@ -298,8 +298,7 @@ REFUSED = {
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(tmp_path):
     return Path("FILE")
 
 

@@ -15,11 +15,6 @@ WORDS = {2: "A>>B", 1: "[[A>B]]", 0: "A=B", -1: "B>A", -2: "[[B>>A]]"}
 QUALITY = {"ant": 0.0, "bee": 1.0, "cat": 2.0}
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def verdicts(n=60):
     rng, names = np.random.default_rng(0), list(QUALITY)
     pairs = [tuple(rng.choice(names, 2, replace=False).tolist()) for _ in range(n)]

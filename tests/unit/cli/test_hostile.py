@@ -21,8 +21,7 @@ FILES = {"model.skpref", "trials.csv", "ranking.csv", "ranking.png", "calibratio
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     n = len(NAMES)
     rows = [(NAMES[k % n], NAMES[(k + 1 + k // n) % n], int(k % 3 > 0)) for k in range(3 * n)]
     write_csv(Path("votes.csv"), ["left", "right", "label"], rows)
@@ -95,7 +94,7 @@ def test_a_header_of_a_hundred_thousand_columns_is_no_hang(tmp_path):
     assert len(sheet.names) == 100_000
 
 
-def test_gzip_is_read_by_what_it_holds(folder, capsys):
+def test_gzip_is_read_by_what_it_holds(folder, refuses):
     packed = gzip.compress(Path("votes.csv").read_bytes())
     for name in ("votes.csv.gz", "votes.txt"):
         Path(name).write_bytes(packed)
@@ -103,16 +102,14 @@ def test_gzip_is_read_by_what_it_holds(folder, capsys):
     Path("cut.csv.gz").write_bytes(packed[:-12])
     Path("bad.csv.gz").write_bytes(packed[:20] + b"\0" * 20 + packed[40:])
     for name in ("cut.csv.gz", "bad.csv.gz"):
-        assert main(["fit", name]) == 2
-        assert f"{name}: cannot be read as gzip" in capsys.readouterr().err
+        refuses(["fit", name], f"{name}: cannot be read as gzip")
 
 
-def test_tables_nested_too_deeply_are_one_line(folder, capsys):
+def test_tables_nested_too_deeply_are_one_line(folder, capsys, refuses):
     Path("deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000, "utf-8")
     assert main(["run", "deep.toml"]) == 2
     assert capsys.readouterr().err == "skpref: error: deep.toml: lists or tables are nested too deeply\n"
-    assert main(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"]) == 2
-    assert "nested too deeply" in capsys.readouterr().err
+    refuses(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"], "nested too deeply")
 
 
 # -------------------------------------------------------------------------------------------------------------- options
@@ -124,6 +121,5 @@ def test_tables_nested_too_deeply_are_one_line(folder, capsys):
         (["rank", "m", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
     ],
 )
-def test_options_are_not_abbreviated_but_suggested(typed, hint, capsys):
-    assert main(typed) == 2
-    assert hint in capsys.readouterr().err
+def test_options_are_not_abbreviated_but_suggested(typed, hint, refuses):
+    refuses(typed, hint)

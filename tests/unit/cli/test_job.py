@@ -99,12 +99,11 @@ def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path, builds)
     assert result.best.number == 1
 
 
-def test_if_all_fail_the_first_error_is_shown_in_a_line(tmp_path, builds, monkeypatch, capsys):
+def test_if_all_fail_the_first_error_is_shown_in_a_line(tmp_path, builds, capsys):
     def always(n, _):
         raise ValueError(f"number {n}")
 
     builds.fail = always
-    monkeypatch.chdir(tmp_path)
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
     (tmp_path / "votes.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
     assert main(["tune", "votes.csv", "--trials", "2", "--folds", "2", "--no-mlflow"]) == 2

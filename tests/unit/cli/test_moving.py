@@ -17,9 +17,8 @@ SIDES = ["--left", "home", "--right", "away", "--score", "score"]
 
 
 @pytest.fixture(autouse=True)
-def games(tmp_path, monkeypatch):
+def games(tmp_path):
     """Write games of four teams, of which the first becomes the last."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     home = rng.integers(0, 4, 300)
     away, day, rest = (home + rng.integers(1, 4, 300)) % 4, rng.integers(0, 600, 300), rng.integers(-2, 3, 300)
@@ -64,7 +63,7 @@ def test_the_consensus_of_a_crowd_moves(time, games, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("time", "active"), [("date", "100D"), ("day", "100")])
-def test_items_that_ended_can_be_left_out_of_a_ranking(time, active, games, capsys):
+def test_items_that_ended_can_be_left_out_of_a_ranking(time, active, games, capsys, refuses):
     early = games["day"] < games["day"].max() - 200
     games[early | ~(games[["home", "away"]] == "ajax").any(axis=1)].to_csv("games.csv", index=False)
     fit("--time", time)
@@ -72,11 +71,11 @@ def test_items_that_ended_can_be_left_out_of_a_ranking(time, active, games, caps
     assert len(printed(capsys, "rank", "model.skpref", "--active", active)) == 3
     assert main(["rank", "model.skpref", "--active", active]) == 0
     assert f"Ranking, active within {active} (3)" in capsys.readouterr().out
-    assert main(["rank", "model.skpref", "--active", "often"]) == 2
-    assert "active" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--active", "often"], "active")
     assert main(["fit", "games.csv", *SIDES]) == 0
-    assert main(["rank", "model.skpref", "--active", active]) == 2
-    assert "--at and --active are for models that were learnt with --time" in capsys.readouterr().err
+    refuses(
+        ["rank", "model.skpref", "--active", active], "--at and --active are for models that were learnt with --time"
+    )
 
 
 @pytest.mark.parametrize("time", ["date", "day"])
@@ -100,15 +99,14 @@ def test_fit_predict_and_rank_are_those_of_python(time, games, capsys):
     assert f"Ranking at {at} (4)" in capsys.readouterr().out
 
 
-def test_a_year_is_its_first_day(games, capsys):
+def test_a_year_is_its_first_day(games, capsys, refuses):
     fit("--time", "date")
     assert printed(capsys, "rank", "model.skpref", "--at", "2023") == printed(
         capsys, "rank", "model.skpref", "--at", "2023-01-01"
     )
     assert main(["rank", "model.skpref", "--at", "2023"]) == 0
     assert "Ranking at 2023-01-01 (4)" in capsys.readouterr().out
-    assert main(["rank", "model.skpref", "--at", "20.5"]) == 2
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", "20.5"], "--at must be a date such as 2024-05-31")
 
 
 def test_a_file_without_covariates_is_predicted_without_differences(games, capsys):
@@ -182,37 +180,33 @@ def test_rankings_of_one_row_have_its_time():
         (["elicit", "model.skpref"], "questions have no times, groups or teams"),
     ],
 )
-def test_mistakes_are_named(command, message, capsys):
+def test_mistakes_are_named(command, message, refuses):
     if command[0] != "fit":
         fit("--time", "date")
     assert main(["fit", "games.csv", *SIDES, "--out", "still.skpref"]) == 0
     Path("bad.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,31.13.2024\n", "utf-8")
     Path("gap.csv").write_text("left,right,label,date\nx,y,1,2024-01-01\ny,x,1,\n", "utf-8")
     Path("none.csv").write_text("home,away\najax,bari\n", "utf-8")
-    assert main(command) == 2
-    assert message in capsys.readouterr().err
+    refuses(command, message)
 
 
 @pytest.mark.parametrize(("form", "early"), [("%d/%m/%Y", "08/02/2022"), ("%m/%d/%Y", "02/08/2022")])
-def test_the_order_of_day_and_month_is_that_of_the_fit(form, early, games, capsys):
+def test_the_order_of_day_and_month_is_that_of_the_fit(form, early, games, capsys, refuses):
     wanted = fit("--time", "date")
     few = games.assign(date="2022-02-08").head(3)
     few.to_csv("few.csv", index=False)
     p, ranking = printed(capsys, "predict", "model.skpref", "few.csv"), wanted.rank(at="2022-02-08")
-    assert main(["rank", "model.skpref", "--at", early]) == 2  # either may be the day
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", early], "--at must be a date such as 2024-05-31")
     games.assign(date=pd.to_datetime(games.date).dt.strftime(form)).to_csv("games.csv", index=False)
     few.assign(date=early).to_csv("few.csv", index=False)
-    assert main(["predict", "model.skpref", "few.csv"]) == 2
-    assert "no date of the column tells which; write dates as 2024-05-31" in capsys.readouterr().err
+    refuses(["predict", "model.skpref", "few.csv"], "no date of the column tells which; write dates as 2024-05-31")
     fit("--time", "date")
     again = printed(capsys, "predict", "model.skpref", "few.csv")
     assert [row["probability_left"] for row in again] == [row["probability_left"] for row in p]
     for at in (early, "8 Feb 2022", "2022-02-08"):
         rows = printed(capsys, "rank", "model.skpref", "--at", at)
         np.testing.assert_allclose([row["utility"] for row in rows], ranking.utility, rtol=1e-9)
-    assert main(["rank", "model.skpref", "--at", "31/31/2022"]) == 2
-    assert "--at must be a date such as 2024-05-31" in capsys.readouterr().err
+    refuses(["rank", "model.skpref", "--at", "31/31/2022"], "--at must be a date such as 2024-05-31")
 
 
 def test_the_order_of_day_and_month_is_noted(games, capsys):

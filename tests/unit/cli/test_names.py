@@ -15,11 +15,6 @@ from skpref.exceptions import DataError
 PAIRS = ["ann,a,b,1,0", "bob,b,c,1,1", "cleo,c,a,0,0"] * 4
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def write(names, *rows):
     Path("data.csv").write_text("\n".join([names, *rows]) + "\n", "utf-8")
     return "data.csv"

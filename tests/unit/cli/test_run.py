@@ -43,8 +43,7 @@ folder = "results"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     rng = np.random.default_rng(0)
     pairs = [rng.choice(6, 2, replace=False).tolist() for _ in range(40)]
     rows = [f"{a},{b},{int(a + rng.normal() > b)}" for a, b in pairs]
@@ -146,12 +145,10 @@ def test_what_is_no_experiment(folder, capsys, text, message):
     assert re.search(message, errors.splitlines()[-1]), errors
 
 
-def test_a_file_that_is_not_there_or_no_text(folder, capsys):
-    assert main(["run", "none.toml"]) == 2
-    assert "none.toml: No such file or directory" in capsys.readouterr().err
+def test_a_file_that_is_not_there_or_no_text(folder, refuses):
+    refuses(["run", "none.toml"], "none.toml: No such file or directory")
     (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    assert main(["run", str(folder / "binary.toml")]) == 2
-    assert "is not a text in UTF-8" in capsys.readouterr().err
+    refuses(["run", str(folder / "binary.toml")], "is not a text in UTF-8")
 
 
 def between(name):

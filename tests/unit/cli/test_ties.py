@@ -15,11 +15,6 @@ pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def write_league(n=120, *, user=False):
     rng = np.random.default_rng(0)
     lines = ["left,right,label" + (",user" if user else "")]

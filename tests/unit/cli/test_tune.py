@@ -55,9 +55,7 @@ def comparisons_text(n=60, header="left,right,label", *, people=False):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def folder(tmp_path):
     write(tmp_path / "items.csv", items_text())
     write(tmp_path / "votes.csv", comparisons_text())
     return tmp_path
@@ -104,7 +102,7 @@ def test_tune_with_features_then_rank(folder, capsys):
     assert (folder / "new-ranking.csv").read_text("utf-8").splitlines()[1].startswith("big,")
 
 
-def test_winners_without_features_by_person(folder, capsys):
+def test_winners_without_features_by_person(folder, capsys, refuses):
     write(folder / "wins.csv", comparisons_text(header="winner,loser", people=True))
     assert main(["tune", "wins.csv", "--group", "person", *QUICK, "--no-mlflow"]) == 0
     out, _ = capsys.readouterr()
@@ -116,8 +114,7 @@ def test_winners_without_features_by_person(folder, capsys):
     out, _ = capsys.readouterr()
     assert out.index("i11") < out.index("i3 ")
     write(folder / "two.csv", "id\ni3\nother\n")
-    assert main(["rank", "skpref-out/model.skpref", "two.csv"]) == 2
-    assert "the model knows no item 'other'" in capsys.readouterr().err
+    refuses(["rank", "skpref-out/model.skpref", "two.csv"], "the model knows no item 'other'")
 
 
 def test_the_demo(folder, capsys):
@@ -233,21 +230,21 @@ def test_an_unknown_option_is_refused(capsys):
     assert capsys.readouterr().err == f"skpref: error: {said}\n"
 
 
-def test_a_search_takes_settings(folder, capsys):
+def test_a_search_takes_settings(folder, capsys, refuses):
     more = ["--set", "likelihood=logit", "--set", "scale_prior__shape=[1.0,2.0]", "--no-mlflow", "--json"]
     assert main(["tune", "votes.csv", *QUICK, *more]) == 0
     settings = [trial["settings"] for trial in json.loads(capsys.readouterr().out)["trials"]]
     assert all(one["likelihood"] == "logit" and one["scale_prior__shape"] in {1.0, 2.0} for one in settings)
-    assert main(["tune", "votes.csv", "--no-mlflow", "--set", "kernal=ard"]) == 2
-    assert "--set kernal: a GPPLClassifier has no such parameter; did you mean 'kernel'?" in capsys.readouterr().err
+    refuses(
+        ["tune", "votes.csv", "--no-mlflow", "--set", "kernal=ard"],
+        "--set kernal: a GPPLClassifier has no such parameter; did you mean 'kernel'?",
+    )
 
 
-def test_missing_packages_are_all_named_before_the_work(folder, capsys, monkeypatch):
+def test_missing_packages_are_all_named_before_the_work(folder, monkeypatch, refuses):
     monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
-    assert main(["tune", "votes.csv"]) == 2
-    assert "needs optuna, matplotlib, mlflow: pip install 'skpref[demo]'; --no-mlflow goes" in capsys.readouterr().err
-    assert main(["demo", "--no-mlflow"]) == 2
-    assert "needs optuna, matplotlib: pip install 'skpref[demo]'\n" in capsys.readouterr().err
+    refuses(["tune", "votes.csv"], "needs optuna, matplotlib, mlflow: pip install 'skpref[demo]'; --no-mlflow goes")
+    refuses(["demo", "--no-mlflow"], "needs optuna, matplotlib: pip install 'skpref[demo]'\n")
 
 
 # ----------------------------------------------------------------------------------------------------------- complaints
@@ -298,34 +295,31 @@ def test_complaints_name_file_line_and_column(folder, case, capsys):
     assert_refused(["tune", "votes.csv", *extra, "--no-mlflow", "--trials", "1"], message, capsys)
 
 
-def test_too_few_groups(folder, capsys):
+def test_too_few_groups(folder, refuses):
     write(folder / "votes.csv", comparisons_text(12, people=True))
-    assert main(["tune", "votes.csv", "--group", "person", "--no-mlflow"]) == 2
-    assert "3 groups; at least 5 are needed" in capsys.readouterr().err
+    refuses(["tune", "votes.csv", "--group", "person", "--no-mlflow"], "3 groups; at least 5 are needed")
 
 
-def test_rank_refuses_what_is_no_model(folder, capsys):
+def test_rank_refuses_what_is_no_model(folder, refuses):
     write(folder / "m.skpref", "no model")
-    assert main(["rank", "m.skpref", "items.csv"]) == 2
-    assert "m.skpref: not a skpref model" in capsys.readouterr().err
+    refuses(["rank", "m.skpref", "items.csv"], "m.skpref: not a skpref model")
     for other in (GPPLRegressor(), GPPLClassifier()):
         save(other, folder / "m.skpref")
-        assert main(["rank", "m.skpref", "items.csv"]) == 2
-        assert "holds no fitted model of comparisons" in capsys.readouterr().err
+        refuses(["rank", "m.skpref", "items.csv"], "holds no fitted model of comparisons")
 
 
-def test_rank_needs_the_features_by_name(folder, capsys):
+def test_rank_needs_the_features_by_name(folder, refuses):
     arguments = ["tune", "votes.csv", "--items", "items.csv", "--trials", "1", "--folds", "2", "--no-mlflow"]
     assert main(arguments) == 0
     write(folder / "new.csv", "id,size,color,noise\na,1,1,1\n")
-    assert main(["rank", "skpref-out/model.skpref", "new.csv"]) == 2
-    assert "new.csv: there is no column 'colour'; did you mean 'color'?" in capsys.readouterr().err
+    refuses(
+        ["rank", "skpref-out/model.skpref", "new.csv"], "new.csv: there is no column 'colour'; did you mean 'color'?"
+    )
     nameless = load(folder / "skpref-out" / "model.skpref")
     nameless.set_params(items=skpref.Table(nameless.items.features, nameless.items.ids))
     nameless._items = replace(nameless._items, feature_names=None)
     save(nameless, folder / "nameless.skpref")
-    assert main(["rank", "nameless.skpref", "new.csv"]) == 2
-    assert "has no names of its features" in capsys.readouterr().err
+    refuses(["rank", "nameless.skpref", "new.csv"], "has no names of its features")
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
@@ -505,15 +499,14 @@ def test_time_split(folder, capsys, day):
         (["3", "3"], "column 'day': --time-split needs different times; this column has one"),
     ],
 )
-def test_what_is_no_time(folder, cells, message, capsys):
+def test_what_is_no_time(folder, cells, message, refuses):
     rows = comparisons_text(20).splitlines()
     lines = [f"{row},{cells[k % 2]}" for k, row in enumerate(rows[1:])]
     write(folder / "timed.csv", "\n".join([rows[0] + ",day", *lines]) + "\n")
-    assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]) == 2
-    assert message in capsys.readouterr().err
+    refuses(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK], message)
 
 
-def test_incomplete_times_are_left_out_and_groups_are_another_split(folder, capsys):
+def test_incomplete_times_are_left_out_and_groups_are_another_split(folder, capsys, refuses):
     rows = comparisons_text(40).splitlines()
     lines = [f"{row},{'' if k == 7 else k}" for k, row in enumerate(rows[1:])]
     write(folder / "timed.csv", "\n".join([rows[0] + ",day", *lines]) + "\n")
@@ -522,5 +515,4 @@ def test_incomplete_times_are_left_out_and_groups_are_another_split(folder, caps
     out, err = capsys.readouterr()
     assert "1 row of timed.csv is incomplete and left out" in err
     assert "39 comparisons" in out
-    assert main([*options, "--group", "left"]) == 2
-    assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err
+    refuses([*options, "--group", "left"], "--time-split and --group are two ways to split; give one of them")
