@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
 import threadpoolctl
 
@@ -104,12 +105,13 @@ def _restored_global_state():
         yield
 
 
-# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold; chains of ratings held out,
-# ten of fifteen sweeps, and two of three.
+# What the covariance of a crowd is chosen from, and fewer that are chosen from in one fold, or, of choices, by one fit;
+# chains of ratings held out, ten of fifteen sweeps, and two of three.
 _few = replace(calibration.POLICY, forgetting_sweeps=1, calibration_sweeps=2, least_calibration=80)
 CHOICES = (
     (fit_hierarchy, "_CANDIDATES", fit_hierarchy._CANDIDATES, fit_hierarchy._CANDIDATES[:2]),
     (fit_hierarchy, "_HELD_OUT", fit_hierarchy._HELD_OUT, 1),
+    (fit_hierarchy, "_SAME", fit_hierarchy._SAME, np.inf),
     (shape, "_SHARES", shape._SHARES, shape._SHARES[:1]),
     (shape, "_FACTORS", shape._FACTORS, (1.0,)),
     (calibration, "POLICY", calibration.POLICY, _few),

@@ -45,8 +45,7 @@ def config(reference):
 
 
 @pytest.mark.parametrize(
-    ("points", "value", "slopes"),
-    [("Z", "L2", "dL2_dlog_hyper"), ("X", "exact_log_marginal", "dexact_dlog_hyper")],
+    ("points", "value", "slopes"), [("Z", "L2", "dL2_dlog_hyper"), ("X", "exact_log_marginal", "dexact_dlog_hyper")]
 )
 def test_bound_and_gradient_of_the_reference(reference, config, points, value, slopes):
     kernel = ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"])

@@ -127,12 +127,7 @@ def test_any_matrix_of_ratings_is_read_or_refused(data, shape, is_sparse):
         assert is_sparse or not np.isnan(result[1]).any()
 
 
-ANSWERED = {
-    "GPPLClassifier": None,
-    "CrowdGPPL": "u0",
-    "GibbsM3F": None,
-    "VariationalFM": None,
-}
+ANSWERED = {"GPPLClassifier": None, "CrowdGPPL": "u0", "GibbsM3F": None, "VariationalFM": None}
 
 
 @settings(max_examples=EXAMPLES)

@@ -209,11 +209,7 @@ FAULTS = [
     (fit(remember_last) | proba(later_rows), "_batch_is_row_by_row", "the order of rows"),
     ({"fit": keeps_failing}, "_failed_fit_keeps_the_earlier", "leaves attributes"),
     ({"fit": swallow}, "_failed_fit_keeps_the_earlier", "wanted ValueError"),
-    (
-        {"predict_proba": lambda self, X: 0.999 * GPPLClassifier.predict_proba(self, X)},
-        "_probabilities",
-        "do not sum",
-    ),
+    ({"predict_proba": lambda self, X: 0.999 * GPPLClassifier.predict_proba(self, X)}, "_probabilities", "do not sum"),
     (proba(lambda p, *_: 3.0 * p - 1.0), "_probabilities", "outside"),
     ({"predict": lambda self, X: 1 - GPPLClassifier.predict(self, X)}, "_probabilities", "predict contradicts"),
     (

@@ -86,7 +86,8 @@ def test_nothing_is_switched_off_and_nothing_listed_in_vain():
     assert set(EXPECTED) - names <= (set() if "check_array_api_input" in names else new)
 
 
-@parametrize_with_checks([GPPLRegressor(optimizer=None)])
+# A loose tolerance takes a third of the time; the nightly variant below has that of users.
+@parametrize_with_checks([GPPLRegressor(optimizer=None, tol=0.1)])
 def test_regressor_passes_every_check(estimator, check):
     check(estimator)
 

@@ -5,10 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
-OTHERS = [
-    VariationalFMClassifier(link="logit", n_factors=2, random_state=0),
-    VariationalFMOrdinal(random_state=0),
-]
+OTHERS = [VariationalFMClassifier(link="logit", n_factors=2, random_state=0), VariationalFMOrdinal(random_state=0)]
 
 
 @parametrize_with_checks([VariationalFM(random_state=0)])

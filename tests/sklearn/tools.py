@@ -144,10 +144,7 @@ def kinds():
         "classes": Kind(SVGPClassifier(inducing=8, **quick), X, (latent > 0).astype(int), **features),
         "numbers": Kind(SVGPRegressor(inducing=8, **quick), X, latent, **features),
         "grades": Kind(
-            GPOrdinalRegressor(RBF(1.0), inference="laplace", **quick),
-            X,
-            np.digitize(latent, [-0.5, 0.5]),
-            **features,
+            GPOrdinalRegressor(RBF(1.0), inference="laplace", **quick), X, np.digitize(latent, [-0.5, 0.5]), **features
         ),
         "pairs": Kind(
             GPPLClassifier(left="left", right="right", **quick),
@@ -217,22 +214,17 @@ NUMBERS = Reason(
     "|(no|none of the following) attributes?:? .*predict_proba|[Ii]nput variables with inconsistent numbers of samples",
 )
 CLASSES = Reason("Only for numbers; here y is classes.", "Unknown label type: continuous|labels must be 0 or 1")
-TWO_CLASSES = Reason(
-    "Only for two classes.", "Only binary classification is supported|Expected 'estimator' to be a binary"
-)
+TWO_CLASSES = Reason("Only for two classes.", "Only binary classification is supported|Expected 'estimator' to be a")
 IMPORTANCE = Reason(
     "Columns of ids have no importance, and none can be left out.",
     "should have `coef_`|could not convert string to float",
 )
 NUMERIC = Reason("It takes numbers only: number the ids.", "could not convert string to float")
 POSITIONS = Reason(
-    "It makes an array of the frame: name columns by position, `left=0, right=1`.",
-    "whose columns have no names: pass",
+    "It makes an array of the frame: name columns by position, `left=0, right=1`.", "whose columns have no names: pass"
 )
 DENSE = Reason("It takes dense X only.", "must be an array-like|shape mismatch")
-NO_NAMES = Reason(
-    "Sparse rows have no names of columns.", "`set_output` is not available|no attribute 'feature_names_in_'"
-)
+NO_NAMES = Reason("Sparse rows have no names of columns.", "`set_output` is not available|no attribute 'feature_names_")
 NO_PARTIAL_FIT = Reason("The estimator has no `partial_fit`.", "partial_fit")
 QID_LAST = Reason("It passes `qid` to the last model, too.", r"unexpected argument\(s\) {'qid'}")
 NO_QID = Reason("It does not pass `qid` on.", "unexpected keyword argument 'qid'")

@@ -81,12 +81,7 @@ class Ticks:
 def test_a_fit_is_followed_from_begin_to_end():
     listener = Listener()
     model = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
-    assert listener.heard == [
-        "setup",
-        ("begin", "GPPLClassifier", False),
-        ("end", "GPPLClassifier", False),
-        "teardown",
-    ]
+    assert listener.heard == ["setup", ("begin", "GPPLClassifier", False), ("end", "GPPLClassifier", False), "teardown"]
     assert [event.step for event in listener.iterations] == list(range(1, model.n_iter_ + 1))
     assert [event.bound for event in listener.iterations] == model.lower_bounds_
 

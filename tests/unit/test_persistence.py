@@ -478,8 +478,7 @@ KINDS = np.array([["a", 1.0], ["b", 2.0], ["b", np.nan], ["c", 7.0]] * 4, dtype=
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{}, {"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 5}, {"max_categories": 2}],
+    "params", [{}, {"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 5}, {"max_categories": 2}]
 )
 @pytest.mark.parametrize("column", [[0], [1], [0, 1]])
 def test_every_encoder_comes_back(params, column, tmp_path):
@@ -517,10 +516,7 @@ class Own(RBF):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (
-            GPPLClassifier(random_state=np.random.RandomState(0)),
-            r"random_state: numpy.random.*RandomState is not among",
-        ),
+        (GPPLClassifier(random_state=np.random.RandomState(0)), r"random_state: numpy.random.*RandomState is not"),
         (GPPLClassifier(kernel=Own()), "kernel: .*Own is not among"),
         (GPPLClassifier(kernel=RBF(1.0) + Own()), "kernel.k2: .*Own is not among"),
         (GPPLClassifier(inducing=np.array([[np.nan]])), "inducing: has NaN"),

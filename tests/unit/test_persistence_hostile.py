@@ -212,18 +212,12 @@ FILES = {
         "must have keys of text",
     ),
     "list in a plain value": (lambda p: with_schema(p, lambda s: attributes(s).update(tol=plain([1]))), "plain value"),
-    "root of another kind": (
-        lambda p: with_schema(p, lambda s: s.update(plain(1), __id__=None)),
-        "belongs to no part",
-    ),
+    "root of another kind": (lambda p: with_schema(p, lambda s: s.update(plain(1), __id__=None)), "belongs to no part"),
     "parameter missing": (
         lambda p: with_schema(p, lambda s: attributes(s).update(x=attributes(s).pop("tol"))),
         "lacks",
     ),
-    "method hidden": (
-        lambda p: with_schema(p, lambda s: rename(s, "scale_", "predict")),
-        "'predict' is no fitted attribute",
-    ),
+    "method hidden": (lambda p: with_schema(p, lambda s: rename(s, "scale_", "predict")), "'predict' is no fitted"),
     "private method hidden": (lambda p: with_schema(p, lambda s: rename(s, "scale_", "_infer")), "no fitted attribute"),
 }
 

@@ -102,11 +102,7 @@ def test_expectations_equal_to_the_twin(wanted, problem, log_v):
 def test_far_tails_keep_their_digits():
     z = np.array([-1e6, -200.0, -40.0, -31.0, -9.0, 0.0, 5.0, 8.0, 29.9, 30.5, 50.0, 500.0, 1e6])
     b, ones = np.array([-0.5, 0.25]), np.ones(z.size)
-    for level, wanted in (
-        (0, log_ndtr(b[0] - z)),
-        (1, log_diff_ndtr(b[1] - z, b[0] - z)),
-        (2, log_ndtr(z - b[1])),
-    ):
+    for level, wanted in ((0, log_ndtr(b[0] - z)), (1, log_diff_ndtr(b[1] - z, b[0] - z)), (2, log_ndtr(z - b[1]))):
         got = levels_at(VALUES, np.full(z.size, level), z, ones, b)[0]
         assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
 

@@ -98,10 +98,7 @@ SMALLER = {
         lambda: at.latent(inducing=4, n_components=2).fit(SMALL_X),
     ),
     "VariationalFM": (OF_MACHINE, lambda: at.machine(at.VariationalFM).fit(SMALL_X, at.SCORE[:20])),
-    "VariationalFMClassifier": (
-        OF_MACHINE,
-        lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20]),
-    ),
+    "VariationalFMClassifier": (OF_MACHINE, lambda: at.machine(at.VariationalFMClassifier).fit(SMALL_X, at.CLASS[:20])),
     "VariationalFMOrdinal": (
         OF_MACHINE + " fitted_.classes",
         lambda: at.machine(at.VariationalFMOrdinal).fit(SMALL_X, at.CLASS[:20]),

@@ -17,7 +17,9 @@ def refuses(capsys):
 
     def run(command, *words):
         assert main([str(word) for word in command]) == 2
-        *others, error = capsys.readouterr().err.splitlines()
+        out, err = capsys.readouterr()
+        *others, error = err.splitlines()
+        assert not out
         assert error.startswith("skpref: error: ")
         assert not [line for line in others if line.startswith(("skpref: error: ", "Traceback"))]
         for word in words:

@@ -61,17 +61,9 @@ FIT = ["fit", "bad.csv"]
 # What is typed, what stands in bad.csv, and what is said.
 BAD = {
     "another name": (["fit", "vote.csv"], "", r"vote\.csv: No such file or directory"),
-    "folder": (
-        ["fit", "made"],
-        "",
-        r"made: a folder without Parquet files; expected .*: name one file",
-    ),
+    "folder": (["fit", "made"], "", r"made: a folder without Parquet files; expected .*: name one file"),
     "zero byte": (FIT, VOTES + "i1,i\0,1\n", r"bad\.csv, line 22: there is a zero byte; save it as CSV UTF-8"),
-    "separator": (
-        FIT,
-        VOTES.replace(",", ":"),
-        "Found: left:right:label; are its cells separated by commas, semicolons",
-    ),
+    "separator": (FIT, VOTES.replace(",", ":"), "Found: left:right:label; are its cells separated by commas"),
     "half a yes": (
         [*FIT, "--model", "fm-classifier"],
         re.sub(r"\d$", "0", STARS, flags=re.MULTILINE) + "u0,9,0.5\n",
@@ -98,11 +90,7 @@ BAD = {
         "",
         "'size': --features names",
     ),
-    "group": (
-        ["fit", "rows.csv", "--model", "svgp", "--group", "colr"],
-        "",
-        "did you mean 'colour'.*asked for by --group",
-    ),
+    "group": (["fit", "rows.csv", "--model", "svgp", "--group", "colr"], "", "did you mean 'colour'.*asked for by"),
     "out: folder": (["fit", "votes.csv", "--out", "made"], "", "--out made: is a folder; name a file, such as made"),
     "out: nowhere": (["predict", "stars", "asked.csv", "--out", "no/x.csv"], "", "there is no folder no; make it"),
     "out: device": (["fit", "votes.csv", "--out", os.devnull], "", "is no file; a model is written to a file"),
@@ -116,11 +104,7 @@ BAD = {
         "",
         r"storage items\.csv is a file, but not the journal of a search; choose another path",
     ),
-    "storage: nowhere": (
-        ["tune", "votes.csv", "--no-mlflow", "--storage", "no/x"],
-        "",
-        "storage no/x cannot be used: ",
-    ),
+    "storage: nowhere": (["tune", "votes.csv", "--no-mlflow", "--storage", "no/x"], "", "storage no/x cannot be"),
     "unknown item": (
         ["predict", "items", "bad.csv"],
         "left,right\ni0,i1\ni0,i11\n",
@@ -129,17 +113,9 @@ BAD = {
     "rows": (["rank", "grades", "rows.csv"], "", "holds no fitted model of comparisons, or of users and items"),
     "model cut off": (["rank", "bad.csv"], b"PK\3\4", "not a skpref model: it is not a zip archive, or is truncated"),
     "spool": (["mlflow-sync", "nowhere"], "", r"nowhere: there is no such folder.*default: mlruns.spool"),
-    "overflow": (
-        ["fit", "votes.csv", "--set", "scale_prior__shape=1e300"],
-        "",
-        "'shape' parameter of Gamma.*in the range",
-    ),
+    "overflow": (["fit", "votes.csv", "--set", "scale_prior__shape=1e300"], "", "'shape' parameter of Gamma.*in the"),
     "nested": (["fit", "votes.csv", "--set", "kernel__nu=3"], "", "--set kernel__nu: a GPPLClassifier has no such"),
-    "data lost": (
-        ["fit", "bad.csv", "--out", "made/../bad.csv"],
-        VOTES,
-        r"is what is read \(bad\.csv\) and would be lost",
-    ),
+    "data lost": (["fit", "bad.csv", "--out", "made/../bad.csv"], VOTES, r"is what is read \(bad\.csv\) and would be"),
     "rows lost": (["predict", "items", "bad.csv", "--out", "bad.csv"], VOTES, r"bad\.csv: is what is read.*by --out"),
     "model lost": (["predict", "items", "bad.csv", "--out", "items"], VOTES, r"items: is what is read \(items\)"),
     "model ranked over": (["rank", "items", "--out", "items"], "", r"items: is what is read \(items\)"),

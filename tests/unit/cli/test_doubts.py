@@ -114,11 +114,7 @@ def test_a_word_among_scores_is_answered_with_what_to_do(capsys, refuses):
     ("cells", "covariate", "said"),
     [
         (("{0}", "7"), "len_a", "is never negative, and a positive value favours the left side; did you mean the "),
-        (
-            ("{0}", "7"),
-            "x_len",
-            "is never negative, and a positive value favours the left side; --covariates A-B takes",
-        ),
+        (("{0}", "7"), "x_len", "is never negative, and a positive value favours the left side; --covariates A-B"),
         (("{0}", "7"), "len_a-len_b", ""),
         (("-{0}", "7"), "len_a", ""),
     ],

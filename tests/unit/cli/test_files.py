@@ -242,11 +242,7 @@ REFUSED = {
         f"line 1: there are two columns 'a'; rename one, or {ASKED}",
     ),
     "two columns of one name": ("left,right, left\na,b,c\n", "there are two columns 'left'; rename one, or if the"),
-    "two columns of one name in --columns": (
-        "a,b\n",
-        "--columns: there are two columns 'x'; rename",
-        Text(columns=("x", "x")),
-    ),
+    "two columns of one name in --columns": ("a,b\n", "--columns: there are two columns", Text(columns=("x", "x"))),
     "the index of pandas, and a column unnamed": (",unnamed\n1,2\n", "there are two columns 'unnamed'"),
     "a first row of numbers": (
         "196\t242\t3\t881250949\n186\t302\t3\t891717742\n",
@@ -263,15 +259,8 @@ REFUSED = {
         "line 1: looks like data and not like names of columns ('ann' occurs again in its column); if the file has no",
     ),
     "a first row with a winner": ("a,b,left\nc,d,right\ne,f,left\n", "('left' occurs again in its column)"),
-    "the names once more": (
-        "left,right,label\na,b,1\nleft,right,label\nb,c,0\n",
-        "line 3: has the names of the columns",
-    ),
-    "the names in spite of --columns": (
-        "winner,loser\na,b\n",
-        "FILE, line 1: has the names of the columns once more; remove",
-        PAIRS,
-    ),
+    "the names once more": ("left,right,label\na,b,1\nleft,right,label\nb,c,0\n", "line 3: has the names of the"),
+    "the names in spite of --columns": ("winner,loser\na,b\n", "FILE, line 1: has the names of the columns", PAIRS),
     "names behind # as numpy.savetxt writes them": (
         "# left,right,label\na,b,1\nb,a,0\n",
         "FILE, line 1: begins with # and has as many cells as the first line without; remove the # if these are the",

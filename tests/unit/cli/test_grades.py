@@ -79,11 +79,7 @@ def test_users_grade():
 @pytest.mark.parametrize(
     ("answers", "options", "message"),
     [
-        (
-            ["A>>B", "B>A", "maybe"],
-            ["--label", "verdict"],
-            r"line 4, column 'verdict': 'maybe' is no grade; grades are",
-        ),
+        (["A>>B", "B>A", "maybe"], ["--label", "verdict"], r"line 4, column 'verdict': 'maybe' is no grade; grades"),
         (["A>>B", "B>A", ""], ["--label", "verdict"], r"line 4, column 'verdict': the grade is missing"),
         (["A>>B", "B>A"], ["--winner", "model_a", "--loser", "model_b"], "grades stand in one column beside two items"),
         (["1", "2"], ["--counts", "verdict,verdict"], "grades stand in one column beside two items"),

@@ -116,7 +116,10 @@ def test_tables_nested_too_deeply_are_one_line(folder, capsys, refuses):
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
-        (["tune", "votes.csv", "--timeou", "3"], "unrecognized arguments: --timeou 3; did you mean '--timeout'?"),
+        (
+            ["tune", "votes.csv", "--timeou", "3"],
+            "--timeou 3; did you mean '--timeout'?; see `skpref tune --help`",
+        ),
         (["tune", "votes.csv", "--duplicate=last"], "--duplicate=last; did you mean '--duplicates'?"),
         (["rank", "m", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
     ],

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -326,70 +325,42 @@ REFUSED = {
         (),
         "votes.csv, line 14, column 'winner': winner 'gpt-9' is neither of the items 'gpt' and 'llama'",
     ),
-    "a score": (
-        ARENA + "gpt,llama,2:1,\n",
-        (),
-        "winner '2:1' is a score; --score reads scores",
-    ),
+    "a score": (ARENA + "gpt,llama,2:1,\n", (), "winner '2:1' is a score; --score reads scores"),
     "no score": (
         "left,right,result\na,b,2-1\nb,a,\n",
         ("--score", "result"),
         "line 3, column 'result': a score is missing; --missing drop leaves such rows out",
     ),
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
-    "two answers": (
-        ARENA,
-        ("--winner", "winner", "--score", "turn"),
-        "--score says what a row holds; leave --winner out",
-    ),
+    "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "--score says what a row holds; leave --winner"),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
     "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
-    "contest and winner": (
-        ARENA,
-        ("--contest", "turn", "--winner", "winner"),
-        "--contest says what a row holds; leave --winner out",
-    ),
+    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "--contest says what a row holds"),
     "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
-    "words": (
-        HOME,
-        ("--covariates", "winner"),
-        "column 'winner': this column has another meaning; --covariates must name another",
-    ),
+    "words": (HOME, ("--covariates", "winner"), "column 'winner': this column has another meaning; --covariates must"),
     "of rankings": (
         HOME,
         ("--covariates", "home", "--ranking", "model_a,model_b"),
         '--covariates home: expected a pattern of 2 columns, one for each of model_a, model_b, such as "price_*"',
     ),
-    "encoding": (
-        ARENA.replace("gpt", "gépt").encode("latin-1"),
-        (),
-        "name its encoding by --encoding, such as latin-1",
-    ),
+    "encoding": (ARENA.replace("gpt", "gépt").encode("latin-1"), (), "name its encoding by --encoding, such as"),
     "no encoding": (ARENA, ("--encoding", "klingon"), "'klingon' is no encoding"),
     "separator": (ARENA, ("--separator", "ab"), "'ab' is not one character, nor one of tab"),
     "json": ('{"left": 1}\n{"left"\n', (), "votes.csv, line 2: cannot be read as JSON"),
     "json list": ("[1, 2]", (), "votes.csv, record 1: expected an object of JSON, such as {'left': 'a'}"),
-    "for comparisons": (
-        ARENA,
-        ("--model", "m3f", "--winner", "x"),
-        "is for --model gppl or crowd, not for m3f",
-    ),
+    "for comparisons": (ARENA, ("--model", "m3f", "--winner", "x"), "is for --model gppl or crowd, not for m3f"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_read_is_refused_in_a_line(case, capsys):
+def test_what_cannot_be_read_is_refused_in_a_line(case, refuses):
     text, options, message = REFUSED[case]
     Path("votes.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with suppress(SystemExit):  # of argparse
-        assert main(["fit", "votes.csv", *options]) == 2
-    said = capsys.readouterr().err.strip()
-    assert message in said
-    assert "Traceback" not in said
+    refuses(["fit", "votes.csv", *options], message)
 
 
 def test_rows_that_cannot_be_used_are_left_out_on_request(capsys, utilities, refuses):
@@ -421,10 +392,7 @@ def test_numbers_with_a_decimal_comma(refuses):
     assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0, 1234.0, 0.015]
     refuses(["fit", "votes.csv", "--model", "ordinal"], "got '1,5'; a comma before the decimals is read by --decimal ,")
     Path("votes.csv").write_text("x;label\n1.5;1\n2;0\n")
-    refuses(
-        ["fit", "votes.csv", "--model", "ordinal", "--decimal", ","],
-        "got '1.5'; by --decimal , a comma is before the decimals",
-    )
+    refuses(["fit", "votes.csv", "--model", "ordinal", "--decimal", ","], "got '1.5'; by --decimal , a comma is")
 
 
 def test_a_decimal_comma_in_all_files(refuses):

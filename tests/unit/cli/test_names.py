@@ -10,7 +10,6 @@ from skpref.cli.options import parse
 from skpref.cli.tasks import comparisons
 from skpref.cli.tasks import rows as row_tasks
 from skpref.data.columns import Columns
-from skpref.exceptions import DataError
 
 PAIRS = ["ann,a,b,1,0", "bob,b,c,1,1", "cleo,c,a,0,0"] * 4
 
@@ -53,16 +52,6 @@ def test_users_of_a_crowd_are_found(name, capsys):
 )
 def test_layouts_of_comparisons_are_found(names, rows, options):
     assert comparisons.read(parse(["fit", write(names, *rows), *options])).data.n_items == 3
-
-
-def test_two_columns_that_may_hold_the_answer_are_asked_about():
-    file = write("model_x,model_y,winner,label", "x,y,model_x,0", "y,z,model_x,0", "x,z,model_x,1")
-    sides = ("--left", "model_x", "--right", "model_y")
-    with pytest.raises(DataError, match="'label' or 'winner' may say who won; name it by --label or --winner"):
-        comparisons.read(parse(["fit", file, *sides]))
-    file = write("rater,judge,left,right,label", *(f"r,j,{row},1" for row in ("a,b", "b,c")))
-    with pytest.raises(DataError, match="'rater' or 'judge' may be the column of users; name it by --user"):
-        comparisons.read(parse(["fit", file, "--model", "crowd"]))
 
 
 def test_other_files_have_such_names_too():

@@ -19,19 +19,8 @@ from tests.unit.cli.answers import assert_refused, rows_of, write
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
-QUICK = (
-    "--model",
-    "m3f",
-    "--trials",
-    "2",
-    "--set",
-    "max_iter=10",
-    "--set",
-    "burn_in=2",
-    "--set",
-    "n_factors=3",
-    "--no-mlflow",
-)
+FEW = ("--set", "max_iter=10", "--set", "burn_in=2")
+QUICK = ("--model", "m3f", "--trials", "2", *FEW, "--set", "n_factors=3", "--no-mlflow")
 N_USERS, N_ITEMS = 24, 16
 
 
@@ -101,19 +90,7 @@ def test_equal_seeds_give_equal_files(folder):
 def test_other_names_levels_and_model(folder, capsys):
     words = ("bad", "poor", "fair", "good", "best")
     write(folder / "words.csv", ratings_text("userId,movieId,grade", words))
-    asked = [
-        "tune",
-        "words.csv",
-        "--model",
-        "ipm3f",
-        "--trials",
-        "1",
-        "--set",
-        "max_iter=10",
-        "--set",
-        "burn_in=2",
-        "--no-mlflow",
-    ]
+    asked = ["tune", "words.csv", "--model", "ipm3f", "--trials", "1", *FEW, "--no-mlflow"]
     assert main([*asked, "--levels", "bad, poor, fair, good, best, divine", "--holdout", "one", "--folds", "2"]) == 0
     out, _ = capsys.readouterr()
     assert "levels bad, poor, fair, good, best, divine" in out
@@ -158,18 +135,10 @@ BAD = {
         (),
         r"stars\.csv: there is no column 'rating'; did you mean 'ratng'\?.*Found: user, item, ratng",
     ),
-    "one column twice": (
-        GOOD,
-        ("--item", "user"),
-        "user, item, rating must be different columns; got user, user, rating",
-    ),
+    "one column twice": (GOOD, ("--item", "user"), "user, item, rating must be different columns; got user, user"),
     "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
     "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
-    "not a level": (
-        GOOD + "u99,i1,6\n",
-        ("--levels", "1,2,3,4,5"),
-        "line 314, column 'rating': '6' is none of the lev",
-    ),
+    "not a level": (GOOD + "u99,i1,6\n", ("--levels", "1,2,3,4,5"), "line 314, column 'rating': '6' is none of the"),
     "not a word": (GOOD, ("--levels", "a,b"), "line 2, column 'rating': '[1-5]' is none of the levels a, b"),
     "differently": (
         GOOD + OTHER + "\n",

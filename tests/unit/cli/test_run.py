@@ -98,10 +98,7 @@ def replaced(old, new):
         ("", r"the following arguments are required: DATA"),
         (replaced("[model]", "dataset = 'travellers'\n[model]"), r"unrecognized arguments: .*answers.csv"),
         (replaced("trials = 2", "trails = 2"), r"\[search\] has no key 'trails'; did you mean 'trials'"),
-        (
-            replaced("trials = 2", "likelihood = 'logit'"),
-            r"\[search\] has no key 'likelihood'; .* estimator are in \[space\]",
-        ),
+        (replaced("trials = 2", "likelihood = 'logit'"), r"\[search\] has no key 'likelihood'; .* estimator are in"),
         (replaced("trials = 2", "model = 'gppl'"), r"\[search\] has no key 'model'; write name in \[model\]"),
         (replaced("trials = 2", "winner = 'winner'"), r"\[search\] winner: this key is of section \[data\]"),
         (replaced("[model]", "trials = 2\n[model]"), r"\[data\] trials: .* of section \[search\]"),
@@ -126,17 +123,11 @@ def replaced(old, new):
             replaced('file = "data/answers.csv"', "dataset = 'travellers'").replace("gppl", "crowd"),
             r"argument --model: invalid choice: 'crowd'",
         ),
-        (
-            EXPERIMENT + "[space]\nkernal = 'ard'\n",
-            r"--set kernal: a GPPLClassifier has no such parameter; did you mean",
-        ),
+        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"--set kernal: a GPPLClassifier has no such parameter; did you"),
         (EXPERIMENT + "[space]\nscale_prior__shape = {low = 1, high = inf}\n", r"\[space\] scale_prior__shape must be"),
         (EXPERIMENT + "[space]\ninducing = 60.5\n", r"none of .* succeeded.*The 'inducing' parameter .* int"),
         (EXPERIMENT + "[space]\nlikelihood = 'cubit'\n", r"none of .* succeeded.*'probit'.*Got 'cubit'"),
-        (
-            replaced("answers.csv", "answer.csv"),
-            r"data/answer.csv: No such file or directory; did you mean 'answers.csv'\?",
-        ),
+        (replaced("answers.csv", "answer.csv"), r"answer.csv: No such file .*; did you mean 'answers.csv'\?"),
     ],
 )
 def test_what_is_no_experiment(folder, capsys, text, message):

@@ -102,11 +102,8 @@ def test_rows_that_lack_an_attribute_may_be_left_out(models, tmp_path, capsys):
         ("market", MARKETS | {"product": ["none", *"abc"]}, ["--none"], "must have different names"),
     ],
 )
-def test_what_cannot_be_used_is_refused(models, tmp_path, capsys, model, columns, options, message):
-    assert shares(models, model, columns, tmp_path, *options) == 2
-    told = capsys.readouterr()
-    assert message in told.err
-    assert not told.out
+def test_what_cannot_be_used_is_refused(models, tmp_path, refuses, model, columns, options, message):
+    refuses(["shares", models / model, written(tmp_path / "products.csv", columns), *options], message)
 
 
 def test_predictions_of_two_items_are_of_the_left_one(models, tmp_path, capsys):

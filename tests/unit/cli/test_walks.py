@@ -105,13 +105,6 @@ def test_a_fit_to_comparisons_prints_their_ranking(capsys):
     assert "Ranking by the consensus (4)" in capsys.readouterr().out
 
 
-def test_covariates_that_are_named_are_in_all_trials():
-    file = write("model_a,model_b,winner,len_a,len_b", *battles("{0}", "3"))
-    task = comparisons.read(parse(["tune", file, "--covariates", "len_a-len_b"]))
-    assert "covariates" not in task.space
-    assert task.estimator.covariates == {"len_a-len_b": 2}
-
-
 def test_a_fit_says_whether_utilities_move(capsys, refuses):
     days = write("model_a,model_b,winner,day", *battles("2024-02-{0:02d}")[1:29])
     for dynamics in ("constant", "drift"):
@@ -191,9 +184,7 @@ def test_two_sides_of_other_names_are_asked_for(names, capsys, refuses):
     wanted = f"which columns are the two sides? If {left} and {right}: --left {left} --right {right}"
     assert wanted in capsys.readouterr().err
     assert main(["fit", file, "--left", left, "--right", right, *FAST]) == 0
-    refuses(
-        ["fit", write("winner,other", *(row.rpartition(",")[0] for row in battles()))], "there is no column 'loser'"
-    )
+    refuses(["fit", write("winner,other", *(row.rpartition(",")[0] for row in battles()))], "no column 'loser'")
 
 
 def brands(third):

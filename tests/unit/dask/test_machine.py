@@ -88,11 +88,7 @@ def test_levels(tmp_path, y):
         ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user"),
         ({"categorical_features": ["film"]}, lambda c: (c, "y"), "names 'film', which is not one of the features"),
         ({"batch_size": 10}, lambda c: (c, "y"), "batch_size=10 needs all rows in memory"),
-        (
-            {},
-            lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"),
-            r"'price' has no value.*\(rows \d+ to ",
-        ),
+        ({}, lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"), r"'price' has no value.*\(rows \d+"),
         ({}, lambda c: (c[c["y"] > 99], "y"), r"Found array with 0 sample\(s\)"),
     ],
 )

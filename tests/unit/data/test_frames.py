@@ -95,10 +95,7 @@ def test_ids_that_are_numbers_name_winners():
     ("columns", "message"),
     [
         ({"winner": ["x", "gpt-9"]}, r"column 'winner', row 1: winner 'gpt-9' is neither of the items 'y' and 'z'"),
-        (
-            {"winner": ["x", "?"]},
-            "replace it by one of them, or empty the cell and leave such rows out by missing='drop'",
-        ),
+        ({"winner": ["x", "?"]}, "replace it by one of them, or empty the cell and leave such rows out by"),
         ({"winner": ["2-1", "0:3"]}, "row 0: winner '2-1' is a score; skpref.data.from_results reads scores"),
         ({"winner": ["x", None]}, "row 1: the winner is missing; if nobody won, write tie; leave such rows out"),
         ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),

@@ -113,11 +113,7 @@ def test_what_is_no_order(order):
 @pytest.mark.parametrize(
     ("y", "order", "text"),
     [
-        (
-            [1, 3, 2],
-            [1, 2],
-            r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in class_order",
-        ),
+        ([1, 3, 2], [1, 2], r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in"),
         (["a", "c"], ["a", "b"], r"y holds 'c' \(row 1\), which is not among the levels 'a', 'b'"),
         ([1, 2], ["1", "2"], r"y holds 1 \(row 0, and 1 more\), which is not among the levels '1', '2'"),
         (["1", "2"], [1, 2], r"y holds '1' \(row 0, and 1 more\), which is not among the levels 1, 2"),

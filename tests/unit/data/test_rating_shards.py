@@ -76,10 +76,7 @@ def test_columns_are_checked_by_name():
     columns = RatingColumns("user", "item", "stars", "times")
     assert rating_columns(names, columns) == columns
     for wrong, message in (
-        (
-            columns._replace(y="star"),
-            "no column 'star' in X, which has the columns user, item, stars, times; name it by",
-        ),
+        (columns._replace(y="star"), "no column 'star' in X, which has the columns user, item, stars, times; name it"),
         (columns._replace(item="user"), "must be different columns of X; got user, user, stars, times"),
         (columns._replace(weight=np.ones(3)), "sample_weight must be the name of a column .* got ndarray"),
     ):
@@ -101,10 +98,7 @@ def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch):
     assert first.levels.tolist() == second.levels.tolist() == ["bad", "fair", "good"]
     assert (second.users.tolist(), rows.level.tolist()) == (["cleo"], [2])
     frame.assign(y=[1, 2, 1, 4]).to_parquet(tmp_path / "ratings.parquet")
-    with pytest.raises(
-        DataError,
-        match=r"y holds 4 \(user .*, row 3\), .*levels 1, 2\. .* \(rows 3 to 3 of X\)",
-    ):
+    with pytest.raises(DataError, match=r"y holds 4 \(user .*, row 3\), .*levels 1, 2\. .* \(rows 3 to 3 of X\)"):
         read([1, 2])
 
 

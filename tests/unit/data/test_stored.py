@@ -142,8 +142,7 @@ def test_a_filtered_dataset_has_one_type_in_all_files_or_is_refused(tmp_path):
     stored = files.open_dataset(tmp_path)
     for filtered in (stored.filter(some), dataset.dataset([stored, stored]).filter(some)):
         with pytest.raises(
-            DataError,
-            match=r"column 'x' of X, a filtered dataset, holds double in .* state the type double",
+            DataError, match=r"column 'x' of X, a filtered dataset, holds double in .* state the type double"
         ):
             list(files._tables(filtered, ["x"], 70))
         (run, *_) = files._tables(filtered, ["note"], 70)

@@ -47,10 +47,7 @@ def exploded(ranks, weight=1.0):
             {"a d": 1, "b d": 1, "c d": 1}
             | dict.fromkeys(("a b", "b a", "a c", "c a", "b c", "c b"), 3 / 8),  # 3 / (3 + 1) for each pair
         ),
-        (
-            [1, 1, 2, 2, 3],
-            {"a cde": 1, "b cde": 1, "a b": 0.5, "b a": 0.5, "c e": 1, "d e": 1, "c d": 0.5, "d c": 0.5},
-        ),
+        ([1, 1, 2, 2, 3], {"a cde": 1, "b cde": 1, "a b": 0.5, "b a": 0.5, "c e": 1, "d e": 1, "c d": 0.5, "d c": 0.5}),
     ],
 )
 def test_tied_items_are_chosen_each_before_those_behind(ranks, wanted):
@@ -209,10 +206,7 @@ WIDE_DICT = r'covariates must be a dict such as \{"price"'
         (lambda: from_rankings(RACES, by="race", covariates={"grid": ["grid"]}), "must be a list of columns, with by"),
         (lambda: from_rankings(RACES, by="race", covariates=3), "must be a list of columns"),
         (lambda: from_rankings(RACES, by="race", covariates="grid"), "must be a list of columns"),
-        (
-            lambda: from_rankings(RACES, by="race", unranked=0),
-            r"must be a list, such as unranked=\[0\]; got 0",
-        ),
+        (lambda: from_rankings(RACES, by="race", unranked=0), r"must be a list, such as unranked=\[0\]; got 0"),
         (lambda: from_rankings(RACES, by="race", unranked="DNF"), r"such as unranked=\['DNF'\]"),
         (lambda: from_rankings(RANKS, item_ranks=["x", "x"]), r"a column is named twice .*\['x', 'x'\]"),
         (lambda: from_choices(MENUS, ["a", "a"]), r"a column is named twice among those of items: \['a', 'a'\]"),
@@ -370,16 +364,8 @@ def test_columns_may_come_from_generators_and_indexes():
     ("columns", "options", "message"),
     [
         ({}, {"features": {"price": ["price_1", "price_2"], "brand": WIDE["brand"]}}, "got {'price': 2, 'brand': 3}"),
-        (
-            {},
-            {"features": {"price": ["price_1"]}},
-            "two columns or more of each attribute, and as many of each; got {'price': 1}",
-        ),
-        (
-            {},
-            {"features": {"price": "price_1"}},
-            "two columns or more of each attribute, and as many of each; got {'price': 1}",
-        ),
+        ({}, {"features": {"price": ["price_1"]}}, "two columns or more of each attribute, and as many of each; got"),
+        ({}, {"features": {"price": "price_1"}}, "two columns or more of each attribute, and as many of each; got"),
         ({}, {"features": {}}, "two columns or more of each attribute, and as many of each; got {}"),
         ({}, {"features": {"price": None}}, "features must be a column or a list of columns; got None"),
         ({}, {"features": {"price": ["price_1", "price_9"]}}, "no column 'price_9'; did you mean 'price_3'"),
@@ -393,17 +379,9 @@ def test_columns_may_come_from_generators_and_indexes():
         ({}, {"user": "who"}, "there is no column 'who'. Found: person, price_1"),
         ({}, {"chosen": None}, "from_tasks needs chosen"),
         ({}, {"chosen": None, "worst": "worst"}, "a choice needs the column of the item that was chosen, the best one"),
-        (
-            {"person": ["ann", None, "bob"]},
-            {},
-            "column 'person', row 1: a person id is missing; fill it in, or leave its row out",
-        ),
+        ({"person": ["ann", None, "bob"]}, {}, "column 'person', row 1: a person id is missing; fill it in, or leave"),
         ({"chosen": [1, None, 3]}, {}, "column 'chosen', row 1: the choice is missing; leave such tasks out"),
-        (
-            {"chosen": [1, 0, 2]},
-            {},
-            r"row 1: expected the position .* 1 to 3, or its letter; got 0; if positions st",
-        ),
+        ({"chosen": [1, 0, 2]}, {}, r"row 1: expected the position .* 1 to 3, or its letter; got 0; if positions st"),
         ({"chosen": [1, 2, 4]}, {}, "column 'chosen', row 2: expected the position of an alternative .*; got 4"),
         ({"chosen": [1, 2, 2]}, {}, "row 2: expected the position of an alternative that was shown, .*got 2"),
         ({"chosen": [True, False, True]}, {}, "row 0: expected the position .*got True"),

@@ -183,10 +183,7 @@ def test_a_chain_with_other_arrays_is_refused(name, value):
         "lam": np.ones((2, 3)),
         "seed": np.array(3, dtype=np.uint64),
     }
-    sample = {
-        **{key: state[key] for key in ("thresholds", "nu", "lam")},
-        "theta": np.zeros((50, 3), np.float32),
-    }
+    sample = {**{key: state[key] for key in ("thresholds", "nu", "lam")}, "theta": np.zeros((50, 3), np.float32)}
     check_resumed(Chain(state), Chain(state, samples=(sample,)))
     with pytest.raises(DataError):
         check_resumed(Chain(state), Chain({**state, name: value}))

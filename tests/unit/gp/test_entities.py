@@ -34,9 +34,7 @@ def test_of_a_table_and_of_columns():
         read(FEATURES[0], kind="user")
 
 
-@given(
-    batches=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5),
-)
+@given(batches=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=5))
 def test_seen_entities_keep_their_positions(batches):
     entities = read(None, np.arange(10))
     for batch in batches:

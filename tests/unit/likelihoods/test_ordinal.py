@@ -137,12 +137,7 @@ def test_higher_means_make_higher_levels():
 
 
 # ------------------------------------------------------------------------------------------------------------ extremes
-@given(
-    st.floats(-1e6, 1e6),
-    st.floats(1e-9, 1e3),
-    st.floats(-10.0, 10.0),
-    st.floats(1e-2, 1e2),
-)
+@given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e3), st.floats(-10.0, 10.0), st.floats(1e-2, 1e2))
 def test_everything_is_finite(z, gap, b, noise):
     likelihood = OrdinalProbit((b, b + gap, b + 2.0 * gap), noise)
     y = np.arange(4.0)

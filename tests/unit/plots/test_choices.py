@@ -19,7 +19,7 @@ CUT = {**OFFERS, "ours": {"brand": "x", "price": 1.5}}
 
 @pytest.fixture(scope="module")
 def market():
-    data = make_choices(n_users=20, none=True, random_state=0)
+    data = make_choices(n_users=8, none=True, random_state=0)
     return CrowdGPPL(data.table, random_state=0).fit(data.X, data.y)
 
 
@@ -171,7 +171,7 @@ def test_part_worths_of_people(market):
     np.testing.assert_allclose(means.get_xdata(), groups["mean"].mean())
     for row, (drawn, (_, own)) in enumerate(zip(points, groups, strict=True)):
         np.testing.assert_allclose(drawn.get_xdata(), own["mean"])
-        assert np.round(drawn.get_ydata()).tolist() == [row] * 20
+        assert np.round(drawn.get_ydata()).tolist() == [row] * 8
     lines = np.array(intervals(display.ax_)).reshape(2, 4, 3)[:, :, :2]
     np.testing.assert_allclose(lines, np.asarray(display.quantiles)[:, [[0, 3], [1, 2]]].swapaxes(0, 1))
 

@@ -178,10 +178,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path):
         return path
 
     for arguments, message in (
-        (
-            (stored(FRAME), "star"),
-            "no column 'star' in X, which has the columns user, item, y, times; name it by y=",
-        ),
+        ((stored(FRAME), "star"), "no column 'star' in X, which has the columns user, item, y, times; name it by y="),
         ((stored(FRAME), FRAME.y), "y must be the name of a column of X, which is not in memory; got Series"),
         ((stored(FRAME.drop(columns="user")),), "there is no column 'user' in X"),
         ((stored(FRAME.iloc[:0]),), r"Found array with 0 sample\(s\).*no ratings"),

@@ -29,12 +29,7 @@ WHO = np.array(["zoe", "yan", "xia", "wim", "val", "uma", "tom", "sue", "ron"], 
 NAMED = [(WHO[u], ITEM[a], ITEM[b]) for u, a, b in X]
 TABLE, USERS = Table(FEATURES, ids=ITEM), Table(PEOPLE, ids=WHO)
 SEEN, SPOKE = ITEM[:-2].tolist(), WHO[:-1].tolist()
-LAYOUTS = {
-    "ids": (None, None),
-    "items": (TABLE, None),
-    "users": (None, USERS),
-    "both": (TABLE, USERS),
-}
+LAYOUTS = {"ids": (None, None), "items": (TABLE, None), "users": (None, USERS), "both": (TABLE, USERS)}
 
 
 def quick(items=None, users=None, **options):

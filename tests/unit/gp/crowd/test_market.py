@@ -14,7 +14,7 @@ from skpref.data import Table
 from skpref.datasets import make_choices
 from skpref.exceptions import DataError
 
-DATA = make_choices(n_users=30, n_tasks=6, none=True, random_state=0)
+DATA = make_choices(n_users=12, n_tasks=6, none=True, random_state=0)
 OURS, THEIRS = {"brand": "x", "price": 2.0}, {"brand": "y", "price": 3.0}
 PRODUCTS = {"ours": OURS, "theirs": THEIRS}
 FEATURES = DATA.table.features
@@ -59,10 +59,10 @@ def test_shares_add_up_to_one(model, rule, new_people):
 def test_shares_are_mean_probabilities_of_people(model):
     task = ["brand=x, price=2", "brand=y, price=3", "none", None]
     P = model.predict_proba([[user, *task] for user in model.user_ids_])
-    frame = model.shares(task[:3], n_samples=4000)
-    # Probabilities of draws have a standard deviation of .05 of people together: five standard errors.
-    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.005)
-    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=4000)["share"], frame["share"])
+    frame = model.shares(task[:3], n_samples=500)
+    # Probabilities of draws have a standard deviation of .1 of people together: five standard errors.
+    assert_allclose(frame["share"], P.mean(axis=0)[:3], atol=0.022)
+    assert_allclose(model.shares(PRODUCTS, none=True, n_samples=500)["share"], frame["share"])
 
 
 def test_prices_lower_shares_and_curves_are_scenarios(model):
@@ -97,15 +97,12 @@ def test_a_copy_takes_most_from_its_twin():
 
 def test_segments_are_shares_of_their_people(model):
     people = model.user_ids_.tolist()
-    by = {person: "first" if k < 10 else "rest" for k, person in enumerate(people[:25])} | {
-        people[25]: None,
-        "other": "x",
-    }
+    by = {person: "first" if k < 5 else "rest" for k, person in enumerate(people[:9])} | {people[9]: None, "other": "x"}
     for segments in (by, pd.Series(by)):
         frame = model.shares(PRODUCTS, by=segments)
         assert list(frame["segment"]) == ["first"] * 2 + ["rest"] * 2
         assert_allclose(frame.groupby("segment")["share"].sum(), 1.0)
-    first = model.shares(PRODUCTS, users=people[:10])
+    first = model.shares(PRODUCTS, users=people[:5])
     assert list(frame["share"][:2]) == list(first["share"])
 
 

@@ -154,10 +154,7 @@ def test_part_worths_have_covariates_beside_them():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"covariates": ["price_1"]},
-            r"a column for each of the 7 positions.*got the column 'price_1', the same for all",
-        ),
+        ({"covariates": ["price_1"]}, r"a column for each of the 7 positions.*got the column 'price_1', the same for"),
         ({"covariates": {"price": ["price_1", "price_2"]}}, "a column for each of the 6 positions.*got 2 columns"),
         ({"covariates": {"price": [*PRICES["price"][:3], "price_1"]}}, "names a column twice"),
         ({"covariates": {"price": [*PRICES["price"][:3], "prices_4"]}}, "there is no column 'prices_4'"),

@@ -407,10 +407,7 @@ def test_times_that_are_missing_or_words_are_refused():
     frame, y, _ = league(n=40)
     for wrong, message in (
         (frame.week.where(frame.week > frame.week[3]), "a number is missing"),
-        (
-            frame.week.astype(object).where(frame.week > frame.week[3], "soon"),
-            "expected a date such as 2024-05-31, got 'soon'",
-        ),
+        (frame.week.astype(object).where(frame.week > frame.week[3], "soon"), "expected a date such as 2024-05-31"),
         (["2020-01-01"] * 39 + ["today"], "expected a date such as 2024-05-31, got 'today'"),
         ([dt.date(2020, 1, 1)] * 39 + [None], "a time is missing"),
     ):

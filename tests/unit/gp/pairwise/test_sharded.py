@@ -138,8 +138,7 @@ def test_components_of_shards_are_those_of_all_comparisons(seed):
         summaries.append(SimpleNamespace(component=within))
         number.append(used)
     np.testing.assert_array_equal(
-        sharded._components(summaries, number, n_items),
-        components(np.concatenate(parts), n_items),
+        sharded._components(summaries, number, n_items), components(np.concatenate(parts), n_items)
     )
 
 

@@ -585,8 +585,7 @@ def test_a_posterior_to_resume_is_of_the_inducing_points(model):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "search_rows", "factor"),
-    [(2, 10_000, 1.0), (3, 6666, 10.0), (6, 3333, 10.0), (7, 3000, 10.0)],
+    ("n_classes", "search_rows", "factor"), [(2, 10_000, 1.0), (3, 6666, 10.0), (6, 3333, 10.0), (7, 3000, 10.0)]
 )
 def test_searches_of_more_than_two_classes_are_shorter(n_classes, search_rows, factor):
     model = SVGPClassifier(tol=0.01, verbose=1)

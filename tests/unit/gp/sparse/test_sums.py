@@ -109,20 +109,10 @@ def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path):
     ("options", "y", "weight", "message"),
     [
         ({"inference": "vb"}, "price", None, "inference='vb' with likelihood='gaussian' needs all rows in memory"),
-        (
-            {"likelihood": "poisson", "inference": "svi"},
-            "times",
-            None,
-            "inference='svi' with likelihood='poisson' needs",
-        ),
+        ({"likelihood": "poisson", "inference": "svi"}, "times", None, "inference='svi' with likelihood='poisson'"),
         ({"optimizer": "adam"}, "price", None, "optimizer='adam' needs all rows in memory"),
         ({"window": 5}, "price", None, "window=5 needs all rows in memory"),
-        (
-            {},
-            "prices",
-            None,
-            "no column 'prices' in X, which has the columns a, price, b, times; name it by y=",
-        ),
+        ({}, "prices", None, "no column 'prices' in X, which has the columns a, price, b, times; name it by y="),
         ({}, "price", "time", "there is no column 'time' in X.*name it by sample_weight="),
         ({}, TABLE.price, None, "y must be the name of a column of X, which is not in memory; got Series"),
         ({}, None, None, "there is no column 'y' in X"),
