@@ -42,13 +42,6 @@ def test_a_failure_puts_everything_back(error):
     assert vars(model) == before
 
 
-def test_success_changes():
-    model = Model()
-    with _estimator.unchanged_on_failure(model):
-        model.new_ = 3
-    assert model.new_ == 3
-
-
 def test_not_converged_names_the_parameter():
     with pytest.warns(ConvergenceWarning, match=r"Model did not converge in 3 iterations \(max_iter=3\)"):
         _estimator.warn_not_converged(Model(), 3)
@@ -79,12 +72,6 @@ def test_memory_is_counted_before_it_is_taken(monkeypatch):
         _estimator.check_memory(1_000_001, 1000)
     with pytest.raises(DataError, match=r"needs 80\.0 GB, more than the 4\.3 GB allowed; set inducing"):
         _estimator.check_memory(100_000, 100_000)
-
-
-def test_memory_of_systems_that_do_not_say(monkeypatch):
-    assert _estimator.half_of_memory() > 1e8
-    monkeypatch.delattr(_estimator.os, "sysconf")
-    assert _estimator.half_of_memory() == 2**34
 
 
 def test_the_last_step_is_what_predicts():

@@ -161,6 +161,11 @@ CASES = {
     "pairs, ties": pairs(likelihood="probit-ties"),
     "pairs, svi": pairs(X[:12], inference=SVI(16)),
     "pairs, laplace": pairs(X[:12], inference="laplace"),
+    "pairs, covariates": Case(
+        GPPLClassifier(left=0, right=1, covariates=[2], max_iter=5),
+        np.column_stack([PAIRS, np.arange(len(PAIRS)) % 3 - 1]),
+        WON,
+    ),
     "ranks": Case(GPPLRegressor(random_state=0, max_iter=5), X, X[:, 0]),
     "ranks, sparse": Case(GPPLRegressor(kernels.ProductMatern(nu=np.inf), random_state=0, max_iter=5), CSR, X[:, 0]),
     "ranks, sums": Case(
@@ -180,6 +185,7 @@ CASES = {
     "crowd, sparse": crowd(None, sparse.csr_array(np.where(np.abs(USERS) > 0.3, USERS, 0.0))),
     "crowd, order effect": crowd(order_effect=True),
     "crowd, ties": crowd(y=np.where(np.arange(LIKED.size) % 7, LIKED, 0.5), likelihood="probit-ties"),
+    "crowd, grades": crowd(y=np.arange(LIKED.size) % 5 - 2.0, likelihood="logit-graded"),
     "crowd, factors dropped": crowd(n_factors=6, max_iter=60),
     "crowd, no factors": crowd(X[:9], USERS, n_factors=0),
     "crowd, no consensus": crowd(consensus=False, order_effect=True),

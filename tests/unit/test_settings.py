@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils._param_validation import InvalidParameterError
 
 import skpref
 from skpref import (
@@ -112,21 +111,6 @@ def test_a_grid_reaches_settings_through_a_pipeline():
     search = GridSearchCV(model, grid, cv=2).fit(X, Y)
     assert search.best_estimator_[-1].inference.batch_size in {10, 20}
     assert search.best_estimator_[-1].inference_ == "svi"
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (SVGPRegressor(inference=SVI(0)), "'batch_size' parameter of SVI must be"),
-        (SVGPRegressor(inducing=Inducing(method="grid")), "'method' parameter of Inducing must be"),
-        (SVGPRegressor(optimizer=Adam(-1.0)), "'learning_rate' parameter of Adam must be"),
-        (GPPLRegressor(scale_prior=Gamma(0.0, 1.0)), "'shape' parameter of Gamma must be"),
-    ],
-)
-def test_settings_are_checked_before_the_fit(model, message):
-    with pytest.raises(InvalidParameterError, match=message):
-        model.fit(X, X[:, 0])
-    assert not hasattr(model, "n_features_in_")
 
 
 def test_settings_are_saved(tmp_path):

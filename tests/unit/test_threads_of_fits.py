@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skpref import (
-    BayesianGPLVM,
-    CrowdGPPL,
-    GibbsIPM3F,
-    GibbsM3F,
-    GPOrdinalRegressor,
-    GPPLClassifier,
-    GPPLRegressor,
-    SVGPClassifier,
-    SVGPRegressor,
-    VariationalFM,
-    VariationalFMClassifier,
-    VariationalFMOrdinal,
-)
+import skpref
 from tests.unit.callbacks import Callback
 
 _RNG = np.random.default_rng(0)
@@ -41,20 +28,20 @@ class _Threads(Callback):
 @pytest.mark.parametrize(
     ("estimator", "X", "y"),
     [
-        (BayesianGPLVM(n_components=1), _X, None),
-        (CrowdGPPL(), _IDS, _SIDES),
-        (CrowdGPPL(inference="vb"), _IDS, _SIDES),
-        (GPOrdinalRegressor(inference="svi"), _X, _LEVELS),
-        (GPPLClassifier(), _IDS[:, 1:], _SIDES),
-        (GPPLRegressor(), _X, _X[:, 0]),
-        (SVGPClassifier(), _X, _SIDES),
-        (SVGPRegressor(likelihood="student-t"), _X, _X[:, 0]),
-        (GibbsM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
-        (GibbsIPM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
-        (VariationalFM(), _X, _X[:, 0]),
-        (VariationalFMClassifier(), _X, _SIDES),
-        (VariationalFMOrdinal(), _X, _LEVELS),
-        (VariationalFMOrdinal(inference="gibbs", max_iter=4, burn_in=1), _X, _LEVELS),
+        (skpref.BayesianGPLVM(n_components=1), _X, None),
+        (skpref.CrowdGPPL(), _IDS, _SIDES),
+        (skpref.CrowdGPPL(inference="vb"), _IDS, _SIDES),
+        (skpref.GPOrdinalRegressor(inference="svi"), _X, _LEVELS),
+        (skpref.GPPLClassifier(), _IDS[:, 1:], _SIDES),
+        (skpref.GPPLRegressor(), _X, _X[:, 0]),
+        (skpref.SVGPClassifier(), _X, _SIDES),
+        (skpref.SVGPRegressor(likelihood="student-t"), _X, _X[:, 0]),
+        (skpref.GibbsM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
+        (skpref.GibbsIPM3F(max_iter=4, burn_in=1), _RATED, _LEVELS),
+        (skpref.VariationalFM(), _X, _X[:, 0]),
+        (skpref.VariationalFMClassifier(), _X, _SIDES),
+        (skpref.VariationalFMOrdinal(), _X, _LEVELS),
+        (skpref.VariationalFMOrdinal(inference="gibbs", max_iter=4, burn_in=1), _X, _LEVELS),
     ],
     ids=lambda value: f"{type(value).__name__}-{getattr(value, 'inference', '')}" if hasattr(value, "fit") else "",
 )

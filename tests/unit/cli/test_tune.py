@@ -238,7 +238,7 @@ def test_a_search_takes_settings(folder, capsys, refuses):
 def test_missing_packages_are_all_named_before_the_work(folder, monkeypatch, refuses):
     monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
     refuses(["tune", "votes.csv"], "needs optuna, matplotlib, mlflow: pip install 'skpref[demo]'; --no-mlflow goes")
-    refuses(["demo", "--no-mlflow"], "needs optuna, matplotlib: pip install 'skpref[demo]'\n")
+    refuses(["demo", "--no-mlflow"], "needs optuna, matplotlib: pip install 'skpref[demo]'")
 
 
 # ----------------------------------------------------------------------------------------------------------- complaints

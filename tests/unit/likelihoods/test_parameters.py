@@ -3,36 +3,24 @@
 import numpy as np
 import pytest
 
-from skpref.likelihoods import (
-    Gaussian,
-    NegativeBinomial,
-    OrdinalLogit,
-    OrdinalProbit,
-    OrdinalRobust,
-    PairwiseLogit,
-    PairwiseLogitTies,
-    PairwiseProbit,
-    PairwiseProbitTies,
-    Poisson,
-    StudentT,
-)
+from skpref import likelihoods
 
 LEVELS, ANSWERS, NUMBERS, COUNTS = range(3), (0.0, 0.5, 1.0), (-3.0, -0.5, 0.0, 0.7, 6.0), range(8)
 LIKELIHOODS = [
-    (PairwiseProbit(), ANSWERS),
-    (PairwiseLogit(), ANSWERS),
-    (Gaussian(), NUMBERS),
-    (PairwiseProbitTies(), ANSWERS),
-    (PairwiseLogitTies(), ANSWERS),
-    (OrdinalProbit((-1.0, 1.0), 0.7), LEVELS),
-    (OrdinalLogit((-1.0, 1.0), 0.7), LEVELS),
-    (OrdinalRobust((-1.0, 1.0), 0.7), LEVELS),
-    (Poisson(), COUNTS),
-    (NegativeBinomial(), COUNTS),
-    (NegativeBinomial(0.1, 20.0), COUNTS),
-    (StudentT(), NUMBERS),
-    (StudentT(scale=20.0), NUMBERS),
-    (StudentT(scale=0.01), NUMBERS),
+    (likelihoods.PairwiseProbit(), ANSWERS),
+    (likelihoods.PairwiseLogit(), ANSWERS),
+    (likelihoods.Gaussian(), NUMBERS),
+    (likelihoods.PairwiseProbitTies(), ANSWERS),
+    (likelihoods.PairwiseLogitTies(), ANSWERS),
+    (likelihoods.OrdinalProbit((-1.0, 1.0), 0.7), LEVELS),
+    (likelihoods.OrdinalLogit((-1.0, 1.0), 0.7), LEVELS),
+    (likelihoods.OrdinalRobust((-1.0, 1.0), 0.7), LEVELS),
+    (likelihoods.Poisson(), COUNTS),
+    (likelihoods.NegativeBinomial(), COUNTS),
+    (likelihoods.NegativeBinomial(0.1, 20.0), COUNTS),
+    (likelihoods.StudentT(), NUMBERS),
+    (likelihoods.StudentT(scale=20.0), NUMBERS),
+    (likelihoods.StudentT(scale=0.01), NUMBERS),
 ]
 
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skpref import CrowdGPPL, Gamma, GPPLClassifier
-from skpref.exceptions import DataError, DataWarning
+from skpref.exceptions import DataError
 from skpref.plots import CovariateEffectsDisplay, offscreen_axes
 
 NAMES = {"user": "judge", "left": "a", "right": "b"}
@@ -102,13 +102,6 @@ def test_later_comparisons(battles):
         parts.set_params(covariates=None).partial_fit(X, y)
     with pytest.raises(DataError, match="covariates have changed since fit"):
         parts.predict(X)
-
-
-def test_constant_covariates_warn(battles):
-    X, y = battles
-    with pytest.warns(DataWarning, match="covariate 'home' is 0 in every comparison") as caught:
-        quick(covariates=["home"], n_factors=0).fit(X.assign(home=0), y)
-    assert caught[0].filename == __file__
 
 
 def test_a_damaged_model_has_other_covariates(model):

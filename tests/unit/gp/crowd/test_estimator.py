@@ -443,10 +443,11 @@ def test_order_effects_of_all_and_of_each(layout):
 @pytest.mark.parametrize(
     ("likelihood", "layout"), [("probit", "both"), ("logit", "ids"), ("probit-ties", "ids"), ("logit-ties", "both")]
 )
+@pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_every_likelihood(likelihood, layout):
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
     assert fitted.score(NAMED, Y) > 0.75
-    bounds = quick(*LAYOUTS[layout], likelihood=likelihood, inference="vb").fit(NAMED, Y).lower_bounds_
+    bounds = quick(*LAYOUTS[layout], likelihood=likelihood, inference="vb", max_iter=25).fit(NAMED, Y).lower_bounds_
     assert np.diff(bounds).min() > -1e-6
     assert type(fitted.likelihood_).__name__.lower() == f"pairwise{likelihood.replace('-', '')}"
 
@@ -492,15 +493,16 @@ def test_opposite_answers_need_not_be_merged(inference, layout, monkeypatch):
     np.testing.assert_allclose(merged.utility(SEEN, users=SPOKE), apart.utility(SEEN, users=SPOKE), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_fewer_inducing_points_than_items_and_users():
-    kernel = RBF(3.0)
-    fitted = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=4).fit(NAMED, Y)
+    of_users = {"factor_prior": FactorPrior(user_kernel=RBF(3.0)), "max_iter": 3}
+    fitted = quick(TABLE, USERS, inducing=4, **of_users).fit(NAMED, Y)
     assert fitted.inducing_points_.shape == (4, 2)
     assert fitted.inducing_users_.shape == (4, 3)
     assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
-    given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
+    given = quick(TABLE, USERS, inducing=FEATURES[:3], max_iter=3).fit(NAMED, Y)
     np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
-    plenty = quick(TABLE, USERS, factor_prior=FactorPrior(user_kernel=kernel), inducing=500).fit(NAMED, Y)
+    plenty = quick(TABLE, USERS, inducing=500, **of_users).fit(NAMED, Y)
     assert plenty.inducing_points_.shape == (N - 2, 2)
     assert plenty.inducing_users_.shape == (U - 1, 3)
 

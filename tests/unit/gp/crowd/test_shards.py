@@ -108,12 +108,6 @@ def test_a_fit_to_shards_is_that_in_memory(options):
         assert_allclose(values, other, atol=1e-10)
 
 
-def test_where_shards_are_does_not_change_a_bit():
-    ends = [fit_hierarchy(m, first_state(m), max_iter=5, tol=0.0) for _, m in (both(), both(on_disk=True))]
-    assert ends[0].bounds == ends[1].bounds
-    assert_array_equal(ends[0].state.S, ends[1].state.S)
-
-
 @pytest.mark.parametrize("order", [False, True])
 def test_some_users_and_some_comparisons_come_here(*, order):
     plain, sharded = both(order=order, with_covariates=True)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from skpref import CrowdGPPL, GPPLClassifier, load, save
+from skpref import CrowdGPPL, GPPLClassifier, save
 from skpref.data import from_results
 from skpref.data.labels import read_grades
 from skpref.elicitation import Session
@@ -334,12 +334,6 @@ def test_crowds_have_a_scale_of_thresholds_for_each_user(crowd):
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
     assert model.annotators().reliability.min() > 0.0
-
-
-def test_crowds_are_saved(crowd, tmp_path):
-    model, X, _ = crowd
-    save(model, tmp_path / "model.skpref")
-    assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X), model.predict_proba(X))
 
 
 def test_few_ties_do_not_slow_crowds_down():

@@ -207,10 +207,6 @@ def test_parameters_that_a_file_cannot_have(stored, options, message):
         GPPLClassifier(**options).fit(stored[1])
 
 
-def test_no_covariates_may_be_an_empty_list():
-    GPPLClassifier(covariates=[])._check_model()
-
-
 def test_arguments_that_a_file_cannot_have(stored, tmp_path):
     with pytest.raises(DataError, match="y must be the name of a column of X, which is not in memory; got Series"):
         GPPLClassifier().fit(stored[1], stored[0].y)

@@ -143,11 +143,6 @@ def test_the_index_of_a_stored_frame_is_no_feature(tmp_path):
         model.fit(tmp_path, "side")
 
 
-def test_files_without_rows_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"Found array with 0 sample\(s\) while a minimum of 1 is required for X"):
-        SVGPClassifier().fit(stored(tmp_path, TABLE[:0], 1), "side")
-
-
 def test_labels_of_one_type_in_all_batches():
     numbers, names = np.array([0, 1]), np.array(["no", "yes"], dtype=object)
     with pytest.raises(DataError, match=r"y holds \[0, 1\] in one batch and \['no', 'yes'\] in another: use one type"):

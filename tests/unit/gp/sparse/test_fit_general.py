@@ -442,13 +442,6 @@ def test_streams_of_classes():
     assert short._rows[1].size == 60
 
 
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="classes"):
-        classifier().fit(X, np.zeros(200))
-    with pytest.raises(ValueError, match="classes"):
-        classifier().fit(X, SIDE, sample_weight=SIDE == "up")
-
-
 def test_warm_start_resumes_and_sparse_rows_serve():
     warm = classifier(warm_start=True, learn_inducing=False).fit(X, SIDE)
     p = warm.predict_proba(X)

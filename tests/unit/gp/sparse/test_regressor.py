@@ -302,11 +302,6 @@ def test_length_scales_of_another_number_of_features_are_refused(kernel):
         SVGPRegressor(kernel).fit(X, Y)
 
 
-def test_a_line_an_evaluation_is_printed(capsys):
-    model(verbose=1, tol=1.0, learn_inducing=False).fit(X, Y)
-    assert "SVGPRegressor: evaluation 2/200  bound per row " in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1500, 1500), (1501, 500)])
 def test_few_rows_are_all_inducing_points_by_default(n, wanted):
     rng = np.random.default_rng(0)
