@@ -19,7 +19,7 @@ both = pytest.mark.parametrize("ties", [PairwiseProbitTies, PairwiseLogitTies])
 
 @both
 @given(thresholds, st.floats(-1e6, 1e6))
-def test_three_answers_add_up_to_one_and_stay_finite(ties: Any, b: float, z: float) -> None:
+def test_three_answers_add_up_to_one_and_stay_finite(ties, b, z):
     log_prob = ties(b).log_prob([0.0, 0.5, 1.0], [z, z, z])
     assert np.isfinite(log_prob).all()
     np.testing.assert_allclose(np.exp(log_prob).sum(), 1.0, rtol=1e-10)
