@@ -16,8 +16,6 @@ CELLS = [
 @pytest.mark.parametrize(("name", "kind"), CELLS)
 @pytest.mark.filterwarnings("ignore")  # few rows and short chains, which warn
 def test_cell(name, kind):
-    for package in ("pandas", "matplotlib"):
-        pytest.importorskip(package)
     if kind not in TOOLS[name].unless:
         run(name, kinds()[kind])
     else:

@@ -6,8 +6,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpref.search import OptunaSearch
 
-pytest.importorskip("optuna")
-
 REGRESSION = OptunaSearch(BayesianRidge(), {"alpha_1": [1e-6, 1e-3]}, cv=2)
 CLASSIFICATION = OptunaSearch(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2, error_score="raise")
 pytestmark = [

@@ -87,7 +87,6 @@ def test_commands_of_the_pages_are_understood(line, tmp_path, monkeypatch):
 
 # ------------------------------------------------------------------------------------------------------------- layouts
 def test_every_layout_is_read_as_its_page_says(tmp_path, monkeypatch):
-    pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs/user_guide").glob("layouts_*.rst"))]
     text = "".join(page.partition("An example of each\n")[2] for page in pages)

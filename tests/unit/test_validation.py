@@ -277,7 +277,6 @@ def test_text_in_a_column_of_any_frame_is_named(library):
 
 
 def test_text_in_files_is_named(tmp_path):
-    pytest.importorskip("pyarrow")
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({**FRAME, "y": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=TEXT):

@@ -125,9 +125,6 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.filterwarnings("ignore")
 def test_one_line_says_what_is_wrong(folder, case, capsys):
-    if case.startswith("storage"):
-        pytest.importorskip("optuna")
-        pytest.importorskip("matplotlib")
     command, text, message = BAD[case]
     Path("bad.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     before = contents(folder)

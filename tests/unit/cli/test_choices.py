@@ -284,8 +284,6 @@ def test_a_file_in_which_nobody_may_choose_none():
     ],
 )
 def test_tune_scores_what_was_chosen(options, said, capsys):
-    pytest.importorskip("optuna")
-    pytest.importorskip("matplotlib")
     assert main(["tune", *options, "--trials", "1", "--folds", "2", "--no-mlflow"]) == 0
     out = capsys.readouterr().out
     assert said in out

@@ -15,9 +15,6 @@ from skpref.cli.tasks import comparisons
 from skpref.cli.tasks.compared import make_task
 from tests.unit.cli.answers import assert_refused, rows_of, write
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 QUICK = ("--model", "crowd", "--trials", "1", "--folds", "2", "--no-mlflow")
 N_ITEMS, N_USERS = 8, 12
 
@@ -160,7 +157,6 @@ def test_users_are_compared_only_where_something_tells_them_apart():
 
 
 def test_whole_users_can_be_held_out_and_a_crowd_is_tracked_without_its_data(folder, capsys, monkeypatch):
-    pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     assert main(["tune", "votes.csv", *QUICK[:-1], "--group", "user"]) == 0
     out, _ = capsys.readouterr()

@@ -174,7 +174,6 @@ def test_fit_needs_no_rows_for_a_hold_out(tmp_path, refuses):
 @pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
 def test_predict_with_a_machine_that_was_fitted_to_files(form, tmp_path, capsys):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(STARS, columns=["who", "film", "stars"]).assign(
         price=RNG.normal(size=len(STARS)), is_new=RNG.random(len(STARS)) < 0.5, shop=[b"a", b"b"] * 40
     )
@@ -211,7 +210,6 @@ def test_predict_levels_of_a_machine(files, tmp_path, capsys):
     model = VariationalFMOrdinal(n_factors=1, max_iter=3, inference="variational", random_state=0)
     *pairs, stars = np.transpose(STARS)
     if files:
-        pytest.importorskip("pyarrow")
         pandas = pytest.importorskip("pandas")
         pandas.DataFrame(STARS, columns=["user", "item", "stars"]).to_parquet("trained.parquet")
         model.fit("trained.parquet", "stars")
@@ -238,7 +236,6 @@ def test_predict_levels_of_a_machine(files, tmp_path, capsys):
 )
 def test_what_a_machine_of_files_cannot_predict(asked, message, tmp_path, refuses):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     pandas.DataFrame({"who": ["1", "2"], "price": [0.5, 1.5], "y": [True, False]}).to_parquet("trained.parquet")
     save(VariationalFMClassifier(n_factors=0, max_iter=1).fit("trained.parquet"), "m.skpref")
     write(tmp_path / "asked.csv", asked)
@@ -247,7 +244,6 @@ def test_what_a_machine_of_files_cannot_predict(asked, message, tmp_path, refuse
 
 def test_a_folder_of_files_with_different_types_is_refused(tmp_path, capsys, refuses):
     pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     votes = pandas.DataFrame({"left": [7, 8] * 4, "right": [8, 9] * 4, "label": [1, 0] * 4})
     votes.astype({"left": "int32"}).to_parquet(tmp_path / "0.parquet")
     (votes + 2**33).assign(label=1).to_parquet(tmp_path / "1.parquet")

@@ -12,9 +12,6 @@ from skpref.cli import main
 from skpref.cli.files import read_sheet
 from skpref.cli.output import write_csv
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 NAMES = ["Juice $5 (\\50% off $2)", "=cmd|' /C calc'!A0", "-x", "-5", "\x1b[31mred", "two\nlines", "'=quoted", "@x"]
 TUNE = ["tune", "votes.csv", "--trials", "1", "--folds", "2", "--no-mlflow", "--out", "out"]
 FILES = {"model.skpref", "trials.csv", "ranking.csv", "ranking.png", "calibration.png"}

@@ -17,9 +17,6 @@ from skpref.gp.relevance import features_share_scales
 from skpref.kernels import Linear
 from tests.unit.cli.answers import assert_refused, rows_of, write
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 QUICK = ("--trials", "1", "--folds", "2", "--no-mlflow")
 WORDS = ("low", "middle", "high")
 

@@ -140,8 +140,6 @@ def test_dates_of_files_have_the_day_first(games, capsys):
 
 
 def test_tune_to_rank(capsys):
-    pytest.importorskip("optuna")
-    pytest.importorskip("matplotlib")
     options = ["--time", "date", "--set", "dynamics=drift", "--time-split", "date", "--trials", "1", "--folds", "2"]
     assert main(["tune", "games.csv", *SIDES, *options, "--no-mlflow"]) == 0
     assert Path("skpref-out/curves.png").exists()

@@ -16,9 +16,6 @@ from skpref.cli.tasks.rows import _medians
 from skpref.cli.tune import read_task
 from tests.unit.cli.answers import assert_refused, rows_of, write
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 FEW = ("--set", "max_iter=10", "--set", "burn_in=2")
 QUICK = ("--model", "m3f", "--trials", "2", *FEW, "--set", "n_factors=3", "--no-mlflow")
 N_USERS, N_ITEMS = 24, 16
@@ -104,7 +101,6 @@ def test_other_names_levels_and_model(folder, capsys):
 
 
 def test_ratings_are_tracked_without_themselves(folder, capsys, monkeypatch):
-    pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     write(folder / "stars.csv", GOOD + FIRST + "\n")
     assert main(["tune", "stars.csv", *QUICK[:-1], "--trials", "1"]) == 0

@@ -17,7 +17,6 @@ from skpref.search.default_spaces import Distributions
 pytestmark = pytest.mark.usefixtures("all_candidates")  # the README prints its numbers
 
 optuna = pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -151,7 +150,6 @@ def between(name):
 
 @pytest.mark.filterwarnings("ignore:The comparisons form")
 def test_readmes_experiment_gives_the_numbers_that_it_prints(folder, capsys):
-    pytest.importorskip("statsmodels")
     code, out, errors = ran(folder, between("experiment"), capsys)
     assert code == 0, errors
     printed = between("printed").splitlines()

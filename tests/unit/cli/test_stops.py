@@ -12,8 +12,6 @@ import pytest
 
 from skpref.cli import main
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,9 +11,6 @@ from skpref.cli.options import parse
 from skpref.cli.tasks.comparisons import read
 from skpref.metrics import answers_log_loss, cross_entropy
 
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
-
 
 def write_league(n=120, *, user=False):
     rng = np.random.default_rng(0)

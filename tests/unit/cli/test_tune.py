@@ -27,8 +27,6 @@ from skpref.exceptions import DataError, MissingExtraError
 from tests.unit.cli.answers import assert_refused, write
 
 ROOT = Path(__file__).resolve().parents[3]
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
 QUICK = ("--trials", "2", "--folds", "2")
 
@@ -135,7 +133,6 @@ def test_the_demo(folder, capsys):
 
 
 def test_the_demo_on_travellers(folder, capsys):
-    pytest.importorskip("statsmodels")
     options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--set", "inducing=15", "--no-mlflow"]
     assert main(["demo", *options]) == 0
     out, _ = capsys.readouterr()
@@ -146,7 +143,6 @@ def test_the_demo_on_travellers(folder, capsys):
 
 
 def test_the_demo_leaves_out_what_gives_the_answer_away():
-    pytest.importorskip("statsmodels")
     data = read_travellers()
     assert data.items is not None
     assert data.items.feature_names is not None
@@ -167,7 +163,6 @@ def test_who_is_terminated_ends_in_order(folder, monkeypatch):
 
 
 def test_a_tracking_server_that_is_not_there(folder, capsys, monkeypatch):
-    pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     assert main(["tune", "votes.csv", *QUICK]) == 0
     out, err = capsys.readouterr()
@@ -312,7 +307,6 @@ def test_winners_stand_on_either_side(folder):
 
 def test_parquet_is_the_same_as_csv(folder):
     pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     for name in ("votes", "items"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
     one = read(Tune(folder / "votes.csv", items=folder / "items.csv"))
@@ -330,7 +324,6 @@ def test_parquet_is_the_same_as_csv(folder):
 
 def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path):
     pd = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
     pd.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
     assert read_sheet(tmp_path / "a.parquet").ids("id").tolist() == ["1", "2"]
 

@@ -9,7 +9,6 @@ from skpref.gp.pairwise import scored_groups
 from tests.unit.gp.pairwise import test_scored_groups as in_files
 from tests.unit.gp.pairwise.test_scored_groups import TABLE, X
 
-pytest.importorskip("distributed")
 frames = pytest.importorskip("dask.dataframe")
 FIXED = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
 

@@ -17,7 +17,6 @@ from skpref.exceptions import DataError, MissingExtraError
 
 @pytest.fixture(scope="module")
 def trips():
-    pytest.importorskip("statsmodels")
     return load_modechoice()
 
 

@@ -51,7 +51,6 @@ def test_learning_curves_have_no_gaps():
     model = MODELS["ordinal"]
     curve = learning_curve(model, X[::-1], Y[::-1], train_sizes=[0.3, 1.0], cv=3, error_score="raise")
     assert np.all(np.isfinite(curve[2]))
-    pytest.importorskip("matplotlib")
     drawn = LearningCurveDisplay.from_estimator(model, X[::-1], Y[::-1], train_sizes=[0.3, 1.0], cv=3)
     assert np.all(np.isfinite(drawn.test_scores))
 

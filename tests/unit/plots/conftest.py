@@ -5,8 +5,6 @@ import pytest
 
 from skpref import GPPLClassifier
 
-pytest.importorskip("matplotlib")
-
 X = np.array([(i, j) for i in range(6) for j in range(6) if i != j])
 Y = (X[:, 0] > X[:, 1]).astype(float)
 

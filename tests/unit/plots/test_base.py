@@ -20,8 +20,6 @@ from skpref.plots import (
 )
 from skpref.plots._base import shortened
 
-pytest.importorskip("matplotlib")
-
 
 def test_saving_needs_no_pyplot(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

@@ -1,10 +1,6 @@
 """The bound after each pass, drawn."""
 
-import pytest
-
 from skpref.plots import BoundDisplay, offscreen_axes
-
-pytest.importorskip("matplotlib")
 
 
 def test_the_bound_after_each_pass(model):

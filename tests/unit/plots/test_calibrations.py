@@ -5,8 +5,6 @@ import pytest
 
 from skpref.plots import PairCalibrationDisplay, offscreen_axes
 
-pytest.importorskip("matplotlib")
-
 
 def test_calibration_from_estimator_and_from_predictions(model, comparisons):
     X, Y = comparisons

@@ -11,8 +11,6 @@ from skpref.datasets import make_choices
 from skpref.exceptions import DataError
 from skpref.plots import PartWorthsDisplay, ShareCurvesDisplay, SharesDisplay, offscreen_axes
 
-pytest.importorskip("matplotlib")
-
 OFFERS = {"ours": {"brand": "x", "price": 2.5}, "theirs": {"brand": "y", "price": 2.0}}
 CUT = {**OFFERS, "ours": {"brand": "x", "price": 1.5}}
 

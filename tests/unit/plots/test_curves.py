@@ -11,8 +11,6 @@ from skpref.exceptions import DataError
 from skpref.plots import RankingDisplay, SkillCurvesDisplay, WinMatrixDisplay, offscreen_axes
 from skpref.plots._base import label_ends
 
-pytest.importorskip("matplotlib")
-
 
 def fitted(*, dated=False):
     """Return a model of seven items, the larger number the better; item 6 is compared from time 50 on."""

@@ -7,8 +7,6 @@ from skpref import GPPLClassifier
 from skpref.exceptions import DataError
 from skpref.plots import CovariateEffectsDisplay, offscreen_axes
 
-pytest.importorskip("matplotlib")
-
 
 def test_effects_are_drawn_for_typical_values():
     rng = np.random.default_rng(0)

@@ -7,8 +7,6 @@ import pytest
 
 from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
 
-pytest.importorskip("matplotlib")
-
 
 def test_the_best_stands_on_top(model):
     display = RankingDisplay.from_estimator(model, n_items=4, ax=offscreen_axes())

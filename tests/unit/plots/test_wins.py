@@ -1,11 +1,8 @@
 """Shares of wins, drawn."""
 
 import numpy as np
-import pytest
 
 from skpref.plots import WinMatrixDisplay, offscreen_axes
-
-pytest.importorskip("matplotlib")
 
 
 def test_a_win_matrix_is_a_heat_map(model):

@@ -7,7 +7,6 @@ from skpref.search import figures
 from skpref.search.figures import figures_of
 
 optuna = pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 PRICES = ["$5 (\\50% off $2)", "a\nb", "$\\frac{$"]
 
 

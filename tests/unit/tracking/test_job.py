@@ -7,8 +7,6 @@ from skpref import load
 from skpref.cli import main
 
 mlflow, pd = pytest.importorskip("mlflow"), pytest.importorskip("pandas")
-pytest.importorskip("optuna")
-pytest.importorskip("matplotlib")
 
 
 def test_a_parent_a_run_a_trial_curves_and_files(home, stored, capsys):

@@ -16,7 +16,6 @@ from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking import Tracker, sync
 from skpref.tracking.client import DEFAULT_URI, hold_interrupts, mlflow_call
 
-pytest.importorskip("mlflow")
 pytestmark = pytest.mark.usefixtures("home")
 
 

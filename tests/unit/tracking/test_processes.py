@@ -16,7 +16,6 @@ from skpref import VariationalFM
 from skpref.exceptions import TrackingWarning
 from skpref.tracking import track
 
-pytest.importorskip("mlflow")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 
 

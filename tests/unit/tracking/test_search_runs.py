@@ -76,7 +76,6 @@ def test_every_trial_is_a_run_with_its_folds_in_it(stored):
 
 @pytest.mark.slow
 def test_importances_and_slices_are_drawn_when_there_are_trials_enough(stored):
-    pytest.importorskip("matplotlib")
     space = {"n_factors": optuna.distributions.IntDistribution(0, 4), "learn_priors": [True, False]}
     design = OneHotDesign().fit_transform(X)
     model = VariationalFM(max_iter=3, random_state=0)

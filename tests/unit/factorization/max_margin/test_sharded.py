@@ -14,7 +14,6 @@ from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin import sharded
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 FAST = {"n_factors": 3, "C": 0.5, "max_iter": 6, "burn_in": 2, "random_state": 0}
 
 

@@ -13,8 +13,6 @@ from skpref.gp.crowd.reliability import percentiles_of
 from skpref.likelihoods import PairwiseProbit
 from tests.unit.gp.crowd.test_hierarchy import joint
 
-pytest.importorskip("pandas")
-
 
 def crowd(seed, n_users, n_items, n, rho, side=0.0):
     """Users who answer rho times as sharply; the rows, labels and the true consensus."""

@@ -17,7 +17,6 @@ from skpref.gp.crowd.fit_hierarchy import Regularisation
 from skpref.inference.shards import OnDisk
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(15)])
 COLUMNS = ["user", "left", "right"]
 

@@ -114,13 +114,11 @@ def test_unit_of_time_and_order_of_rows_do_not_matter(column, data, model):
 
 def test_files_are_the_same_fit(data, model, tmp_path):
     X, y, _ = data
-    pytest.importorskip("pyarrow")
     X.assign(y=y).to_parquet(tmp_path / "answers.parquet")
     assert_allclose(fitted(tmp_path / "answers.parquet", "y").predict_proba(X), model.predict_proba(X), atol=1e-10)
 
 
 def test_many_answers_in_a_file_are_those_in_memory(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
     for module in ("fit_hierarchy", "sharded"):
         monkeypatch.setattr(f"skpref.gp.crowd.{module}.MAX_CHOICE", 1000)
     X, y, _ = answers(1100, n_users=60)

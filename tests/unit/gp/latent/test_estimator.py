@@ -121,7 +121,6 @@ def test_names_and_frames():
 
 
 def test_frames_for_all_transformers_do_not_reach_the_inside():
-    pytest.importorskip("pandas")
     plain = BayesianGPLVM(1, inducing=4, tol=1.0, random_state=0).fit(X[:20]).transform(X[:2])
     with sklearn.config_context(transform_output="pandas"):
         framed = BayesianGPLVM(1, inducing=4, tol=1.0, random_state=0).fit(X[:20]).transform(X[:2])

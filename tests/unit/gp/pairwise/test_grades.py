@@ -286,7 +286,6 @@ def test_a_likelihood_with_other_levels_is_refused():
 
 
 def test_files_are_brought_into_memory(tmp_path):
-    pytest.importorskip("pyarrow")
     X, y = answers(200)
     rows = pd.DataFrame(X, columns=["left", "right"])
     rows.assign(y=y).to_parquet(tmp_path / "answers.parquet")

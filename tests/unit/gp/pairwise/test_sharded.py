@@ -16,7 +16,6 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.pairwise import sharded
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 IDS = np.array([f"item {k}" for k in range(12)])
 
 

@@ -12,7 +12,6 @@ from skpref.gp.sparse import class_sums
 from tests.unit.gp.sparse.test_sums import stored
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 _rng = np.random.default_rng(0)
 N = 300

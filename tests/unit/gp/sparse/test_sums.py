@@ -12,7 +12,6 @@ from skpref.gp.sparse import sums
 from skpref.likelihoods import PairwiseLogit
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 _rng = np.random.default_rng(0)
 N = 600
