@@ -17,8 +17,6 @@ from skpref.cli.tasks.compared import Compared, make_task
 from skpref.exceptions import DataError
 from skpref.search.loop import TrialRecord
 
-optuna = pytest.importorskip("optuna")
-
 RNG = np.random.default_rng(0)
 X = np.array([RNG.choice(5, 2, replace=False) for _ in range(50)])
 ROWS = Rows(X, (X[:, 0] + RNG.normal(size=50) > X[:, 1]).astype(float), np.ones(50))

@@ -35,7 +35,6 @@ from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.max_margin import test_sharded
 from tests.unit.gp.sparse import test_class_sums, test_sums
 
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a round costs 30 ms
 
 

@@ -8,7 +8,6 @@ from skpref.gp.sparse import class_sums
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_class_sums import FIXED, TABLE, X
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 
 

@@ -10,7 +10,6 @@ from tests.unit.dask.lazily import lazy
 from tests.unit.factorization.machine import test_files
 from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_near, numbers, stored
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 FAST = test_files.FAST | {"max_iter": 4}
 NAMES = ["user", "age", "item", "price", "mood"]

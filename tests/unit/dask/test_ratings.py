@@ -8,7 +8,6 @@ from skpref.exceptions import DataError
 from tests.unit.dask.lazily import lazy, left_on_cluster, tasks
 from tests.unit.factorization.max_margin.test_sharded import FAST, FRAME, X, assert_same_bits, ratings
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 
 

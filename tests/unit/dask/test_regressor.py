@@ -9,7 +9,6 @@ from skpref.gp.sparse import sums
 from tests.unit.dask.lazily import lazy
 from tests.unit.gp.sparse.test_sums import FIXED, TABLE, X
 
-distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
 
 

@@ -10,7 +10,6 @@ from skpref import OneHotDesign, VariationalFM
 from skpref.search import OptunaSearch
 from skpref.tracking import MLflowCallback
 
-mlflow = pytest.importorskip("mlflow")
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
 pytestmark = pytest.mark.usefixtures("home")
