@@ -83,8 +83,6 @@ def test_levels(tmp_path, y):
     ("options", "arguments", "message"),
     [
         ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "X must be a frame of Dask, whose columns have names"),
-        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
-        ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user"),
         ({"categorical_features": ["film"]}, lambda c: (c, "y"), "names 'film', which is not one of the features"),
         ({"batch_size": 10}, lambda c: (c, "y"), "batch_size=10 needs all rows in memory"),
         ({}, lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"), r"'price' has no value.*\(rows \d+"),

@@ -176,8 +176,6 @@ def test_a_warm_start_and_a_fit_that_fails(stored, monkeypatch):
         ({"groups": ["user"]}, "user and groups='user' are the same column of X"),
         ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
         ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
-        ({"user": "judge"}, "no column 'judge' in X, which has the columns user, left, right, y, times"),
-        ({"right": 1}, "right must be the name of a column of X, which is not in memory; got int"),
         ({"items": Table(np.eye(5), ids=ITEMS[:5])}, "unknown item 'item 5'"),
         ({"users": Table(np.eye(14), ids=USERS[:14])}, "unknown user 'user 14'"),
     ],

@@ -75,7 +75,6 @@ def test_kernel_and_points_of_a_sample_serve_all_rows(tmp_path, monkeypatch):
         ({}, "grade", {}, "qid must be the name of the column of groups .* got None, and X has the columns a, query"),
         ({}, "grade", {"qid": TABLE["query"]}, "qid must be the name of the column of groups"),
         ({}, "grade", {"qid": "queries"}, "qid must be the name of the column of groups"),
-        ({}, "grades", COLUMNS, "no column 'grades' in X"),
         ({}, "grade", {"qid": "grade"}, "qid='grade' is the column of the scores or the weights"),
         ({}, "grade", {"qid": "query", "sample_weight": "query"}, "qid='query' is the column of the scores or the"),
         ({}, None, {"comparisons": [[0, 1]]}, "comparisons are of rows in memory"),

@@ -88,10 +88,6 @@ def test_kernels_of_a_sample_serve_all_rows(tmp_path, target, monkeypatch):
         ({"inference": "svi"}, "side", None, "inference='svi' needs all rows in memory"),
         ({"optimizer": "adam"}, "side", None, "optimizer='adam' needs all rows in memory"),
         ({"window": 5}, "side", None, "window=5 needs all rows in memory"),
-        ({}, "sides", None, "no column 'sides' in X, which has the columns a, b, side, third, times; name it by y="),
-        ({}, TABLE.side, None, "y must be the name of a column of X, which is not in memory; got Series"),
-        ({}, None, None, "there is no column 'y' in X"),
-        ({}, "side", "time", "there is no column 'time' in X"),
     ],
 )
 def test_what_files_cannot_do_is_said(tmp_path, options, y, weight, message):
